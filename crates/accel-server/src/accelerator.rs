@@ -1,0 +1,279 @@
+//! One accelerator: its device, its buckets, and the lanes between them.
+//!
+//! A *lane* is a stream of the device with the event of the one request that is on it. A bucket
+//! owns one lane at its priority level, so that its requests run one at a time while higher
+//! buckets preempt them; the lowest bucket owns several where the system says
+//! `concurrent_lowest`. Under `fifo` there is one bucket with one lane, which is what an
+//! unmanaged driver's queue does. Under `timeslice` each client process has a bucket with a lane
+//! in a context of its own, and the device shares itself among the contexts.
+
+use crate::Error;
+use crate::bucket::{Queue, Request};
+use device::{ContextId, Device, Event, Level, Observer, StreamId};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use system::Policy;
+
+/// Requests that the lowest bucket runs at once where it may.
+const CONCURRENT_LANES: usize = 8;
+
+pub(crate) struct Lane {
+    pub stream: StreamId,
+    pub event: Event,
+    /// The bucket it serves; it returns there when its request ends.
+    pub home: usize,
+    pub running: Option<Request>,
+    pub overran: bool,
+    pub demoted: bool,
+    /// A cancellation is under way; the lane takes no new request before it is through.
+    pub cancelling: bool,
+}
+
+pub(crate) struct Bucket {
+    pub queue: Queue,
+    /// Lanes without a request.
+    pub free: Vec<usize>,
+}
+
+/// A chain priority in use, by how many registrations, with the bucket that the configuration
+/// gives its chain.
+struct Rank {
+    registrations: u32,
+    explicit: Option<u32>,
+}
+
+pub(crate) struct Accelerator {
+    pub id: String,
+    pub device: Arc<dyn Device>,
+    pub policy: Policy,
+    pub buckets: Vec<Bucket>,
+    pub lanes: Vec<Lane>,
+    /// Lanes that a demotion has taken from their bucket, for the next demotion.
+    spare: Vec<usize>,
+    /// Lanes whose context is gone, for the next client.
+    orphans: Vec<usize>,
+    observer: Arc<dyn Observer>,
+    context: ContextId,
+    levels: u32,
+    ranks: BTreeMap<u32, Rank>,
+    /// Chain priority to bucket, for the ranks above.
+    spread: BTreeMap<u32, u32>,
+    /// Under `timeslice`: each session's bucket and context.
+    clients: HashMap<u64, (usize, ContextId)>,
+}
+
+impl Accelerator {
+    pub(crate) fn new(
+        config: &system::Accelerator,
+        policy: Policy,
+        device: Arc<dyn Device>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Accelerator, Error> {
+        let failed = |source| Error::Device { id: config.id.clone(), source };
+        let context = device.create_context().map_err(failed)?;
+        let mut accelerator = Accelerator {
+            id: config.id.clone(),
+            device,
+            policy,
+            buckets: Vec::new(),
+            lanes: Vec::new(),
+            spare: Vec::new(),
+            orphans: Vec::new(),
+            observer,
+            context,
+            levels: if policy == Policy::Priority { config.buckets } else { 1 },
+            ranks: BTreeMap::new(),
+            spread: BTreeMap::new(),
+            clients: HashMap::new(),
+        };
+        if policy != Policy::Timeslice {
+            for bucket in 0..accelerator.levels as usize {
+                let concurrent = policy == Policy::Priority && bucket == 0 && config.concurrent_lowest;
+                let lanes = if concurrent { CONCURRENT_LANES } else { 1 };
+                accelerator.buckets.push(Bucket { queue: Queue::new(), free: Vec::new() });
+                for _ in 0..lanes {
+                    let lane = accelerator.add_lane(context, bucket).map_err(failed)?;
+                    accelerator.buckets[bucket].free.push(lane);
+                }
+            }
+        }
+        Ok(accelerator)
+    }
+
+    /// Creates a lane for a bucket; the caller decides whether it is free.
+    fn add_lane(&mut self, context: ContextId, home: usize) -> Result<usize, device::Error> {
+        let level = self.level(home);
+        let stream = self.device.create_stream(context, level)?;
+        if let Some(index) = self.orphans.pop() {
+            (self.lanes[index].stream, self.lanes[index].home) = (stream, home);
+            return Ok(index);
+        }
+        let index = self.lanes.len();
+        self.lanes.push(Lane {
+            stream,
+            event: Event::observed(self.observer.clone(), index as u64),
+            home,
+            running: None,
+            overran: false,
+            demoted: false,
+            cancelling: false,
+        });
+        Ok(index)
+    }
+
+    /// The device's priority level of a bucket: the same number, lowest to lowest.
+    fn level(&self, bucket: usize) -> Level {
+        let bucket = if self.policy == Policy::Priority { bucket } else { 0 };
+        Level(u8::try_from(bucket).unwrap_or(u8::MAX))
+    }
+
+    /// The bucket of a request.
+    pub(crate) fn bucket_of(&self, session: u64, chain_priority: u32) -> usize {
+        match self.policy {
+            Policy::Fifo => 0,
+            Policy::Timeslice => self.clients.get(&session).map_or(0, |(bucket, _)| *bucket),
+            Policy::Priority => self.spread.get(&chain_priority).map_or(0, |&b| b as usize),
+        }
+    }
+
+    /// Queues a request in its bucket.
+    pub(crate) fn enqueue(&mut self, arrival: u64, request: Request) {
+        let bucket = self.bucket_of(request.session.id, request.chain_priority);
+        let ordered = self.policy == Policy::Priority;
+        let priority = if ordered { request.chain_priority } else { 0 };
+        self.buckets[bucket].queue.push(priority, arrival, request);
+    }
+
+    /// A registration comes: chains may move to other buckets.
+    pub(crate) fn join(
+        &mut self,
+        session: u64,
+        chain_priority: u32,
+        explicit: Option<u32>,
+    ) -> Result<(), Error> {
+        if self.policy == Policy::Timeslice && !self.clients.contains_key(&session) {
+            self.add_client(session)
+                .map_err(|source| Error::Device { id: self.id.clone(), source })?;
+        }
+        let rank = self.ranks.entry(chain_priority).or_insert(Rank { registrations: 0, explicit });
+        rank.registrations += 1;
+        rank.explicit = rank.explicit.or(explicit);
+        if rank.registrations == 1 {
+            self.respread();
+        }
+        Ok(())
+    }
+
+    /// A registration goes: chains may move to other buckets.
+    pub(crate) fn leave(&mut self, chain_priority: u32) {
+        let Some(rank) = self.ranks.get_mut(&chain_priority) else { return };
+        rank.registrations -= 1;
+        if rank.registrations == 0 {
+            self.ranks.remove(&chain_priority);
+            self.respread();
+        }
+    }
+
+    /// Spreads the chain priorities in use over the buckets anew, and moves waiting requests
+    /// along. What is on the device stays there.
+    fn respread(&mut self) {
+        if self.policy != Policy::Priority {
+            return;
+        }
+        let explicit: Vec<Option<u32>> = self.ranks.values().rev().map(|r| r.explicit).collect();
+        let buckets = system::spread_buckets(&explicit, self.levels);
+        self.spread = self.ranks.keys().rev().copied().zip(buckets).collect();
+        let waiting: Vec<(u64, Request)> =
+            self.buckets.iter_mut().flat_map(|bucket| bucket.queue.drain()).collect();
+        for (arrival, request) in waiting {
+            self.enqueue(arrival, request);
+        }
+    }
+
+    fn add_client(&mut self, session: u64) -> Result<(), device::Error> {
+        let context = self.device.create_context()?;
+        let unused = (0..self.buckets.len())
+            .find(|bucket| !self.clients.values().any(|(used, _)| used == bucket));
+        let bucket = unused.unwrap_or_else(|| {
+            self.buckets.push(Bucket { queue: Queue::new(), free: Vec::new() });
+            self.buckets.len() - 1
+        });
+        let lane = self.add_lane(context, bucket)?;
+        self.buckets[bucket].free = vec![lane];
+        self.clients.insert(session, (bucket, context));
+        Ok(())
+    }
+
+    /// Under `timeslice`: forgets a client whose work has ended; the caller destroys the context.
+    pub(crate) fn remove_client(&mut self, session: u64) -> Option<ContextId> {
+        let (bucket, context) = self.clients.remove(&session)?;
+        self.orphans.append(&mut self.buckets[bucket].free);
+        Some(context)
+    }
+
+    /// Whether the device still works for a session.
+    pub(crate) fn works_for(&self, session: u64) -> bool {
+        let of_session = |request: &Request| request.session.id == session;
+        self.lanes.iter().any(|lane| lane.cancelling || lane.running.as_ref().is_some_and(of_session))
+    }
+
+    /// Gives waiting requests to free lanes, the highest bucket first. Requests that the device
+    /// refuses are returned.
+    pub(crate) fn advance(&mut self) -> Vec<Request> {
+        let mut refused = Vec::new();
+        for bucket in self.buckets.iter_mut().rev() {
+            while let Some(&lane) = bucket.free.last() {
+                let Some(request) = bucket.queue.pop() else { break };
+                let (stream, event) = (self.lanes[lane].stream, &self.lanes[lane].event);
+                match self.device.launch(stream, request.launch.clone(), event) {
+                    Ok(()) => {
+                        bucket.free.pop();
+                        self.lanes[lane].running = Some(request);
+                    }
+                    Err(_) => refused.push(request),
+                }
+            }
+        }
+        refused
+    }
+
+    /// The request of a lane has ended: takes it out and frees the lane.
+    pub(crate) fn retire(&mut self, lane: usize) -> Option<Request> {
+        let request = self.lanes[lane].running.take();
+        if !self.lanes[lane].cancelling {
+            self.release(lane);
+        }
+        request
+    }
+
+    /// Returns a lane without a request to where it belongs.
+    pub(crate) fn release(&mut self, lane: usize) {
+        (self.lanes[lane].overran, self.lanes[lane].cancelling) = (false, false);
+        if std::mem::take(&mut self.lanes[lane].demoted) {
+            self.spare.push(lane);
+        } else {
+            let home = self.lanes[lane].home;
+            self.buckets[home].free.push(lane);
+        }
+    }
+
+    /// Moves a running request to the lowest level, and gives its bucket another lane.
+    pub(crate) fn demote(&mut self, lane: usize) -> Result<(), device::Error> {
+        let home = self.lanes[lane].home;
+        if self.policy != Policy::Priority || home == 0 || self.lanes[lane].demoted {
+            return Ok(());
+        }
+        self.device.set_stream_level(self.lanes[lane].stream, Level(0))?;
+        self.lanes[lane].demoted = true;
+        let replacement = match self.spare.pop() {
+            Some(spare) => {
+                self.device.set_stream_level(self.lanes[spare].stream, self.level(home))?;
+                self.lanes[spare].home = home;
+                spare
+            }
+            None => self.add_lane(self.context, home)?,
+        };
+        self.buckets[home].free.push(replacement);
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Who may connect, and what they may ask for.
+//!
+//! Rules are tried in the order of the file; the first that names the peer's user or one of its
+//! groups counts. Without rules, the server's own user and root may do everything.
+
+use crate::Error;
+use crate::peer::Peer;
+use system::{Limits, Subject};
+
+/// What one session may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub priority_min: u32,
+    pub priority_max: u32,
+    /// Sessions that the same user may have open.
+    pub sessions: u32,
+    /// Bytes of registered memory.
+    pub memory_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    User(u32),
+    Group(u32),
+}
+
+/// The rules, with names resolved.
+#[derive(Debug)]
+pub(crate) struct Access {
+    rules: Vec<(Who, Grant)>,
+}
+
+impl Access {
+    pub(crate) fn new(server: &system::Server) -> Result<Access, Error> {
+        let limits = &server.limits;
+        let mut rules = Vec::new();
+        for (index, rule) in server.access.iter().enumerate() {
+            let grant = Grant {
+                priority_min: rule.priority_min,
+                priority_max: rule.priority_max,
+                sessions: rule.sessions.unwrap_or(limits.sessions),
+                memory_bytes: rule.memory_bytes.unwrap_or(limits.memory_bytes),
+            };
+            rules.push((resolve(&rule.subject, index)?, grant));
+        }
+        if rules.is_empty() {
+            let own = rustix::process::geteuid().as_raw();
+            rules = [own, 0].map(|uid| (Who::User(uid), everything(limits))).to_vec();
+        }
+        Ok(Access { rules })
+    }
+
+    /// What this peer may do; None when it may not connect.
+    pub(crate) fn grant(&self, peer: &Peer) -> Option<Grant> {
+        let matches = |who: &Who| match *who {
+            Who::User(uid) => peer.uid == uid,
+            Who::Group(gid) => peer.groups.contains(&gid),
+        };
+        self.rules.iter().find(|(who, _)| matches(who)).map(|(_, grant)| *grant)
+    }
+}
+
+fn everything(limits: &Limits) -> Grant {
+    Grant {
+        priority_min: 0,
+        priority_max: u32::MAX,
+        sessions: limits.sessions,
+        memory_bytes: limits.memory_bytes,
+    }
+}
+
+fn resolve(subject: &Subject, index: usize) -> Result<Who, Error> {
+    let unknown = |key: &str, name: &str| Error::Config {
+        key: format!("server.access[{index}].{key}"),
+        found: format!("{name:?}"),
+        expected: format!("expected a {key} that this machine knows"),
+    };
+    match subject {
+        Subject::UserId(uid) => Ok(Who::User(*uid)),
+        Subject::GroupId(gid) => Ok(Who::Group(*gid)),
+        Subject::User(name) => match nix::unistd::User::from_name(name) {
+            Ok(Some(user)) => Ok(Who::User(user.uid.as_raw())),
+            _ => Err(unknown("user", name)),
+        },
+        Subject::Group(name) => group_id(name).map(Who::Group).ok_or_else(|| unknown("group", name)),
+    }
+}
+
+/// The number of a group.
+pub(crate) fn group_id(name: &str) -> Option<u32> {
+    nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use system::AccessRule;
+
+    fn peer(uid: u32, groups: &[u32]) -> Peer {
+        Peer { pid: 1, uid, groups: groups.to_vec(), pidfd: None }
+    }
+
+    fn rule(subject: Subject, range: [u32; 2]) -> AccessRule {
+        let [priority_min, priority_max] = range;
+        AccessRule { subject, priority_min, priority_max, sessions: None, memory_bytes: None }
+    }
+
+    fn access(rules: Vec<AccessRule>) -> Result<Access, Error> {
+        Access::new(&system::Server { access: rules, ..system::Server::default() })
+    }
+
+    #[test]
+    fn first_matching_rule_counts() {
+        let access = access(vec![
+            rule(Subject::UserId(7), [0, 10]),
+            rule(Subject::GroupId(100), [5, 50]),
+            rule(Subject::Group("root".into()), [0, 99]),
+        ])
+        .unwrap();
+        let range = |peer: Peer| access.grant(&peer).map(|g| [g.priority_min, g.priority_max]);
+        assert_eq!(range(peer(7, &[100])), Some([0, 10]));
+        assert_eq!(range(peer(8, &[9, 100])), Some([5, 50]));
+        assert_eq!(range(peer(8, &[0])), Some([0, 99]));
+        assert_eq!(range(peer(8, &[9])), None);
+    }
+
+    #[test]
+    fn without_rules_only_the_own_user_and_root_may_connect() {
+        let access = access(vec![]).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        assert!(access.grant(&peer(own, &[])).is_some());
+        assert!(access.grant(&peer(0, &[])).is_some());
+        assert!(access.grant(&peer(own + 12345, &[0])).is_none());
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_their_key() {
+        let error = access(vec![rule(Subject::User("no such user".into()), [0, 1])]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "server.access[0].user: \"no such user\": expected a user that this machine knows"
+        );
+    }
+}

@@ -1,0 +1,471 @@
+//! The control thread: opens sessions, registers callbacks, and cleans up after clients.
+//!
+//! It sleeps in one epoll set on the door, on every session's socket, on a descriptor of every
+//! client process, and on a bell that the dispatcher rings. A client's death shows at once as a
+//! hang-up of its socket, or, where a child of the client still holds the socket, as the end of
+//! the process. Nothing here waits for a client: packets that do not fit its socket end it.
+
+use crate::access::{Access, Grant};
+use crate::dispatch::Engine;
+use crate::door::{Door, Pace};
+use crate::inbox::Inbox;
+use crate::peer::Peer;
+use crate::register::{self, Refusal, Services};
+use crate::session::{Allowance, Entry, Session};
+use crate::{Error, Log};
+use accel::control::{self, Ask, Code, Packet, Refused};
+use accel::session::{SEGMENT_BYTES, SLOTS, SessionMemory};
+use accel::socket::{Received, Socket};
+use realtime::clock::monotonic_ns;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use shm::{Consumer, Doorbell, Mapping, Segment};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use zerocopy::IntoBytes;
+
+const DOOR: u64 = 0;
+const BELL: u64 = 1;
+/// Sessions use two tokens each: twice their number for the socket, one more for the process.
+const FIRST_SESSION: u64 = 1;
+
+/// How long a new connection may take to say hello.
+const HELLO_NS: u64 = 1_000_000_000;
+/// How often the remains of the dead are looked at, while there are any.
+const REMAINS_NS: u64 = 1_000_000;
+/// Pause after a refused knock, so that knocking in a loop costs little.
+const PAUSE_NS: u64 = 1_000_000;
+
+/// What the control thread needs to know.
+pub(crate) struct Settings {
+    pub access: Access,
+    pub limits: system::Limits,
+    pub services: Services,
+    pub log: Log,
+}
+
+pub(crate) struct Control {
+    settings: Settings,
+    engine: Arc<Engine>,
+    inbox: Arc<Inbox>,
+    door: Door,
+    epoll: OwnedFd,
+    stop: Arc<AtomicBool>,
+    memory_bytes: Arc<AtomicU64>,
+    pace: Pace,
+    connections: HashMap<u64, Connection>,
+    next_session: u64,
+    dying: Vec<Remains>,
+    /// The door is not looked at before this time.
+    paused_until_ns: Option<u64>,
+}
+
+struct Connection {
+    socket: Socket,
+    peer: Peer,
+    grant: Grant,
+    since_ns: u64,
+    open: Option<Open>,
+}
+
+/// An open session's resources.
+struct Open {
+    doorbell: Doorbell,
+    mapping: Arc<Mapping>,
+    /// By registration number.
+    memory: HashMap<u32, Arc<Mapping>>,
+    memory_bytes: u64,
+}
+
+/// Mappings of a client that is gone, kept until no device uses them any more.
+struct Remains {
+    /// None when only a registration has ended.
+    session: Option<u64>,
+    mappings: Vec<Arc<Mapping>>,
+}
+
+impl Control {
+    pub(crate) fn new(
+        settings: Settings,
+        engine: Arc<Engine>,
+        inbox: Arc<Inbox>,
+        door: Door,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Control, Error> {
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
+        let pace = Pace::new(settings.limits.connects_per_second);
+        let control = Control {
+            settings,
+            engine,
+            inbox,
+            door,
+            epoll,
+            stop,
+            memory_bytes: Arc::default(),
+            pace,
+            connections: HashMap::new(),
+            next_session: FIRST_SESSION,
+            dying: Vec::new(),
+            paused_until_ns: None,
+        };
+        control.watch(control.door.socket.as_fd(), DOOR, epoll::EventFlags::empty())?;
+        control.watch(control.engine.control.as_fd(), BELL, epoll::EventFlags::ET)?;
+        Ok(control)
+    }
+
+    /// The bytes mapped now, for whoever asks for the counters.
+    pub(crate) fn memory_gauge(&self) -> Arc<AtomicU64> {
+        self.memory_bytes.clone()
+    }
+
+    /// The thread: serves the control plane until the server is stopped.
+    pub(crate) fn run(mut self) {
+        let mut events = Vec::with_capacity(64);
+        // Acquire: pairs with the release in `Server::stop`, which then rings the bell.
+        while !self.stop.load(Ordering::Acquire) {
+            events.clear();
+            let timeout = self.timeout();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => {
+                    (self.settings.log)(&format!("control thread ends: epoll_wait: {errno}"));
+                    break;
+                }
+            }
+            for event in &events {
+                match event.data.u64() {
+                    DOOR => self.answer_the_door(),
+                    BELL => {}
+                    token if token % 2 == 0 => self.serve(token / 2),
+                    token => self.end(token / 2, None),
+                }
+            }
+            self.news();
+            self.housekeeping();
+        }
+        self.close();
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>, token: u64, more: epoll::EventFlags) -> Result<(), Error> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | more;
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)
+            .map_err(Error::system("epoll_ctl"))
+    }
+
+    /// Until the next thing that no descriptor will announce.
+    fn timeout(&self) -> Option<Timespec> {
+        let now_ns = monotonic_ns();
+        let waiting = self.connections.values().filter(|connection| connection.open.is_none());
+        let hello = waiting.map(|connection| connection.since_ns + HELLO_NS).min();
+        let remains = (!self.dying.is_empty()).then_some(now_ns + REMAINS_NS);
+        let next = [hello, remains, self.paused_until_ns].into_iter().flatten().min()?;
+        let wait_ns = next.saturating_sub(now_ns).clamp(1000, 999_999_999);
+        Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
+    }
+
+    fn answer_the_door(&mut self) {
+        // A bounded number, so that knocking does not keep the thread from the sessions.
+        for _ in 0..16 {
+            let socket = match self.door.socket.accept() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(_) => return self.pause(),
+            };
+            if let Err((code, text)) = self.admit(&socket).map(|admitted| self.keep(admitted, socket))
+            {
+                self.engine.count_refusal();
+                self.pause();
+                (self.settings.log)(&format!("connection refused: {text}"));
+                let _ = code;
+                return;
+            }
+        }
+    }
+
+    /// Does not look at the door for a while.
+    fn pause(&mut self) {
+        if self.paused_until_ns.is_none() {
+            let _ = epoll::delete(&self.epoll, &self.door.socket);
+            self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
+        }
+    }
+
+    /// Whether this connection may stay; a refusal has been told to the client.
+    fn admit(&mut self, socket: &Socket) -> Result<(Peer, Grant), Refusal> {
+        let result = self.judge(socket);
+        if let Err((code, text)) = &result {
+            let _ = socket.send(Refused::new(*code, text).as_bytes(), &[]);
+        }
+        result
+    }
+
+    fn judge(&mut self, socket: &Socket) -> Result<(Peer, Grant), Refusal> {
+        let peer = Peer::of(socket.as_fd())
+            .map_err(|errno| (Code::NotAllowed, format!("no credentials: {errno}")))?;
+        if !self.pace.admits(peer.uid, monotonic_ns()) {
+            let rate = self.settings.limits.connects_per_second;
+            let text = format!("user {} connects more than {rate} times a second", peer.uid);
+            return Err((Code::Limit, text));
+        }
+        let grant = self.settings.access.grant(&peer).ok_or_else(|| {
+            let text = format!("user {} is not among server.access of this server", peer.uid);
+            (Code::NotAllowed, text)
+        })?;
+        let limit = self.settings.limits.sessions as usize;
+        if self.connections.len() >= limit {
+            return Err((Code::Limit, format!("{limit} sessions are open, the server's limit")));
+        }
+        let own = self.connections.values().filter(|c| c.peer.uid == peer.uid).count();
+        if own >= grant.sessions as usize {
+            let text =
+                format!("user {} has {own} sessions open, the limit is {}", peer.uid, grant.sessions);
+            return Err((Code::Limit, text));
+        }
+        Ok((peer, grant))
+    }
+
+    fn keep(&mut self, (peer, grant): (Peer, Grant), socket: Socket) {
+        let session = self.next_session;
+        self.next_session += 1;
+        let watched = self
+            .watch(socket.as_fd(), 2 * session, epoll::EventFlags::empty())
+            .and_then(|()| match &peer.pidfd {
+                Some(pidfd) => self.watch(pidfd.as_fd(), 2 * session + 1, epoll::EventFlags::empty()),
+                None => Ok(()),
+            });
+        if watched.is_ok() {
+            let since_ns = monotonic_ns();
+            let connection = Connection { socket, peer, grant, since_ns, open: None };
+            self.connections.insert(session, connection);
+        }
+    }
+
+    /// A session's socket has something to say.
+    fn serve(&mut self, session: u64) {
+        let mut buffer = [0; control::MAX_PACKET + 1];
+        // One packet a turn: the set is level-triggered, and others wait too.
+        let Some(connection) = self.connections.get(&session) else { return };
+        let (length, fds) = match connection.socket.receive(&mut buffer) {
+            Ok(Received::Packet(length, fds)) => (length, fds),
+            Ok(Received::Nothing) => return,
+            Ok(Received::Closed) | Err(_) => return self.end(session, None),
+        };
+        let answered = match Ask::parse(&buffer[..length]) {
+            Some(ask) => self.answer(session, ask, fds),
+            None => {
+                let text = format!("a packet of {length} bytes that is none of version {}", control::VERSION);
+                return self.end(session, Some((Code::Malformed, text)));
+            }
+        };
+        match answered {
+            Ok(()) => {}
+            Err((code @ (Code::Version | Code::Malformed | Code::Violation), text)) => {
+                self.end(session, Some((code, text)));
+            }
+            Err((code, text)) => {
+                self.engine.count_refusal();
+                self.send(session, Refused::new(code, &text).as_bytes(), &[]);
+            }
+        }
+    }
+
+    fn answer(&mut self, session: u64, ask: Ask, fds: Vec<OwnedFd>) -> Result<(), Refusal> {
+        let open = self.connections.get(&session).is_some_and(|c| c.open.is_some());
+        match ask {
+            Ask::Hello(hello) if !open => self.open(session, &hello),
+            Ask::Hello(_) => Err((Code::Malformed, "hello in an open session".into())),
+            _ if !open => Err((Code::Malformed, "no hello before the first request".into())),
+            Ask::Register(packet) => self.register(session, &packet, fds),
+            Ask::Deregister(packet) => self.deregister(session, packet.registration),
+            Ask::Reprioritise(packet) => self.reprioritise(session, &packet),
+            Ask::QueryStatus => {
+                let mut counters = self.engine.counters();
+                counters.memory_bytes = self.memory_bytes.load(Ordering::Relaxed);
+                self.send(session, counters.as_bytes(), &[]);
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&mut self, session: u64, hello: &control::Hello) -> Result<(), Refusal> {
+        if (hello.magic, hello.version) != (control::MAGIC, control::VERSION) {
+            let text = format!(
+                "protocol version {}, this server speaks version {}",
+                hello.version,
+                control::VERSION
+            );
+            return Err((Code::Version, text));
+        }
+        let memory = |error: shm::Error| (Code::Memory, error.to_string());
+        let segment = Segment::create("keeptime-session", SEGMENT_BYTES).map_err(memory)?;
+        let mapping = segment.map().map_err(memory)?;
+        let doorbell = Doorbell::new().map_err(memory)?;
+        let shared = SessionMemory::initialise(mapping.clone());
+        let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
+        self.engine.add_session(Entry {
+            session: Arc::new(Session::new(session, connection.peer.pid, shared.clone())),
+            memory: shared,
+            consumer: Consumer::default(),
+            registrations: Vec::new(),
+            allowance: Allowance::new(monotonic_ns()),
+        });
+        self.memory_bytes.fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
+        let kind = control::Welcome::KIND;
+        let segment_bytes = SEGMENT_BYTES as u64;
+        let welcome = control::Welcome { kind, slots: SLOTS as u32, session, segment_bytes };
+        let listened = self.inbox.add(session, doorbell.as_fd());
+        let sent = connection
+            .socket
+            .send(welcome.as_bytes(), &[segment.as_fd(), doorbell.as_fd()]);
+        let memory = HashMap::new();
+        connection.open = Some(Open { doorbell, mapping, memory, memory_bytes: 0 });
+        if listened.is_err() || sent.is_err() {
+            self.end(session, None);
+        }
+        Ok(())
+    }
+
+    fn register(
+        &mut self,
+        session: u64,
+        packet: &control::Register,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), Refusal> {
+        let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
+        let Some(open) = &mut connection.open else { return Ok(()) };
+        let limit = self.settings.limits.registrations as usize;
+        if open.memory.len() >= limit {
+            return Err((Code::Limit, format!("{limit} registrations in this session, its limit")));
+        }
+        let left = connection.grant.memory_bytes.saturating_sub(open.memory_bytes);
+        let (registration, mapping) =
+            register::prepare(&self.settings.services, &connection.grant, left, packet, fds)?;
+        let (number, bucket) = self.engine.register(session, registration)?;
+        let bytes = mapping.as_ref().map_or(0, |mapping| mapping.size() as u64);
+        // A registration without memory still takes its place in the count.
+        let mapping = mapping.unwrap_or_else(|| open.mapping.clone());
+        open.memory.insert(number, mapping);
+        open.memory_bytes += bytes;
+        self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.send_registered(session, number, bucket);
+        Ok(())
+    }
+
+    fn send_registered(&mut self, session: u64, registration: u32, bucket: u32) {
+        let kind = control::Registered::KIND;
+        let answer = control::Registered { kind, registration, bucket };
+        self.send(session, answer.as_bytes(), &[]);
+    }
+
+    fn deregister(&mut self, session: u64, number: u32) -> Result<(), Refusal> {
+        let memory = self.engine.deregister(session, number);
+        if memory.is_none() {
+            return Err((Code::Unknown, format!("registration {number}: no such registration")));
+        }
+        let open = self.connections.get_mut(&session).and_then(|c| c.open.as_mut());
+        if let Some(open) = open
+            && let Some(mapping) = open.memory.remove(&number)
+            && !Arc::ptr_eq(&mapping, &open.mapping)
+        {
+            open.memory_bytes -= mapping.size() as u64;
+            self.dying.push(Remains { session: None, mappings: vec![mapping] });
+        }
+        drop(memory);
+        self.send(session, control::Done { kind: control::Done::KIND }.as_bytes(), &[]);
+        Ok(())
+    }
+
+    fn reprioritise(&mut self, session: u64, packet: &control::Reprioritise) -> Result<(), Refusal> {
+        let Some(connection) = self.connections.get(&session) else { return Ok(()) };
+        register::check_priority(&connection.grant, packet.chain_priority)?;
+        let services = &self.settings.services;
+        let bucket = self.engine.reprioritise(
+            session,
+            packet.registration,
+            packet.chain_priority,
+            |registration| services.explicit_bucket(registration, packet.chain_priority),
+        )?;
+        self.send_registered(session, packet.registration, bucket);
+        Ok(())
+    }
+
+    /// Sends a packet; a client that does not read its socket is ended.
+    fn send(&mut self, session: u64, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+        let Some(connection) = self.connections.get(&session) else { return };
+        if connection.socket.send(bytes, fds).is_err() {
+            self.end(session, None);
+        }
+    }
+
+    /// Ends a session, whatever state it is in, and tells the client why if there is a reason.
+    fn end(&mut self, session: u64, reason: Option<Refusal>) {
+        let Some(connection) = self.connections.remove(&session) else { return };
+        if let Some((code, text)) = &reason {
+            let _ = connection.socket.send(Refused::new(*code, text).as_bytes(), &[]);
+            (self.settings.log)(&format!("process {} closed: {text}", connection.peer.pid));
+        }
+        if let Some(open) = connection.open {
+            self.inbox.remove(open.doorbell.as_fd());
+            self.engine.forget(session);
+            let mappings = open.memory.into_values();
+            let own = mappings.filter(|mapping| !Arc::ptr_eq(mapping, &open.mapping));
+            let mut mappings: Vec<Arc<Mapping>> = own.collect();
+            mappings.push(open.mapping);
+            self.dying.push(Remains { session: Some(session), mappings });
+        }
+    }
+
+    /// What the dispatcher has to say.
+    fn news(&mut self) {
+        let (notices, evictions) = self.engine.take_news();
+        for notice in notices {
+            (self.settings.log)(&notice);
+        }
+        for (session, reason) in evictions {
+            self.end(session, Some((Code::Violation, reason)));
+        }
+    }
+
+    /// Late hellos, the pause of the door, and the memory of the dead.
+    fn housekeeping(&mut self) {
+        let now_ns = monotonic_ns();
+        let late = |c: &Connection| c.open.is_none() && now_ns >= c.since_ns + HELLO_NS;
+        let late: Vec<u64> =
+            self.connections.iter().filter(|(_, c)| late(c)).map(|(id, _)| *id).collect();
+        for session in late {
+            self.end(session, Some((Code::Malformed, "no hello within 1 s".into())));
+        }
+        if self.paused_until_ns.is_some_and(|until| now_ns >= until) {
+            self.paused_until_ns = None;
+            if let Err(error) = self.watch(self.door.socket.as_fd(), DOOR, epoll::EventFlags::empty()) {
+                (self.settings.log)(&format!("no more connections: {error}"));
+            }
+        }
+        let engine = &self.engine;
+        self.dying.retain_mut(|remains| {
+            let rested = remains.session.is_none_or(|session| engine.at_rest(session));
+            if rested {
+                remains.session = None;
+                remains.mappings.retain_mut(|mapping| match Arc::get_mut(mapping) {
+                    None => true,
+                    Some(mapping) => {
+                        self.memory_bytes.fetch_sub(mapping.size() as u64, Ordering::Relaxed);
+                        false
+                    }
+                });
+            }
+            !rested || !remains.mappings.is_empty()
+        });
+    }
+
+    fn close(mut self) {
+        let sessions: Vec<u64> = self.connections.keys().copied().collect();
+        for session in sessions {
+            self.end(session, Some((Code::Ending, "the server is ending".into())));
+        }
+        self.housekeeping();
+    }
+}

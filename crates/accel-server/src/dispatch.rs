@@ -1,0 +1,551 @@
+//! The dispatcher: from a message in a client's ring to a launch, and from the device's event to
+//! the client's completion.
+//!
+//! ```text
+//!  inbox thread:   ring -> take -> check -> bucket -> advance -> device.launch
+//!  device thread:  event -> completed -> retire -> advance -> device.launch -> answer
+//!  control thread: register, deregister, forget (a dead client)
+//! ```
+//!
+//! All state is behind one inheritance mutex that is held for microseconds, by threads that run
+//! above the device's compute threads. Clients are answered after it is released: an answer may
+//! cost a system call. The next launch comes before the answer, so that the device does not wait
+//! for it.
+//!
+//! Lock order: dispatcher, then device. The device calls back without its own lock.
+
+use crate::accelerator::Accelerator;
+use crate::bucket::Request;
+use crate::session::{Entry, Registration, Session};
+use accel::control::{Code, Counters, Packet};
+use accel::request::{Order, Status};
+use accel::session::SLOTS;
+use device::{ContextId, Launch, Outcome};
+use realtime::clock::monotonic_ns;
+use realtime::mutex::PiMutex;
+use shm::completion::{Completion, Opening};
+use shm::{Doorbell, PeerSlice};
+use std::collections::HashMap;
+use std::sync::Arc;
+use system::Overrun;
+
+/// Notices that wait to be printed; more are counted only.
+const MAX_NOTICES: usize = 64;
+
+/// The dispatcher, shared by all threads of the server.
+pub(crate) struct Engine {
+    state: PiMutex<State>,
+    overrun: Overrun,
+    /// Wakes the control thread: there are notices, evictions or dead sessions that came to rest.
+    pub control: Doorbell,
+}
+
+struct State {
+    accelerators: Vec<Accelerator>,
+    sessions: HashMap<u64, Entry>,
+    arrivals: u64,
+    counters: Counters,
+    notices: Vec<String>,
+    evictions: Vec<(u64, String)>,
+}
+
+/// An answer that is ready to go to its client.
+struct Answer {
+    session: Arc<Session>,
+    slot: u16,
+    opening: Opening,
+    outcome: Completion,
+}
+
+/// What the inbox should do next about a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Listen on.
+    Empty,
+    /// More messages may be there.
+    More,
+    /// Do not listen for a while.
+    Mute,
+    /// The session is gone.
+    Gone,
+}
+
+/// A dead session's work that is still on a device.
+pub(crate) struct Remains {
+    lanes: Vec<(usize, usize, device::StreamId)>,
+}
+
+impl Engine {
+    pub(crate) fn new(overrun: Overrun) -> Result<Engine, shm::Error> {
+        let kind = Counters::KIND;
+        let counters = Counters { kind, ..zerocopy::FromZeros::new_zeroed() };
+        let state = State {
+            accelerators: Vec::new(),
+            sessions: HashMap::new(),
+            arrivals: 0,
+            counters,
+            notices: Vec::new(),
+            evictions: Vec::new(),
+        };
+        Ok(Engine { state: PiMutex::new(state), overrun, control: Doorbell::new()? })
+    }
+
+    /// Adds an accelerator. Before the first session.
+    pub(crate) fn add_accelerator(&self, accelerator: Accelerator) {
+        self.state.lock().accelerators.push(accelerator);
+    }
+
+    /// Adds a session; its doorbell may be rung from now on.
+    pub(crate) fn add_session(&self, entry: Entry) {
+        let mut state = self.state.lock();
+        state.counters.opened += 1;
+        state.sessions.insert(entry.session.id, entry);
+    }
+
+    /// Adds a registration to a session, and returns its number and bucket.
+    pub(crate) fn register(
+        &self,
+        session: u64,
+        registration: Registration,
+    ) -> Result<(u32, u32), (Code, String)> {
+        let mut state = self.state.lock();
+        let State { sessions, accelerators, .. } = &mut *state;
+        let gone = || (Code::Violation, "the session is closed".to_string());
+        let entry = sessions.get_mut(&session).ok_or_else(gone)?;
+        let accelerator = &mut accelerators[registration.accelerator];
+        let priority = registration.chain_priority;
+        accelerator
+            .join(session, priority, registration.explicit_bucket)
+            .map_err(|error| (Code::Device, error.to_string()))?;
+        let free = entry.registrations.iter().position(Option::is_none);
+        let number = free.unwrap_or_else(|| {
+            entry.registrations.push(None);
+            entry.registrations.len() - 1
+        });
+        entry.registrations[number] = Some(registration);
+        Ok((number as u32, accelerator.bucket_of(session, priority) as u32))
+    }
+
+    /// Ends a registration and cancels its waiting requests. Returns its memory, which a running
+    /// request may still use.
+    pub(crate) fn deregister(&self, session: u64, number: u32) -> Option<PeerSlice> {
+        let (memory, answers) = {
+            let mut state = self.state.lock();
+            let State { sessions, accelerators, counters, .. } = &mut *state;
+            let entry = sessions.get_mut(&session)?;
+            let registration = entry.registrations.get_mut(number as usize)?.take()?;
+            let accelerator = &mut accelerators[registration.accelerator];
+            let mut answers = Vec::new();
+            for bucket in &mut accelerator.buckets {
+                let of_registration =
+                    |r: &Request| r.session.id == session && r.registration == number;
+                let removed = bucket.queue.remove(of_registration);
+                answers.extend(removed.into_iter().map(|r| r.answer(Status::Cancelled as u32, None)));
+            }
+            counters.cancelled += answers.len() as u64;
+            accelerator.leave(registration.chain_priority);
+            (registration.memory, answers)
+        };
+        publish(answers);
+        Some(memory)
+    }
+
+    /// Gives a registration another chain priority, for requests that arrive from now on, and
+    /// returns its bucket.
+    pub(crate) fn reprioritise(
+        &self,
+        session: u64,
+        number: u32,
+        chain_priority: u32,
+        explicit: impl Fn(&Registration) -> Result<Option<u32>, (Code, String)>,
+    ) -> Result<u32, (Code, String)> {
+        let mut state = self.state.lock();
+        let State { sessions, accelerators, .. } = &mut *state;
+        let registration = sessions
+            .get_mut(&session)
+            .and_then(|entry| entry.registrations.get_mut(number as usize)?.as_mut())
+            .ok_or_else(|| (Code::Unknown, format!("registration {number}: no such registration")))?;
+        let explicit = explicit(registration)?;
+        let accelerator = &mut accelerators[registration.accelerator];
+        accelerator
+            .join(session, chain_priority, explicit)
+            .map_err(|error| (Code::Device, error.to_string()))?;
+        accelerator.leave(registration.chain_priority);
+        registration.chain_priority = chain_priority;
+        registration.explicit_bucket = explicit;
+        Ok(accelerator.bucket_of(session, chain_priority) as u32)
+    }
+
+    /// Forgets a session whose client is gone: its waiting requests are dropped, its running ones
+    /// are cancelled where the device can.
+    pub(crate) fn forget(&self, session: u64) {
+        let remains = self.state.lock().forget(session);
+        // Outside the lock: a device may complete what it cancels at once, on this thread.
+        for (accelerator, _, stream) in &remains.lanes {
+            let device = self.state.lock().accelerators[*accelerator].device.clone();
+            let _ = device.cancel(*stream);
+        }
+        let answers = self.state.lock().resume(&remains);
+        publish(answers);
+    }
+
+    /// After `forget`: whether no device works for the session any more. If so, its contexts are
+    /// gone too.
+    pub(crate) fn at_rest(&self, session: u64) -> bool {
+        let contexts: Vec<(Arc<dyn device::Device>, ContextId)> = {
+            let mut state = self.state.lock();
+            if state.accelerators.iter().any(|accelerator| accelerator.works_for(session)) {
+                return false;
+            }
+            let remove = |accelerator: &mut Accelerator| {
+                let context = accelerator.remove_client(session)?;
+                Some((accelerator.device.clone(), context))
+            };
+            state.accelerators.iter_mut().filter_map(remove).collect()
+        };
+        for (device, context) in contexts {
+            let _ = device.destroy_context(context);
+        }
+        true
+    }
+
+    /// Takes the waiting messages of a session from its ring, at most a ring full.
+    pub(crate) fn drain(&self, session: u64) -> Drained {
+        let now_ns = monotonic_ns();
+        let mut answers = Vec::new();
+        let drained = self.state.lock().drain(session, now_ns, &mut answers);
+        publish(answers);
+        if drained == Drained::Gone {
+            self.control.ring();
+        }
+        drained
+    }
+
+    /// The device's event: a request has ended.
+    pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &Outcome) {
+        let (answers, buried) = {
+            let mut state = self.state.lock();
+            // None: the server has let go of its devices, which end what they still had.
+            let Some(owner) = state.accelerators.get_mut(accelerator) else { return };
+            let overran = outcome.overrun || owner.lanes[lane].overran;
+            let demoted = owner.lanes[lane].demoted;
+            let Some(request) = owner.retire(lane) else { return };
+            let mut answers = state.advance(accelerator);
+            let status = state.count(outcome.status);
+            let flags = if overran { Status::OVERRUN } else { 0 }
+                | if demoted { Status::DEMOTED } else { 0 };
+            let buried = request.session.is_dead();
+            answers.push(request.answer(status as u32 | flags, Some(outcome)));
+            (answers, buried)
+        };
+        publish(answers);
+        if buried {
+            self.control.ring();
+        }
+    }
+
+    /// The device's word that a running request exceeds its declared execution time.
+    pub(crate) fn overran(&self, accelerator: usize, lane: usize) {
+        let answers = self.state.lock().overran(accelerator, lane, self.overrun);
+        publish(answers);
+        self.control.ring();
+    }
+
+    /// What there is to print, and which sessions broke the protocol.
+    pub(crate) fn take_news(&self) -> (Vec<String>, Vec<(u64, String)>) {
+        let mut state = self.state.lock();
+        (std::mem::take(&mut state.notices), std::mem::take(&mut state.evictions))
+    }
+
+    /// Counts a client that is not listened to.
+    pub(crate) fn count_muting(&self) {
+        self.state.lock().counters.mutings += 1;
+    }
+
+    /// Counts a refused connection or registration.
+    pub(crate) fn count_refusal(&self) {
+        self.state.lock().counters.refusals += 1;
+    }
+
+    /// The counters, with what is true now filled in; `memory_bytes` is the caller's.
+    pub(crate) fn counters(&self) -> Counters {
+        let state = self.state.lock();
+        let mut counters = state.counters;
+        counters.sessions = state.sessions.len() as u32;
+        let in_force = |entry: &Entry| entry.registrations.iter().flatten().count() as u64;
+        counters.registrations = state.sessions.values().map(in_force).sum();
+        let queued = |a: &Accelerator| a.buckets.iter().map(|b| b.queue.len() as u64).sum::<u64>();
+        counters.queued = state.accelerators.iter().map(queued).sum();
+        let running = |a: &Accelerator| a.lanes.iter().filter(|l| l.running.is_some()).count() as u64;
+        counters.running = state.accelerators.iter().map(running).sum();
+        counters
+    }
+
+    /// The accelerators' ids and devices.
+    pub(crate) fn devices(&self) -> Vec<(String, Arc<dyn device::Device>)> {
+        let state = self.state.lock();
+        state.accelerators.iter().map(|a| (a.id.clone(), a.device.clone())).collect()
+    }
+
+    /// Lets go of the devices, so that they can end. After the last session.
+    pub(crate) fn clear(&self) {
+        let accelerators = std::mem::take(&mut self.state.lock().accelerators);
+        // Outside the lock: an ending device completes what it still has.
+        drop(accelerators);
+    }
+}
+
+impl State {
+    /// Moves waiting requests onto free lanes; what the device refuses is answered.
+    fn advance(&mut self, accelerator: usize) -> Vec<Answer> {
+        let refused = self.accelerators[accelerator].advance();
+        self.counters.failed += refused.len() as u64;
+        refused.into_iter().map(|r| r.answer(Status::DeviceFailed as u32, None)).collect()
+    }
+
+    fn count(&mut self, status: device::Status) -> Status {
+        let (counter, status) = match status {
+            device::Status::Done => (&mut self.counters.done, Status::Done),
+            device::Status::Cancelled => (&mut self.counters.cancelled, Status::Cancelled),
+            device::Status::Failed(_) => (&mut self.counters.failed, Status::DeviceFailed),
+        };
+        *counter += 1;
+        status
+    }
+
+    fn notice(&mut self, text: String) {
+        if self.notices.len() < MAX_NOTICES {
+            self.notices.push(text);
+        }
+    }
+
+    fn drain(&mut self, id: u64, now_ns: u64, answers: &mut Vec<Answer>) -> Drained {
+        let mut wasted = 0;
+        let mut taken = 0;
+        while taken < SLOTS {
+            let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
+            let message = match entry.consumer.pop(entry.memory.ring()) {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(error) => return self.evict(id, error.to_string()),
+            };
+            taken += 1;
+            let order = match Order::decode(&message) {
+                Ok(order) => order,
+                Err(error) => return self.evict(id, error.to_string()),
+            };
+            match self.take(id, order, now_ns) {
+                Ok(None) => {}
+                Ok(Some(answer)) => {
+                    wasted += 1;
+                    answers.push(answer);
+                }
+                Err(reason) => return self.evict(id, reason),
+            }
+        }
+        for accelerator in 0..self.accelerators.len() {
+            answers.append(&mut self.advance(accelerator));
+        }
+        let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
+        let cost = wasted + u32::from(taken == 0);
+        match entry.allowance.spend(cost, now_ns) {
+            false => Drained::Mute,
+            true if taken == SLOTS => Drained::More,
+            true => Drained::Empty,
+        }
+    }
+
+    /// Takes one order: queues it, or answers it at once. An error ends the session.
+    fn take(&mut self, id: u64, order: Order, now_ns: u64) -> Result<Option<Answer>, String> {
+        let (slot, launch_id) = match order {
+            Order::Launch { slot, launch_id, .. } | Order::Cancel { slot, launch_id, .. } => {
+                (slot, launch_id)
+            }
+        };
+        let Some(entry) = self.sessions.get(&id) else { return Err("closed".into()) };
+        let session = entry.session.clone();
+        let in_use = || format!("slot {slot} is in use or does not exist");
+        let opening = session.open(slot).ok_or_else(in_use)?;
+        let status = match order {
+            Order::Cancel { target_slot, target_launch_id, .. } => {
+                return Ok(Some(self.cancel(session, opening, slot, launch_id, target_slot, target_launch_id)));
+            }
+            Order::Launch { registration, request, .. } => {
+                match self.prepare(entry, registration, &request) {
+                    Ok((accelerator, chain_priority, launch)) => {
+                        self.arrivals += 1;
+                        let request = Request {
+                            session,
+                            opening,
+                            slot,
+                            launch_id,
+                            registration,
+                            chain_priority,
+                            arrived_ns: now_ns,
+                            launch,
+                        };
+                        self.accelerators[accelerator].enqueue(self.arrivals, request);
+                        return Ok(None);
+                    }
+                    Err(status) => status,
+                }
+            }
+        };
+        self.counters.failed += 1;
+        let arrived_ns = now_ns;
+        let outcome =
+            Completion { status: status as u32, launch_id, arrived_ns, ..Completion::default() };
+        Ok(Some(Answer { session, slot, opening, outcome }))
+    }
+
+    /// Turns a client's allegations into a launch that the device accepts.
+    fn prepare(
+        &self,
+        entry: &Entry,
+        registration: u32,
+        request: &accel::Request,
+    ) -> Result<(usize, u32, Launch), Status> {
+        let registration = entry.registrations.get(registration as usize).and_then(Option::as_ref);
+        let registration = registration.ok_or(Status::UnknownRegistration)?;
+        let part = |offset: u32, length: u32| {
+            let part = registration.memory.slice(offset as usize, length as usize);
+            part.map_err(|_| Status::OutOfRange)
+        };
+        let mut arguments = request.arguments;
+        for (argument, fixed) in arguments.iter_mut().zip(&registration.fixed_arguments) {
+            *argument = *fixed;
+        }
+        let launch = Launch {
+            kernel: registration.kernel,
+            arguments,
+            input: part(request.input_offset, request.input_length)?,
+            output: part(request.output_offset, request.output_length)?,
+            budget_ns: registration.budget_ns,
+        };
+        let device = &self.accelerators[registration.accelerator].device;
+        device.check(&launch).map_err(|_| Status::BadArguments)?;
+        Ok((registration.accelerator, registration.chain_priority, launch))
+    }
+
+    /// Takes a waiting request back, and answers the one who asked for it.
+    fn cancel(
+        &mut self,
+        session: Arc<Session>,
+        opening: Opening,
+        slot: u16,
+        launch_id: u64,
+        target_slot: u16,
+        target_launch_id: u64,
+    ) -> Answer {
+        let is_target = |r: &Request| {
+            r.session.id == session.id && r.slot == target_slot && r.launch_id == target_launch_id
+        };
+        let buckets = self.accelerators.iter_mut().flat_map(|a| a.buckets.iter_mut());
+        let target = buckets.flat_map(|bucket| bucket.queue.remove(is_target)).next();
+        let status = match target {
+            None => Status::TooLate,
+            Some(target) => {
+                self.counters.cancelled += 1;
+                publish(vec![target.answer(Status::Cancelled as u32, None)]);
+                Status::Done
+            }
+        };
+        let outcome = Completion { status: status as u32, launch_id, ..Completion::default() };
+        Answer { session, slot, opening, outcome }
+    }
+
+    /// Ends a session whose client broke the protocol; the control thread does the rest.
+    fn evict(&mut self, id: u64, reason: String) -> Drained {
+        self.counters.evictions += 1;
+        self.evictions.push((id, reason));
+        Drained::Gone
+    }
+
+    fn forget(&mut self, id: u64) -> Remains {
+        let mut remains = Remains { lanes: Vec::new() };
+        let Some(entry) = self.sessions.remove(&id) else { return remains };
+        entry.session.bury();
+        for (index, accelerator) in self.accelerators.iter_mut().enumerate() {
+            for bucket in &mut accelerator.buckets {
+                let dropped = bucket.queue.remove(|request| request.session.id == id);
+                self.counters.cancelled += dropped.len() as u64;
+            }
+            for (number, lane) in accelerator.lanes.iter_mut().enumerate() {
+                if lane.running.as_ref().is_some_and(|request| request.session.id == id) {
+                    lane.cancelling = true;
+                    remains.lanes.push((index, number, lane.stream));
+                }
+            }
+        }
+        for registration in entry.registrations.iter().flatten() {
+            self.accelerators[registration.accelerator].leave(registration.chain_priority);
+        }
+        remains
+    }
+
+    /// After the cancellation of what `forget` found: lanes work on.
+    fn resume(&mut self, remains: &Remains) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        for &(accelerator, lane, _) in &remains.lanes {
+            let Some(owner) = self.accelerators.get_mut(accelerator) else { continue };
+            if owner.lanes[lane].running.is_none() {
+                owner.release(lane);
+            } else {
+                owner.lanes[lane].cancelling = false;
+            }
+            answers.append(&mut self.advance(accelerator));
+        }
+        answers
+    }
+
+    fn overran(&mut self, accelerator: usize, lane: usize, action: Overrun) -> Vec<Answer> {
+        let Some(owner) = self.accelerators.get_mut(accelerator) else { return Vec::new() };
+        let Some(request) = &owner.lanes[lane].running else { return Vec::new() };
+        let session = self.sessions.get(&request.session.id);
+        let registration = session.and_then(|s| s.registrations.get(request.registration as usize));
+        let chain = registration.and_then(Option::as_ref).map_or("?", |r| r.chain.as_str());
+        let declared_us = request.launch.budget_ns.unwrap_or(0) / 1000;
+        let mut text = format!(
+            "{}: chain {chain}, request {} of process {} runs longer than the declared {declared_us} us",
+            owner.id, request.launch_id, request.session.pid
+        );
+        owner.lanes[lane].overran = true;
+        self.counters.overruns += 1;
+        if action == Overrun::Demote {
+            match owner.demote(lane) {
+                Ok(()) if owner.lanes[lane].demoted => {
+                    self.counters.demotions += 1;
+                    text += ", demoted to the lowest bucket";
+                }
+                Ok(()) => {}
+                Err(error) => text += &format!(", cannot be demoted: {error}"),
+            }
+        }
+        self.notice(text);
+        self.advance(accelerator)
+    }
+}
+
+impl Request {
+    /// The answer to this request. What the device did not do is zero.
+    fn answer(self, status: u32, device: Option<&Outcome>) -> Answer {
+        let outcome = Completion {
+            status,
+            launch_id: self.launch_id,
+            arrived_ns: self.arrived_ns,
+            started_ns: device.map_or(0, |outcome| outcome.started_ns),
+            finished_ns: device.map_or(0, |outcome| outcome.finished_ns),
+            busy_ns: device.map_or(0, |outcome| outcome.busy_ns),
+            answered_ns: 0,
+        };
+        Answer { session: self.session, slot: self.slot, opening: self.opening, outcome }
+    }
+}
+
+/// Publishes answers. Never blocks, whatever the clients do.
+fn publish(answers: Vec<Answer>) {
+    for Answer { session, slot, opening, mut outcome } in answers {
+        outcome.answered_ns = monotonic_ns();
+        session.answer(slot, opening, &outcome);
+    }
+}

@@ -1,0 +1,67 @@
+//! Why a server could not start.
+
+use std::path::PathBuf;
+
+/// An error of the server itself; what clients do wrong is answered to them, not raised here.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration cannot be served.
+    #[error("{key}: {found}: {expected}")]
+    Config {
+        /// The key in the system file.
+        key: String,
+        /// What stands there.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// Another server listens at the socket.
+    #[error("{path}: another server is running there")]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The socket cannot be set up.
+    #[error("{path}: {call}: {errno}")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// The call that failed.
+        call: &'static str,
+        /// The reason.
+        errno: rustix::io::Errno,
+    },
+    /// A system call failed.
+    #[error("{call}: {errno}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// The reason.
+        errno: rustix::io::Errno,
+    },
+    /// A thread cannot be started.
+    #[error("thread {name}: {source}")]
+    Thread {
+        /// Its name.
+        name: &'static str,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The device failed.
+    #[error("accelerator {id}: {source}")]
+    Device {
+        /// The accelerator's id.
+        id: String,
+        /// The reason.
+        source: device::Error,
+    },
+    /// Shared memory failed.
+    #[error(transparent)]
+    Memory(#[from] shm::Error),
+}
+
+impl Error {
+    pub(crate) fn system(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+        move |errno| Error::System { call, errno }
+    }
+}

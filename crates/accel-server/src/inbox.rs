@@ -1,0 +1,122 @@
+//! The inbox: the thread that sleeps on all doorbells and takes requests from the rings.
+//!
+//! Doorbells are watched edge-triggered, so that each ring is one wake-up and nothing has to be
+//! read from the doorbell. A ring that still has messages after a turn goes to the back of the
+//! line. A client that rings for nothing too often is not listened to for a while; its ring is
+//! looked at afterwards, so that nothing is lost.
+
+use crate::Error;
+use crate::dispatch::{Drained, Engine};
+use crate::session::Allowance;
+use realtime::clock::monotonic_ns;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use shm::Doorbell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The token of the doorbell that ends the thread; sessions count from 1.
+const STOP: u64 = 0;
+
+/// The set of doorbells, shared with the control thread, which adds and removes.
+pub(crate) struct Inbox {
+    epoll: OwnedFd,
+    stop: Doorbell,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Result<Inbox, Error> {
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
+        let inbox = Inbox { epoll, stop: Doorbell::new()? };
+        inbox.add(STOP, inbox.stop.as_fd())?;
+        Ok(inbox)
+    }
+
+    /// Listens to a session's doorbell.
+    pub(crate) fn add(&self, session: u64, doorbell: BorrowedFd<'_>) -> Result<(), Error> {
+        let data = epoll::EventData::new_u64(session);
+        epoll::add(&self.epoll, doorbell, data, epoll::EventFlags::IN | epoll::EventFlags::ET)
+            .map_err(Error::system("epoll_ctl"))
+    }
+
+    /// Stops listening to a session's doorbell.
+    pub(crate) fn remove(&self, doorbell: BorrowedFd<'_>) {
+        // It is gone from the set either way.
+        let _ = epoll::delete(&self.epoll, doorbell);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.ring();
+    }
+
+    /// The thread: takes requests until it is stopped.
+    pub(crate) fn run(&self, engine: &Arc<Engine>) {
+        let mut events = Vec::with_capacity(64);
+        let mut turn = Turn::default();
+        loop {
+            events.clear();
+            let timeout = turn.timeout();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                // The set itself cannot fail while it exists.
+                Err(_) => return,
+            }
+            for event in &events {
+                match event.data.u64() {
+                    STOP => return,
+                    session => turn.rang(session),
+                }
+            }
+            turn.take(engine);
+        }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Default)]
+struct Turn {
+    ready: VecDeque<u64>,
+    /// Sessions that are not listened to, and until when.
+    muted: Vec<(u64, u64)>,
+}
+
+impl Turn {
+    fn rang(&mut self, session: u64) {
+        let muted = self.muted.iter().any(|(id, _)| *id == session);
+        if !muted && !self.ready.contains(&session) {
+            self.ready.push_back(session);
+        }
+    }
+
+    /// How long to sleep: not at all while rings are ready, else until the next muted session.
+    fn timeout(&self) -> Option<Timespec> {
+        if !self.ready.is_empty() {
+            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
+        let next = self.muted.iter().map(|(_, until)| *until).min()?;
+        let wait_ns = next.saturating_sub(monotonic_ns()).min(Allowance::MUTE_NS);
+        Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
+    }
+
+    /// One turn for every ready session.
+    fn take(&mut self, engine: &Engine) {
+        if !self.muted.is_empty() {
+            let now_ns = monotonic_ns();
+            let over = self.muted.extract_if(.., |(_, until)| *until <= now_ns);
+            self.ready.extend(over.map(|(session, _)| session));
+        }
+        for _ in 0..self.ready.len() {
+            let Some(session) = self.ready.pop_front() else { return };
+            match engine.drain(session) {
+                Drained::Empty | Drained::Gone => {}
+                Drained::More => self.ready.push_back(session),
+                Drained::Mute => {
+                    engine.count_muting();
+                    self.muted.push((session, monotonic_ns() + Allowance::MUTE_NS));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The accelerator server: several processes share accelerators, and the critical chain's
+//! request goes first (document: PAAM, sections IV-A to IV-E).
+//!
+//! Where one request travels:
+//!
+//! 1. `door`, `control`, `access`, `register`: a client connects, is recognised by the kernel's
+//!    word, and registers its callbacks with their memory.
+//! 2. `inbox`: the client rings its doorbell; the request is taken from its ring.
+//! 3. `dispatch`: the request is checked and queued in its `bucket`; a free lane of the
+//!    `accelerator` launches it.
+//! 4. The device's event comes back to `dispatch`, which launches the next request and then
+//!    answers the client through its `session`.
+//!
+//! [`Server::start`] runs all of it on threads of the calling process:
+//!
+//! ```
+//! let system = system::System::parse("accelerators: [{id: gpu0, buckets: 6}]", "doc.yaml")?;
+//! let socket = std::env::temp_dir().join(format!("keeptime-doc-{}.sock", std::process::id()));
+//! let options = accel_server::Options { socket: Some(socket.clone()), ..Default::default() };
+//! let server = accel_server::Server::start(&system, options)?;
+//!
+//! let mut client = accel::Client::connect(&socket)?;
+//! let nothing = client.register(&accel::Registration::service("empty").chain("demo", 1))?;
+//! client.run(nothing, &accel::Request::new())?;
+//! assert_eq!(server.counters().done, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access;
+mod accelerator;
+mod bucket;
+mod control;
+mod dispatch;
+mod door;
+mod error;
+mod inbox;
+mod peer;
+mod register;
+mod session;
+
+pub use error::Error;
+
+use accel::control::Counters;
+use accelerator::Accelerator;
+use control::{Control, Settings};
+use device::software::{self, SoftwareDevice};
+use device::{Device, Observer, Outcome};
+use dispatch::Engine;
+use door::Door;
+use inbox::Inbox;
+use realtime::thread::Policy as Scheduling;
+use register::Services;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use system::{DeviceKind, Policy, System};
+
+/// Where the server's messages go.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What the command line may override of the configuration.
+#[derive(Clone)]
+pub struct Options {
+    /// The arbitration policy.
+    pub policy: Option<Policy>,
+    /// The socket.
+    pub socket: Option<PathBuf>,
+    /// Cores of the server's own threads.
+    pub cores: Option<Vec<usize>>,
+    /// Cores of the software accelerators' compute threads, by accelerator.
+    pub accelerator_cores: BTreeMap<String, Vec<usize>>,
+    /// Takes the server's messages, one line each.
+    pub log: Log,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            policy: None,
+            socket: None,
+            cores: None,
+            accelerator_cores: BTreeMap::new(),
+            log: Arc::new(|_| {}),
+        }
+    }
+}
+
+/// A running server. Dropping it stops it.
+pub struct Server {
+    engine: Arc<Engine>,
+    inbox: Arc<Inbox>,
+    socket: PathBuf,
+    stop: Arc<AtomicBool>,
+    memory_bytes: Arc<AtomicU64>,
+    realtime: bool,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts the server of a system: its accelerators, and the threads that serve them.
+    ///
+    /// # Errors
+    /// [`Error::Config`] names the key that cannot be served; the other variants say which part
+    /// of the machine refused.
+    pub fn start(system: &System, options: Options) -> Result<Server, Error> {
+        let config = &system.server;
+        let policy = options.policy.unwrap_or(config.policy);
+        if system.accelerators.is_empty() {
+            return Err(config_error("accelerators", "none", "expected at least one to serve"));
+        }
+        let access = access::Access::new(config)?;
+        let path = options.socket.clone().unwrap_or_else(|| config.socket_path());
+        let door = Door::open(&path, config.mode, config.group.as_deref())?;
+        let engine = Arc::new(Engine::new(config.overrun)?);
+        for (index, accelerator) in system.accelerators.iter().enumerate() {
+            let device = start_device(accelerator, policy, config, &options)?;
+            let observer = Arc::new(Events { engine: Arc::downgrade(&engine), accelerator: index });
+            engine.add_accelerator(Accelerator::new(accelerator, policy, device, observer)?);
+        }
+        let services = Services::new(system, engine.devices());
+        check_services(system, &engine.devices())?;
+        let inbox = Arc::new(Inbox::new()?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let log = options.log.clone();
+        let settings = Settings { access, limits: config.limits, services, log };
+        let control = Control::new(settings, engine.clone(), inbox.clone(), door, stop.clone())?;
+        let memory_bytes = control.memory_gauge();
+        let mut server = Server {
+            engine: engine.clone(),
+            inbox: inbox.clone(),
+            socket: path,
+            stop,
+            memory_bytes,
+            realtime: true,
+            threads: Vec::new(),
+        };
+        let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
+        let above = |below: u32| scheduling(config.priority, below);
+        server.spawn("kt-inbox", above(0), &cores, &options.log, move || inbox.run(&engine))?;
+        server.spawn("kt-control", above(1), &cores, &options.log, move || control.run())?;
+        Ok(server)
+    }
+
+    /// Starts a thread and waits until it has its priority and cores, or has failed to get them.
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        scheduling: Scheduling,
+        cores: &[usize],
+        log: &Log,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), Error> {
+        let (report, reported) = std::sync::mpsc::channel();
+        let cores = cores.to_vec();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+            let pinned = realtime::thread::pin(&cores);
+            let set = realtime::thread::set_policy(scheduling);
+            let _ = report.send((pinned, set));
+            body();
+        });
+        self.threads.push(thread.map_err(|source| Error::Thread { name, source })?);
+        if let Ok((pinned, set)) = reported.recv() {
+            for error in [pinned.err(), set.err()].into_iter().flatten() {
+                self.realtime = false;
+                log(&format!("{name}: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Whether the server's own threads run at the priority and on the cores they should.
+    pub fn is_realtime(&self) -> bool {
+        self.realtime
+    }
+
+    /// The server's counters.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.engine.counters();
+        counters.memory_bytes = self.memory_bytes.load(Ordering::Relaxed);
+        counters
+    }
+
+    /// What each accelerator's device is and has done.
+    pub fn devices(&self) -> Vec<(String, Arc<dyn Device>)> {
+        self.engine.devices()
+    }
+
+    /// Ends all sessions and all threads.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // Release: pairs with the acquire in the control thread, which the bell wakes.
+        self.stop.store(true, Ordering::Release);
+        self.engine.control.ring();
+        self.inbox.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.engine.clear();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The device's events on their way to the dispatcher. The token of an event is its lane.
+struct Events {
+    engine: Weak<Engine>,
+    accelerator: usize,
+}
+
+impl Observer for Events {
+    fn completed(&self, token: u64, outcome: &Outcome) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.completed(self.accelerator, token as usize, outcome);
+        }
+    }
+
+    fn overrun(&self, token: u64) {
+        if let Some(engine) = self.engine.upgrade() {
+            engine.overran(self.accelerator, token as usize);
+        }
+    }
+}
+
+fn config_error(key: &str, found: &str, expected: &str) -> Error {
+    Error::Config { key: key.into(), found: found.into(), expected: expected.into() }
+}
+
+fn numbers(cores: &[u32]) -> Vec<usize> {
+    cores.iter().map(|&core| core as usize).collect()
+}
+
+/// Real-time priority some steps below the dispatch thread's; normal where that is normal.
+fn scheduling(priority: u32, below: u32) -> Scheduling {
+    match u8::try_from(priority) {
+        Ok(priority @ 1..) => Scheduling::Fifo(priority.saturating_sub(below as u8).max(1)),
+        _ => Scheduling::Normal,
+    }
+}
+
+fn start_device(
+    accelerator: &system::Accelerator,
+    policy: Policy,
+    server: &system::Server,
+    options: &Options,
+) -> Result<Arc<dyn Device>, Error> {
+    let key = |name: &str| format!("accelerators.{}.{name}", accelerator.id);
+    if accelerator.device != DeviceKind::Cpu {
+        let found = accelerator.device.to_string();
+        return Err(config_error(&key("device"), &found, "this version serves cpu only"));
+    }
+    let levels = u8::try_from(accelerator.buckets).unwrap_or(u8::MAX);
+    let given = options.accelerator_cores.get(&accelerator.id).cloned();
+    let sharing = match policy {
+        Policy::Timeslice => software::Sharing::TimeSlice { slice_ns: server.slice_ns },
+        _ => software::Sharing::Levels,
+    };
+    let config = software::Config {
+        levels,
+        cores: given.unwrap_or_else(|| numbers(&accelerator.cores)),
+        policy: scheduling(server.priority, 2),
+        sharing,
+        ..software::Config::default()
+    };
+    match SoftwareDevice::start(config) {
+        Ok(device) => Ok(device),
+        Err(source) => Err(Error::Device { id: accelerator.id.clone(), source }),
+    }
+}
+
+/// Every configured service names a kernel that its accelerator has.
+fn check_services(system: &System, devices: &[(String, Arc<dyn Device>)]) -> Result<(), Error> {
+    for service in &system.services {
+        let device = devices.iter().find(|(id, _)| *id == service.accelerator);
+        let known = device.is_some_and(|(_, device)| device.kernel(&service.kernel).is_some());
+        if !known {
+            let kernels: Vec<&str> =
+                device.iter().flat_map(|(_, d)| d.kernels()).map(|kernel| kernel.name).collect();
+            return Err(Error::Config {
+                key: format!("services.{}.kernel", service.name),
+                found: format!("{:?}", service.kernel),
+                expected: format!("expected one of {}", kernels.join(", ")),
+            });
+        }
+    }
+    Ok(())
+}

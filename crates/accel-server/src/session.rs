@@ -1,0 +1,122 @@
+//! One client's session as the dispatcher sees it.
+
+use accel::session::{SLOTS, SessionMemory};
+use shm::completion::{Completion, Opening};
+use shm::{Consumer, PeerSlice, Rights};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The part of a session that requests on their way hold on to.
+pub(crate) struct Session {
+    pub id: u64,
+    pub pid: i32,
+    memory: SessionMemory,
+    rights: Rights,
+    dead: AtomicBool,
+}
+
+impl Session {
+    pub(crate) fn new(id: u64, pid: i32, memory: SessionMemory) -> Session {
+        Session { id, pid, memory, rights: Rights::new(SLOTS), dead: AtomicBool::new(false) }
+    }
+
+    /// Opens a slot for a request; None when the client names one that is in use or none.
+    pub(crate) fn open(&self, slot: u16) -> Option<Opening> {
+        self.rights.open(usize::from(slot))
+    }
+
+    /// Answers a request, unless somebody else has or the session has ended: a client whose
+    /// session the server ends learns that from its socket, not from a made-up outcome.
+    pub(crate) fn answer(&self, slot: u16, opening: Opening, outcome: &Completion) {
+        if self.is_dead() {
+            return;
+        }
+        let Some(right) = self.rights.take(opening) else { return };
+        if let Some(cell) = self.memory.completion(usize::from(slot)) {
+            cell.complete(right, outcome);
+        }
+    }
+
+    /// The client is gone: nothing of it is worth doing any more.
+    pub(crate) fn bury(&self) {
+        // Relaxed: set and read under the dispatcher's lock, except for hints.
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+}
+
+/// A registration: who may launch what, on which data, how urgently.
+pub(crate) struct Registration {
+    pub accelerator: usize,
+    pub kernel: device::KernelId,
+    /// Leading arguments that the service fixes; the request gives the others.
+    pub fixed_arguments: Vec<u64>,
+    pub chain: String,
+    pub chain_priority: u32,
+    /// The bucket that the configuration gives this chain.
+    pub explicit_bucket: Option<u32>,
+    /// Declared execution time.
+    pub budget_ns: Option<u64>,
+    pub memory: PeerSlice,
+}
+
+/// The part of a session that only the dispatcher touches, under its lock.
+pub(crate) struct Entry {
+    pub session: Arc<Session>,
+    pub memory: SessionMemory,
+    pub consumer: Consumer,
+    pub registrations: Vec<Option<Registration>>,
+    pub allowance: Allowance,
+}
+
+/// How often a client may ring for nothing.
+///
+/// A ring without a message, or with one that is refused, costs the dispatcher time that
+/// belongs to others. Each costs one token; tokens come back at a fixed rate; a client without
+/// tokens is not listened to for a while.
+pub(crate) struct Allowance {
+    tokens: u32,
+    refilled_ns: u64,
+}
+
+impl Allowance {
+    const MOST: u32 = 1000;
+    const REFILL_NS: u64 = 100_000;
+    /// How long a client is not listened to. Its tokens come back meanwhile.
+    pub(crate) const MUTE_NS: u64 = 10_000_000;
+
+    pub(crate) fn new(now_ns: u64) -> Allowance {
+        Allowance { tokens: Allowance::MOST, refilled_ns: now_ns }
+    }
+
+    /// Takes `count` tokens; false when there are not enough.
+    pub(crate) fn spend(&mut self, count: u32, now_ns: u64) -> bool {
+        let earned = now_ns.saturating_sub(self.refilled_ns) / Allowance::REFILL_NS;
+        if earned > 0 {
+            let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+            self.tokens = self.tokens.saturating_add(earned).min(Allowance::MOST);
+            self.refilled_ns = now_ns;
+        }
+        let enough = self.tokens >= count;
+        self.tokens = self.tokens.saturating_sub(count);
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allowance_runs_out_and_comes_back() {
+        let mut allowance = Allowance::new(0);
+        assert!(allowance.spend(Allowance::MOST, 0));
+        assert!(!allowance.spend(1, 0));
+        assert!(!allowance.spend(1, Allowance::REFILL_NS - 1));
+        assert!(allowance.spend(100, Allowance::MUTE_NS));
+        assert!(!allowance.spend(1, Allowance::MUTE_NS));
+    }
+}

@@ -1,0 +1,348 @@
+//! Clients that break the rules, one layer below the client library. Each test has an honest
+//! client beside it, whose requests go on.
+
+mod support;
+
+use accel::control::{self, Name, Packet, Refused};
+use accel::request::{Order, Status};
+use accel::session::SessionMemory;
+use accel::socket::{Received, Socket};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use shm::{Doorbell, Producer, Segment};
+use std::time::{Duration, Instant};
+use support::{Busy, Fixture, PATIENCE, one_gpu, serve};
+use zerocopy::IntoBytes;
+
+/// The control plane by hand.
+struct Raw {
+    socket: Socket,
+}
+
+/// An open session by hand.
+struct RawSession {
+    raw: Raw,
+    memory: SessionMemory,
+    mapping: std::sync::Arc<shm::Mapping>,
+    doorbell: Doorbell,
+    producer: Producer,
+}
+
+impl Raw {
+    fn connect(fixture: &Fixture) -> Raw {
+        Raw { socket: Socket::connect(&fixture.socket).unwrap() }
+    }
+
+    fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+        // A server that has closed already is one of the outcomes under test.
+        let _ = self.socket.send(bytes, fds);
+    }
+
+    /// The next packet; None when the server has closed.
+    fn receive(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
+        let start = Instant::now();
+        loop {
+            let mut buffer = [0; 512];
+            match self.socket.receive(&mut buffer) {
+                Ok(Received::Packet(length, fds)) => return Some((buffer[..length].to_vec(), fds)),
+                Ok(Received::Nothing) => {
+                    assert!(start.elapsed() < PATIENCE, "the server says nothing");
+                    self.socket.wait_readable(100).unwrap();
+                }
+                Ok(Received::Closed) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// Why the server closed.
+    fn farewell(&self) -> String {
+        let mut last = String::new();
+        while let Some((bytes, _)) = self.receive() {
+            last = Refused::parse(&bytes).map_or(last, |refused| refused.unpack().text);
+        }
+        last
+    }
+
+    fn hello(self) -> RawSession {
+        let version = control::VERSION;
+        let hello = control::Hello { kind: control::Hello::KIND, version, magic: control::MAGIC };
+        self.send(hello.as_bytes(), &[]);
+        let (bytes, fds) = self.receive().unwrap();
+        let welcome = control::Welcome::parse(&bytes).unwrap();
+        let [segment, doorbell]: [OwnedFd; 2] = fds.try_into().unwrap();
+        let mapping = Segment::accept(segment, welcome.segment_bytes).unwrap().map().unwrap();
+        RawSession {
+            raw: self,
+            memory: SessionMemory::attach(mapping.clone()).unwrap(),
+            mapping,
+            doorbell: Doorbell::from_fd(doorbell),
+            producer: Producer::default(),
+        }
+    }
+}
+
+impl RawSession {
+    fn open(fixture: &Fixture) -> RawSession {
+        Raw::connect(fixture).hello()
+    }
+
+    fn register(&self, service: &str, bytes: u64, fds: &[BorrowedFd<'_>]) -> Result<u32, String> {
+        let register = control::Register {
+            kind: control::Register::KIND,
+            chain_priority: 3,
+            callback: 0,
+            memory_bytes: bytes,
+            exec_ns: 0,
+            chain: Name::new("chain", "raw").unwrap(),
+            service: Name::new("service", service).unwrap(),
+            accelerator: Name::EMPTY,
+        };
+        self.raw.send(register.as_bytes(), fds);
+        let (bytes, _) = self.raw.receive().unwrap();
+        match control::Registered::parse(&bytes) {
+            Some(registered) => Ok(registered.registration),
+            None => Err(Refused::parse(&bytes).unwrap().unpack().text),
+        }
+    }
+
+    fn push(&mut self, message: &shm::Message) {
+        assert!(self.producer.push(self.memory.ring(), message).unwrap());
+        self.doorbell.ring();
+    }
+
+    fn launch(&mut self, registration: u32, slot: u16) {
+        if let Some(cell) = self.memory.completion(usize::from(slot)) {
+            cell.arm();
+        }
+        let request = accel::Request::new();
+        let order = Order::Launch { launch_id: 7, registration, slot, request };
+        self.push(&order.encode());
+    }
+
+    fn status(&self, slot: usize) -> Option<Status> {
+        let done = self.memory.completion(slot).unwrap().wait(Some(PATIENCE)).unwrap();
+        assert_eq!(done.launch_id, 7);
+        Status::from_word(done.status)
+    }
+}
+
+fn fixture() -> (Fixture, Busy) {
+    let fixture = serve(&one_gpu("buckets: 3", ""));
+    let honest = Busy::new(&fixture, "honest", 50);
+    (fixture, honest)
+}
+
+fn memfd(size: u64, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = rustix::fs::memfd_create("hostile", flags).unwrap();
+    rustix::fs::ftruncate(&fd, size).unwrap();
+    rustix::fs::fcntl_add_seals(&fd, seals).unwrap();
+    fd
+}
+
+#[test]
+fn packets_of_garbage_end_the_session_and_nothing_else() {
+    let (fixture, mut honest) = fixture();
+    let long = [7u8; control::MAX_PACKET + 1];
+    for garbage in [&b"x"[..], &[0; 4], &[1, 0, 0, 0], &[255; 200], &long] {
+        let raw = Raw::connect(&fixture);
+        raw.send(garbage, &[]);
+        assert!(raw.farewell().contains("that is none of version 1"), "{garbage:?}");
+        let session = RawSession::open(&fixture);
+        session.raw.send(garbage, &[]);
+        assert!(session.raw.farewell().contains("that is none of version 1"), "{garbage:?}");
+        honest.run(1);
+    }
+    fixture.until("all of them are gone", |c| c.sessions == 1);
+}
+
+#[test]
+fn other_versions_and_disorder_are_refused() {
+    let (fixture, mut honest) = fixture();
+    let raw = Raw::connect(&fixture);
+    let kind = control::Hello::KIND;
+    raw.send(control::Hello { kind, version: 99, magic: control::MAGIC }.as_bytes(), &[]);
+    assert_eq!(raw.farewell(), "protocol version 99, this server speaks version 1");
+
+    let raw = Raw::connect(&fixture);
+    raw.send(control::QueryStatus { kind: control::QueryStatus::KIND }.as_bytes(), &[]);
+    assert_eq!(raw.farewell(), "no hello before the first request");
+
+    let session = RawSession::open(&fixture);
+    let hello = control::Hello { kind, version: control::VERSION, magic: control::MAGIC };
+    session.raw.send(hello.as_bytes(), &[]);
+    assert_eq!(session.raw.farewell(), "hello in an open session");
+    honest.run(1);
+}
+
+#[test]
+fn silent_connection_is_closed() {
+    let (fixture, mut honest) = fixture();
+    let raw = Raw::connect(&fixture);
+    assert_eq!(raw.farewell(), "no hello within 1 s");
+    honest.run(1);
+}
+
+#[test]
+fn memory_that_is_not_as_announced_is_refused() {
+    let (fixture, mut honest) = fixture();
+    let session = RawSession::open(&fixture);
+    let sealed = SealFlags::SHRINK;
+    let cases = [
+        (8192, vec![memfd(4096, sealed)], "holds 4096 bytes, 8192 bytes were announced"),
+        (4096, vec![memfd(4096, SealFlags::empty())], "not sealed against shrinking"),
+        (4096, vec![std::fs::File::open("/dev/zero").unwrap().into()], "not sealed"),
+        (4096, vec![], "4096 bytes of memory announced with 0 descriptors"),
+        (0, vec![memfd(4096, sealed)], "0 bytes of memory announced with 1 descriptors"),
+        (4096, vec![memfd(4096, sealed), memfd(4096, sealed)], "with 2 descriptors"),
+        (u64::MAX, vec![memfd(4096, sealed)], "bytes are left to this session"),
+    ];
+    for (bytes, fds, said) in cases {
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        let refused = session.register("vecadd", bytes, &fds).unwrap_err();
+        assert!(refused.contains(said), "{refused}");
+    }
+    let good = memfd(4096, sealed);
+    session.register("vecadd", 4096, &[good.as_fd()]).unwrap();
+    honest.run(1);
+}
+
+#[test]
+fn lies_about_ids_are_answered() {
+    let (fixture, mut honest) = fixture();
+    let mut session = RawSession::open(&fixture);
+    let own = session.register("empty", 0, &[]).unwrap();
+    for (slot, registration) in [own + 1, u32::MAX].into_iter().enumerate() {
+        session.launch(registration, slot as u16);
+        assert_eq!(session.status(slot), Some(Status::UnknownRegistration));
+    }
+    session.launch(own, 5);
+    assert_eq!(session.status(5), Some(Status::Done));
+    // Cancelling what somebody else, or nobody, has sent.
+    session.memory.completion(6).unwrap().arm();
+    let cancel = Order::Cancel { launch_id: 7, slot: 6, target_slot: 0, target_launch_id: 1 };
+    session.push(&cancel.encode());
+    assert_eq!(session.status(6), Some(Status::TooLate));
+    for (kind, number) in [(control::Deregister::KIND, 9), (control::Deregister::KIND, u32::MAX)] {
+        session.raw.send(control::Deregister { kind, registration: number }.as_bytes(), &[]);
+        let (bytes, _) = session.raw.receive().unwrap();
+        assert!(Refused::parse(&bytes).unwrap().unpack().text.contains("no such registration"));
+    }
+    honest.run(1);
+}
+
+#[test]
+fn broken_rings_end_the_session() {
+    let (fixture, mut honest) = fixture();
+    let evicted = |session: &RawSession| session.raw.farewell();
+
+    let mut session = RawSession::open(&fixture);
+    session.push(&[u64::MAX; 8]);
+    assert!(evicted(&session).contains("the reserved byte is 255"));
+
+    let mut session = RawSession::open(&fixture);
+    session.push(&[0; 8]);
+    assert!(evicted(&session).contains("unknown kind 0"));
+
+    let mut session = RawSession::open(&fixture);
+    session.launch(0, 64);
+    assert!(evicted(&session).contains("slot 64 is in use or does not exist"));
+
+    // The ring's tail, claimed to be far ahead.
+    let session = RawSession::open(&fixture);
+    shm::PeerSlice::whole(session.mapping.clone()).write(64, &999u32.to_ne_bytes()).unwrap();
+    session.doorbell.ring();
+    assert!(evicted(&session).contains("jumped by 999, the ring holds 64"));
+    assert!(fixture.server().counters().evictions >= 4);
+    honest.run(1);
+    fixture.until("all of them are gone", |c| c.sessions == 1);
+}
+
+#[test]
+fn slot_in_use_cannot_be_used_again() {
+    let (fixture, mut honest) = fixture();
+    let mut session = RawSession::open(&fixture);
+    let busy = session.register("busy", 0, &[]).unwrap();
+    let request = accel::Request::new().arguments(&[60_000_000_000]);
+    let order = Order::Launch { launch_id: 1, registration: busy, slot: 0, request };
+    session.push(&order.encode());
+    fixture.until("the first runs", |c| c.running == 1);
+    session.push(&order.encode());
+    assert!(session.raw.farewell().contains("slot 0 is in use"));
+    fixture.until("its minute of work is cancelled", |c| c.running == 0 && c.sessions == 1);
+    honest.run(1);
+}
+
+#[test]
+fn scribbling_over_the_own_segment_harms_only_the_scribbler() {
+    let (fixture, mut honest) = fixture();
+    let mut session = RawSession::open(&fixture);
+    let own = session.register("empty", 0, &[]).unwrap();
+    session.launch(own, 0);
+    let all = shm::PeerSlice::whole(session.mapping.clone());
+    for seed in 0..200u32 {
+        let noise: Vec<u8> = (0..all.len() as u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) ^ seed.wrapping_mul(40_503)).to_le_bytes()[2])
+            .collect();
+        all.write(0, &noise).unwrap();
+        session.doorbell.ring();
+    }
+    honest.run(1);
+    drop(session);
+    fixture.until("the scribbler is gone", |c| c.sessions == 1);
+    honest.run(1);
+}
+
+#[test]
+fn ringing_for_nothing_is_muted_and_loses_no_request() {
+    let (fixture, mut honest) = fixture();
+    let mut session = RawSession::open(&fixture);
+    let own = session.register("empty", 0, &[]).unwrap();
+    let start = Instant::now();
+    while fixture.server().counters().mutings == 0 {
+        assert!(start.elapsed() < PATIENCE);
+        for _ in 0..1000 {
+            session.doorbell.ring();
+        }
+    }
+    session.launch(own, 0);
+    honest.run(1);
+    assert_eq!(session.status(0), Some(Status::Done), "a muted client is heard again");
+}
+
+#[test]
+fn connecting_in_a_loop_is_slowed_down() {
+    let yaml = one_gpu("buckets: 1", "server: {priority: 0, limits: {connects_per_second: 20}}");
+    let fixture = serve(&yaml);
+    let mut honest = Busy::new(&fixture, "honest", 50);
+    let start = Instant::now();
+    let mut refused = String::new();
+    while refused.is_empty() {
+        assert!(start.elapsed() < PATIENCE);
+        match accel::Client::connect(&fixture.socket) {
+            Ok(_) | Err(accel::Error::NoServer { .. }) => {}
+            Err(error) => refused = error.to_string(),
+        }
+    }
+    assert!(refused.contains("more than 20 times a second"), "{refused}");
+    honest.run(1);
+    // Patience is rewarded.
+    let start = Instant::now();
+    while accel::Client::connect(&fixture.socket).is_err() {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn client_that_does_not_read_its_answers_is_ended() {
+    let (fixture, mut honest) = fixture();
+    let session = RawSession::open(&fixture);
+    let ask = control::QueryStatus { kind: control::QueryStatus::KIND };
+    let start = Instant::now();
+    while fixture.server().counters().sessions == 2 {
+        assert!(start.elapsed() < PATIENCE);
+        session.raw.send(ask.as_bytes(), &[]);
+    }
+    honest.run(1);
+}

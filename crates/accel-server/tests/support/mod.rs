@@ -1,0 +1,141 @@
+//! A server on a socket of its own, and clients that are processes of their own.
+#![allow(dead_code)]
+
+use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
+use accel_server::{Options, Server};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use system::System;
+
+/// Longer than any of these steps takes on a busy machine; not a bound that is tested.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Fixture {
+    pub server: Option<Server>,
+    pub socket: PathBuf,
+    pub log: Arc<Mutex<Vec<String>>>,
+    system: System,
+}
+
+/// A server of this system file.
+pub fn serve(yaml: &str) -> Fixture {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("keeptime-test-{}-{count}.sock", std::process::id());
+    let system = System::parse(yaml, "test.yaml").unwrap();
+    let socket = std::env::temp_dir().join(name);
+    let mut fixture = Fixture { server: None, socket, log: Arc::default(), system };
+    fixture.start();
+    fixture
+}
+
+/// One accelerator with these further keys, served at normal priority.
+pub fn one_gpu(keys: &str, rest: &str) -> String {
+    // The first server section wins nothing: a test gives its own or none.
+    let server = if rest.contains("server:") { "" } else { "server: {priority: 0}\n" };
+    format!("accelerators: [{{id: gpu0, {keys}}}]\n{server}{rest}")
+}
+
+impl Fixture {
+    pub fn start(&mut self) {
+        let log = self.log.clone();
+        let options = Options {
+            socket: Some(self.socket.clone()),
+            log: Arc::new(move |line| log.lock().unwrap().push(line.into())),
+            ..Options::default()
+        };
+        self.server = Some(Server::start(&self.system, options).unwrap());
+    }
+
+    pub fn stop(&mut self) {
+        self.server.take().unwrap().stop();
+    }
+
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket).unwrap()
+    }
+
+    /// Waits until the server's counters are as they should become.
+    pub fn until(&self, what: &str, condition: impl Fn(&accel::control::Counters) -> bool) {
+        let start = Instant::now();
+        while !condition(&self.server().counters()) {
+            assert!(start.elapsed() < PATIENCE, "{what}: {:?}", self.server().counters());
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn logged(&self, text: &str) -> bool {
+        self.log.lock().unwrap().iter().any(|line| line.contains(text))
+    }
+}
+
+/// A client with one registration of the busy service, in a chain of this priority.
+pub struct Busy {
+    pub client: Client,
+    pub callback: CallbackId,
+}
+
+impl Busy {
+    pub fn new(fixture: &Fixture, chain: &str, priority: u32) -> Busy {
+        Busy::with(fixture, Registration::service("busy").chain(chain, priority))
+    }
+
+    pub fn with(fixture: &Fixture, registration: Registration) -> Busy {
+        let mut client = fixture.client();
+        let callback = client.register(&registration).unwrap();
+        Busy { client, callback }
+    }
+
+    pub fn submit(&mut self, ms: u64) -> Ticket {
+        self.client.submit(self.callback, &work(ms)).unwrap()
+    }
+
+    pub fn run(&mut self, ms: u64) -> Outcome {
+        self.client.run(self.callback, &work(ms)).unwrap()
+    }
+
+    pub fn wait(&mut self, ticket: &mut Ticket) -> Outcome {
+        self.client.wait(ticket, Some(PATIENCE)).unwrap()
+    }
+}
+
+/// A request of the busy kernel.
+pub fn work(ms: u64) -> Request {
+    Request::new().arguments(&[ms * 1_000_000])
+}
+
+/// Runs one ignored test of this binary as a process of its own, with the socket and one word.
+pub fn spawn(test: &str, fixture: &Fixture, word: &str) -> Child {
+    command(test, fixture, word).spawn().unwrap()
+}
+
+pub fn command(test: &str, fixture: &Fixture, word: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", "--nocapture", test])
+        .env("KEEPTIME_TEST_SOCKET", &fixture.socket)
+        .env("KEEPTIME_TEST_WORD", word)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+}
+
+/// What `spawn` gave to the process this runs in; None when it was not started by `spawn`.
+pub fn given() -> Option<(PathBuf, String)> {
+    let socket = std::env::var_os("KEEPTIME_TEST_SOCKET")?;
+    Some((socket.into(), std::env::var("KEEPTIME_TEST_WORD").ok()?))
+}
+
+/// Sends a signal to a child.
+pub fn signal(child: &Child, signal: i32) {
+    // SAFETY: the child has not been waited for, so its number is still its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}

@@ -1,0 +1,682 @@
+//! The client: connects, registers callbacks, sends requests and waits for them.
+//!
+//! A [`Client`] belongs to one thread at a time, like the ring behind it; a program with several
+//! executors opens one client in each. Requests of one client may be outstanding together, up to
+//! [`SLOTS`].
+//!
+//! The memory of a registration belongs to the client: a sealed segment that it creates, passes
+//! to the server and keeps. When the server restarts, the client finds it again, passes the same
+//! memory, and its contents are still there.
+
+use crate::control::{self, Name, Packet};
+use crate::request::{Order, Request, Status};
+use crate::session::{SLOTS, SessionMemory};
+use crate::socket::{Received, Socket};
+use crate::{Error, control::Refused};
+use realtime::clock::monotonic_ns;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use shm::{Completion, Doorbell, PeerSlice, Producer, Segment};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use zerocopy::IntoBytes;
+
+/// How long a waiting client sleeps before it looks whether the server still lives.
+const LIVENESS_NS: u64 = 20_000_000;
+
+/// How long the server may take to answer on the control plane.
+const ANSWER_NS: u64 = 5_000_000_000;
+
+/// Where a client looks for its server when nobody says: at `$KEEPTIME_SOCKET`; without it at
+/// `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
+/// user's own server has its socket there; otherwise at `/run/keeptime/keeptime.sock`.
+pub fn default_socket() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = variable("KEEPTIME_SOCKET") {
+        return path.into();
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let folder = variable("XDG_RUNTIME_DIR")
+        .map_or_else(|| format!("/run/user/{user}").into(), PathBuf::from);
+    let own = folder.join("keeptime/keeptime.sock");
+    if own.exists() { own } else { "/run/keeptime/keeptime.sock".into() }
+}
+
+/// How a client waits for a completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Sleeps until the server wakes it.
+    #[default]
+    Suspend,
+    /// Watches the completion and keeps its core busy.
+    Spin,
+}
+
+/// What to register: a service, for a callback of a chain.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    service: String,
+    accelerator: String,
+    chain: String,
+    priority: u32,
+    callback: u64,
+    memory: usize,
+    exec_ns: u64,
+}
+
+impl Registration {
+    /// A registration for the service of this name, in a chain of its own at priority 0.
+    pub fn service(name: &str) -> Registration {
+        Registration {
+            service: name.into(),
+            accelerator: String::new(),
+            chain: name.into(),
+            priority: 0,
+            callback: 0,
+            memory: 0,
+            exec_ns: 0,
+        }
+    }
+
+    /// The chain that the callback belongs to, and its priority; larger is more critical.
+    pub fn chain(mut self, name: &str, priority: u32) -> Registration {
+        (self.chain, self.priority) = (name.into(), priority);
+        self
+    }
+
+    /// The client's own number for the callback.
+    pub fn callback(mut self, number: u64) -> Registration {
+        self.callback = number;
+        self
+    }
+
+    /// Bytes of memory that requests and results share.
+    pub fn memory(mut self, bytes: usize) -> Registration {
+        self.memory = bytes;
+        self
+    }
+
+    /// Declares how long one request occupies the device at most.
+    pub fn exec(mut self, time: Duration) -> Registration {
+        self.exec_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// The accelerator, where the server has several that offer the service.
+    pub fn accelerator(mut self, id: &str) -> Registration {
+        self.accelerator = id.into();
+        self
+    }
+
+    fn packet(&self) -> Result<control::Register, Error> {
+        let accelerator = match self.accelerator.as_str() {
+            "" => Name::EMPTY,
+            id => Name::new("accelerator", id)?,
+        };
+        Ok(control::Register {
+            kind: control::Register::KIND,
+            chain_priority: self.priority,
+            callback: self.callback,
+            memory_bytes: self.memory as u64,
+            exec_ns: self.exec_ns,
+            chain: Name::new("chain", &self.chain)?,
+            service: Name::new("service", &self.service)?,
+            accelerator,
+        })
+    }
+}
+
+/// A registered callback of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CallbackId(usize);
+
+impl CallbackId {
+    /// The number behind the id, for bindings.
+    pub fn index(self) -> usize {
+        self.0
+    }
+
+    /// The id of a number; the client checks it at each use.
+    pub fn from_index(index: usize) -> CallbackId {
+        CallbackId(index)
+    }
+}
+
+/// How a request ended. Times are CLOCK_MONOTONIC nanoseconds, 0 where a step did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The request's launch id.
+    pub launch_id: u64,
+    /// How it ended.
+    pub status: Status,
+    /// It ran longer than its declared execution time.
+    pub overran: bool,
+    /// It was moved to the lowest bucket because of that.
+    pub demoted: bool,
+    /// When the client sent it.
+    pub submitted_ns: u64,
+    /// When the server took it from the ring.
+    pub arrived_ns: u64,
+    /// When the device began.
+    pub started_ns: u64,
+    /// When the device's event said that it was done.
+    pub finished_ns: u64,
+    /// How long the device worked on it.
+    pub busy_ns: u64,
+    /// When the server published the completion.
+    pub answered_ns: u64,
+}
+
+impl Outcome {
+    /// The outcome itself if the request was done.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] otherwise.
+    pub fn ok(self) -> Result<Outcome, Error> {
+        match self.status {
+            Status::Done => Ok(self),
+            status => Err(Error::Failed { launch_id: self.launch_id, status }),
+        }
+    }
+}
+
+/// An outstanding request. Dropping it forgets the request; the request itself goes on.
+#[derive(Debug)]
+pub struct Ticket {
+    slot: u16,
+    launch_id: u64,
+    submitted_ns: u64,
+    epoch: u64,
+    abandoned: Arc<AtomicU64>,
+    outcome: Option<Outcome>,
+}
+
+impl Ticket {
+    /// The request's launch id.
+    pub fn launch_id(&self) -> u64 {
+        self.launch_id
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.outcome.is_none() {
+            // Relaxed: only the client that owns the slot reads this, and then polls the cell.
+            self.abandoned.fetch_or(1 << self.slot, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A connection to an accelerator server, with its registered callbacks.
+pub struct Client {
+    path: PathBuf,
+    link: Option<Link>,
+    callbacks: Vec<Option<Callback>>,
+    launches: u64,
+    epoch: u64,
+    wait: Wait,
+}
+
+struct Callback {
+    registration: Registration,
+    segment: Option<Segment>,
+    memory: PeerSlice,
+    number: u32,
+    bucket: u32,
+}
+
+/// What is lost when the server goes.
+struct Link {
+    socket: Socket,
+    memory: SessionMemory,
+    doorbell: Doorbell,
+    producer: Producer,
+    /// Bit set: the slot is in use.
+    used: u64,
+    abandoned: Arc<AtomicU64>,
+    alive_ns: u64,
+}
+
+impl Client {
+    /// Connects to the server at a socket's path.
+    ///
+    /// # Errors
+    /// [`Error::NoServer`], [`Error::Refused`], or [`Error::Protocol`] when something else
+    /// listens there.
+    pub fn connect(path: impl AsRef<Path>) -> Result<Client, Error> {
+        let path = path.as_ref().to_path_buf();
+        let link = Link::open(&path)?;
+        let wait = Wait::Suspend;
+        Ok(Client { path, link: Some(link), callbacks: Vec::new(), launches: 0, epoch: 0, wait })
+    }
+
+    /// Chooses how this client waits from now on.
+    pub fn set_wait(&mut self, wait: Wait) {
+        self.wait = wait;
+    }
+
+    /// Registers a callback for a service.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] says what the server found and expected; [`Error::Memory`] when the
+    /// memory cannot be had.
+    pub fn register(&mut self, registration: &Registration) -> Result<CallbackId, Error> {
+        let segment = match registration.memory {
+            0 => None,
+            bytes => Some(Segment::create("keeptime-data", bytes)?),
+        };
+        let memory = match &segment {
+            None => PeerSlice::empty(),
+            Some(segment) => PeerSlice::whole(segment.map()?),
+        };
+        let registration = registration.clone();
+        let mut callback = Callback { registration, segment, memory, number: 0, bucket: 0 };
+        self.with_link(|link, _| link.register(&mut callback))?;
+        let free = self.callbacks.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.callbacks.push(None);
+            self.callbacks.len() - 1
+        });
+        self.callbacks[index] = Some(callback);
+        Ok(CallbackId(index))
+    }
+
+    /// Ends a registration. Its queued requests end as cancelled.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCallback`], [`Error::ServerLost`].
+    pub fn deregister(&mut self, callback: CallbackId) -> Result<(), Error> {
+        let number = self.callback(callback)?.number;
+        self.with_link(|link, _| {
+            let ask = control::Deregister { kind: control::Deregister::KIND, registration: number };
+            link.ask::<control::Done>(ask.as_bytes(), &[]).map(|_| ())
+        })?;
+        self.callbacks[callback.0] = None;
+        Ok(())
+    }
+
+    /// Gives a callback's chain another priority, for requests sent from now on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when this user may not ask for it; [`Error::UnknownCallback`].
+    pub fn reprioritise(&mut self, callback: CallbackId, priority: u32) -> Result<(), Error> {
+        let registration = self.callback(callback)?.number;
+        let answer = self.with_link(|link, _| {
+            let kind = control::Reprioritise::KIND;
+            let ask = control::Reprioritise { kind, registration, chain_priority: priority };
+            link.ask::<control::Registered>(ask.as_bytes(), &[])
+        })?;
+        let callback = self.callback_mut(callback)?;
+        callback.registration.priority = priority;
+        callback.bucket = answer.bucket;
+        Ok(())
+    }
+
+    /// The memory of a callback, shared with the server and the device.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCallback`].
+    pub fn memory(&self, callback: CallbackId) -> Result<&PeerSlice, Error> {
+        Ok(&self.callback(callback)?.memory)
+    }
+
+    /// The bucket in which the server put the callback when it registered.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCallback`].
+    pub fn bucket(&self, callback: CallbackId) -> Result<u32, Error> {
+        Ok(self.callback(callback)?.bucket)
+    }
+
+    /// Sends a request and waits until it is done.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with how it ended; [`Error::ServerLost`] when the server went away
+    /// meanwhile; [`Error::Full`].
+    pub fn run(&mut self, callback: CallbackId, request: &Request) -> Result<Outcome, Error> {
+        let mut ticket = self.submit(callback, request)?;
+        self.wait(&mut ticket, None)?.ok()
+    }
+
+    /// Sends a request and returns at once.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when [`SLOTS`] requests are outstanding; [`Error::UnknownCallback`].
+    pub fn submit(&mut self, callback: CallbackId, request: &Request) -> Result<Ticket, Error> {
+        self.callback(callback)?;
+        self.refresh()?;
+        let number = self.callback(callback)?.number;
+        self.launches += 1;
+        let launch_id = self.launches;
+        let request = *request;
+        self.send(launch_id, |slot| Order::Launch { launch_id, registration: number, slot, request })
+    }
+
+    /// The outcome of a request, if it is there.
+    ///
+    /// # Errors
+    /// [`Error::ServerLost`].
+    pub fn poll(&mut self, ticket: &mut Ticket) -> Result<Option<Outcome>, Error> {
+        if let Some(outcome) = ticket.outcome {
+            return Ok(Some(outcome));
+        }
+        let link = self.link_of(ticket)?;
+        match link.memory.completion(usize::from(ticket.slot)).and_then(|cell| cell.poll()) {
+            Some(completion) => link.settle(ticket, &completion).map(Some),
+            None if monotonic_ns().saturating_sub(link.alive_ns) < LIVENESS_NS => Ok(None),
+            None => self.check_alive(Some(ticket.launch_id)).map(|()| None),
+        }
+    }
+
+    /// Waits for a request, at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], after which the ticket is still good; [`Error::ServerLost`].
+    pub fn wait(&mut self, ticket: &mut Ticket, timeout: Option<Duration>) -> Result<Outcome, Error> {
+        let end = timeout.map(|time| monotonic_ns().saturating_add(time.as_nanos() as u64));
+        loop {
+            if let Some(outcome) = self.poll(ticket)? {
+                return Ok(outcome);
+            }
+            let now = monotonic_ns();
+            let left = end.map_or(u64::MAX, |end| end.saturating_sub(now));
+            if left == 0 {
+                return Err(Error::TimedOut { launch_id: ticket.launch_id });
+            }
+            self.doze(ticket, left.min(LIVENESS_NS));
+        }
+    }
+
+    /// Takes a request back if it has not begun. True when it was taken back: it then ends as
+    /// cancelled. False when it had begun or ended already: wait for it as usual.
+    ///
+    /// # Errors
+    /// [`Error::ServerLost`]; [`Error::Full`] when no slot is left to ask with.
+    pub fn cancel(&mut self, ticket: &mut Ticket) -> Result<bool, Error> {
+        if ticket.outcome.is_some() {
+            return Ok(false);
+        }
+        self.link_of(ticket)?;
+        self.launches += 1;
+        let (launch_id, target_slot, target_launch_id) =
+            (self.launches, ticket.slot, ticket.launch_id);
+        let mut asking = self.send(launch_id, |slot| Order::Cancel {
+            launch_id,
+            slot,
+            target_slot,
+            target_launch_id,
+        })?;
+        Ok(self.wait(&mut asking, None)?.status == Status::Done)
+    }
+
+    /// The server's counters.
+    ///
+    /// # Errors
+    /// [`Error::ServerLost`].
+    pub fn status(&mut self) -> Result<control::Counters, Error> {
+        self.with_link(|link, _| {
+            let ask = control::QueryStatus { kind: control::QueryStatus::KIND };
+            link.ask::<control::Counters>(ask.as_bytes(), &[])
+        })
+    }
+
+    /// Connects again, for as long as `patience` lasts, and registers all callbacks anew. Only
+    /// needed to wait for a server that is being restarted; other calls connect by themselves.
+    ///
+    /// # Errors
+    /// That of the last try.
+    pub fn reconnect(&mut self, patience: Duration) -> Result<(), Error> {
+        let end = monotonic_ns().saturating_add(patience.as_nanos() as u64);
+        self.drop_link();
+        loop {
+            match self.with_link(|_, _| Ok(())) {
+                Err(Error::NoServer { .. } | Error::ServerLost { .. }) if monotonic_ns() < end => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn callback(&self, id: CallbackId) -> Result<&Callback, Error> {
+        self.callbacks.get(id.0).and_then(Option::as_ref).ok_or(Error::UnknownCallback(id.0))
+    }
+
+    fn callback_mut(&mut self, id: CallbackId) -> Result<&mut Callback, Error> {
+        self.callbacks.get_mut(id.0).and_then(Option::as_mut).ok_or(Error::UnknownCallback(id.0))
+    }
+
+    /// Runs `act` on the link, which is opened first if it was lost.
+    fn with_link<T>(
+        &mut self,
+        act: impl FnOnce(&mut Link, &mut [Option<Callback>]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.link.is_none() {
+            let mut link = Link::open(&self.path)?;
+            for callback in self.callbacks.iter_mut().flatten() {
+                link.register(callback)?;
+            }
+            self.epoch += 1;
+            self.link = Some(link);
+        }
+        let link = self.link.as_mut().expect("opened above");
+        let result = act(link, &mut self.callbacks);
+        if matches!(result, Err(Error::ServerLost { .. })) {
+            self.drop_link();
+        }
+        result
+    }
+
+    fn drop_link(&mut self) {
+        self.link = None;
+    }
+
+    /// Before a request is sent after a pause: makes sure that somebody is there.
+    fn refresh(&mut self) -> Result<(), Error> {
+        let stale = |link: &Link| monotonic_ns().saturating_sub(link.alive_ns) >= LIVENESS_NS;
+        if self.link.as_ref().is_some_and(stale) && self.check_alive(None).is_err() {
+            self.drop_link();
+        }
+        self.with_link(|_, _| Ok(()))
+    }
+
+    fn check_alive(&mut self, launch_id: Option<u64>) -> Result<(), Error> {
+        let link = self.link.as_mut().ok_or_else(|| lost(launch_id, ""))?;
+        let result = link.check_alive(launch_id);
+        if result.is_err() {
+            self.drop_link();
+        }
+        result
+    }
+
+    fn send(&mut self, launch_id: u64, order: impl FnOnce(u16) -> Order) -> Result<Ticket, Error> {
+        let epoch = self.epoch;
+        self.with_link(|link, _| {
+            let slot = link.take_slot()?;
+            let (abandoned, submitted_ns) = (link.abandoned.clone(), monotonic_ns());
+            link.send(slot, &order(slot))?;
+            Ok(Ticket { slot, launch_id, submitted_ns, epoch, abandoned, outcome: None })
+        })
+    }
+
+    /// The link that a ticket belongs to, unless that link is gone.
+    fn link_of(&mut self, ticket: &Ticket) -> Result<&mut Link, Error> {
+        let current = self.epoch == ticket.epoch;
+        self.link.as_mut().filter(|_| current).ok_or_else(|| lost(Some(ticket.launch_id), ""))
+    }
+
+    /// Waits in the chosen way until something may have changed, at most `limit_ns`.
+    fn doze(&mut self, ticket: &Ticket, limit_ns: u64) {
+        let Some(link) = &self.link else { return };
+        let Some(cell) = link.memory.completion(usize::from(ticket.slot)) else { return };
+        match self.wait {
+            Wait::Suspend => {
+                cell.wait(Some(Duration::from_nanos(limit_ns)));
+            }
+            Wait::Spin => {
+                let end = monotonic_ns().saturating_add(limit_ns);
+                while cell.poll().is_none() && monotonic_ns() < end {
+                    for _ in 0..32 {
+                        std::hint::spin_loop();
+                        if cell.poll().is_some() {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Link {
+    fn open(path: &Path) -> Result<Link, Error> {
+        let refused = |errno| Error::NoServer { path: path.into(), errno };
+        let socket = Socket::connect(path).map_err(refused)?;
+        let version = control::VERSION;
+        let hello = control::Hello { kind: control::Hello::KIND, version, magic: control::MAGIC };
+        let (welcome, fds) = exchange::<control::Welcome>(&socket, hello.as_bytes(), &[])?;
+        let two: Result<[OwnedFd; 2], _> = fds.try_into();
+        let [segment, doorbell] =
+            two.map_err(|_| Error::Protocol("welcome without segment and doorbell".into()))?;
+        let segment = Segment::accept(segment, welcome.segment_bytes)?;
+        Ok(Link {
+            socket,
+            memory: SessionMemory::attach(segment.map()?)?,
+            doorbell: Doorbell::from_fd(doorbell),
+            producer: Producer::default(),
+            used: 0,
+            abandoned: Arc::default(),
+            alive_ns: monotonic_ns(),
+        })
+    }
+
+    fn register(&mut self, callback: &mut Callback) -> Result<(), Error> {
+        let ask = callback.registration.packet()?;
+        let fds: Vec<BorrowedFd<'_>> = callback.segment.iter().map(AsFd::as_fd).collect();
+        let answer = self.ask::<control::Registered>(ask.as_bytes(), &fds)?;
+        (callback.number, callback.bucket) = (answer.registration, answer.bucket);
+        Ok(())
+    }
+
+    fn ask<A: Packet>(&mut self, ask: &[u8], fds: &[BorrowedFd<'_>]) -> Result<A, Error> {
+        let (answer, _) = exchange::<A>(&self.socket, ask, fds)?;
+        self.alive_ns = monotonic_ns();
+        Ok(answer)
+    }
+
+    fn take_slot(&mut self) -> Result<u16, Error> {
+        if self.used == u64::MAX {
+            self.reap();
+        }
+        let slot = self.used.trailing_ones() as u16;
+        if usize::from(slot) >= SLOTS {
+            return Err(Error::Full { slots: SLOTS });
+        }
+        self.used |= 1 << slot;
+        Ok(slot)
+    }
+
+    /// Frees the slots of forgotten requests that have completed.
+    fn reap(&mut self) {
+        // Relaxed: see the drop of a ticket.
+        let abandoned = self.abandoned.load(Ordering::Relaxed);
+        for slot in (0..SLOTS).filter(|slot| abandoned >> slot & 1 == 1) {
+            if self.memory.completion(slot).is_some_and(|cell| cell.poll().is_some()) {
+                self.abandoned.fetch_and(!(1 << slot), Ordering::Relaxed);
+                self.used &= !(1 << slot);
+            }
+        }
+    }
+
+    fn send(&mut self, slot: u16, order: &Order) -> Result<(), Error> {
+        if let Some(cell) = self.memory.completion(usize::from(slot)) {
+            cell.arm();
+        }
+        if !self.producer.push(self.memory.ring(), &order.encode())? {
+            self.used &= !(1 << slot);
+            return Err(Error::Full { slots: SLOTS });
+        }
+        self.doorbell.ring();
+        Ok(())
+    }
+
+    /// Turns a completion into the ticket's outcome and frees the slot.
+    fn settle(&mut self, ticket: &mut Ticket, done: &Completion) -> Result<Outcome, Error> {
+        let status = Status::from_word(done.status)
+            .ok_or_else(|| Error::Protocol(format!("completion with status {}", done.status)))?;
+        let outcome = Outcome {
+            launch_id: ticket.launch_id,
+            status,
+            overran: done.status & Status::OVERRUN != 0,
+            demoted: done.status & Status::DEMOTED != 0,
+            submitted_ns: ticket.submitted_ns,
+            arrived_ns: done.arrived_ns,
+            started_ns: done.started_ns,
+            finished_ns: done.finished_ns,
+            busy_ns: done.busy_ns,
+            answered_ns: done.answered_ns,
+        };
+        ticket.outcome = Some(outcome);
+        self.used &= !(1 << ticket.slot);
+        self.alive_ns = done.answered_ns;
+        Ok(outcome)
+    }
+
+    /// Finds out whether the server closed the session, and what it said before.
+    fn check_alive(&mut self, launch_id: Option<u64>) -> Result<(), Error> {
+        if self.socket.wait_readable(0)? {
+            let mut buffer = [0; control::MAX_PACKET];
+            match self.socket.receive(&mut buffer) {
+                Ok(Received::Nothing) => {}
+                Ok(Received::Packet(length, _)) => {
+                    let said = Refused::parse(&buffer[..length]).map(|refused| refused.unpack());
+                    let said = said.map_or(String::new(), |refusal| refusal.text);
+                    return Err(lost(launch_id, &said));
+                }
+                Ok(Received::Closed) | Err(_) => return Err(lost(launch_id, "")),
+            }
+        }
+        self.alive_ns = monotonic_ns();
+        Ok(())
+    }
+}
+
+fn lost(launch_id: Option<u64>, said: &str) -> Error {
+    let reason = if said.is_empty() { String::new() } else { format!(": {said}") };
+    Error::ServerLost { launch_id, reason }
+}
+
+/// Sends one packet and receives its answer.
+fn exchange<A: Packet>(
+    socket: &Socket,
+    ask: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<(A, Vec<OwnedFd>), Error> {
+    // A server that has just said goodbye closes before it reads: its last words still count.
+    let sent = socket.send(ask, fds);
+    let end = monotonic_ns().saturating_add(ANSWER_NS);
+    let mut buffer = [0; control::MAX_PACKET];
+    loop {
+        match socket.receive(&mut buffer) {
+            Ok(Received::Packet(length, fds)) => return answer(&buffer[..length], fds),
+            Ok(Received::Closed) => return Err(lost(None, "")),
+            Ok(Received::Nothing) if sent.is_err() => return Err(lost(None, "")),
+            Ok(Received::Nothing) if monotonic_ns() < end => {
+                socket.wait_readable(100)?;
+            }
+            Ok(Received::Nothing) => return Err(Error::Protocol("the server is silent".into())),
+            Err(errno) => return Err(Error::System { call: "recvmsg", errno }),
+        }
+    }
+}
+
+fn answer<A: Packet>(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(A, Vec<OwnedFd>), Error> {
+    if let Some(answer) = A::parse(bytes) {
+        return Ok((answer, fds));
+    }
+    Err(match Refused::parse(bytes) {
+        Some(refused) => Error::Refused(refused.unpack()),
+        None => Error::Protocol(format!("unexpected answer of {} bytes", bytes.len())),
+    })
+}

@@ -1,0 +1,87 @@
+//! What a client can be told.
+
+use std::path::PathBuf;
+
+/// An error of the client.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No server answers at this address.
+    #[error("no accelerator server at {path}: {errno} (start one with `keeptime serve CONFIG`)")]
+    NoServer {
+        /// The socket's path.
+        path: PathBuf,
+        /// Why the connection failed.
+        errno: rustix::io::Errno,
+    },
+    /// The server ended, or closed this session, while requests were in flight.
+    ///
+    /// The request may or may not have run. The next call connects and registers anew.
+    #[error("the accelerator server is gone{}{reason}", launch(.launch_id))]
+    ServerLost {
+        /// The request that was being waited for, if any.
+        launch_id: Option<u64>,
+        /// What the server said last, if it said anything, with a leading colon.
+        reason: String,
+    },
+    /// The server refused.
+    #[error("the accelerator server refused: {0}")]
+    Refused(crate::control::Refusal),
+    /// The request ended without a result.
+    #[error("request {launch_id} failed: {status:?}")]
+    Failed {
+        /// Which request.
+        launch_id: u64,
+        /// How it ended.
+        status: crate::Status,
+    },
+    /// All slots of the session are in use.
+    #[error("{slots} requests are outstanding, the session's ring holds no more")]
+    Full {
+        /// Requests that may be outstanding.
+        slots: usize,
+    },
+    /// The time given for waiting is over; the request goes on.
+    #[error("request {launch_id} did not complete within the time given")]
+    TimedOut {
+        /// Which request.
+        launch_id: u64,
+    },
+    /// No such callback in this client.
+    #[error("callback {0} is not registered with this client")]
+    UnknownCallback(usize),
+    /// The server speaks another protocol.
+    #[error("protocol: {0}")]
+    Protocol(String),
+    /// A name that the control messages cannot carry.
+    #[error("{what} {name:?}: expected 1 to {limit} bytes without control characters")]
+    BadName {
+        /// What the name is for.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Longest name in bytes.
+        limit: usize,
+    },
+    /// Shared memory failed.
+    #[error(transparent)]
+    Memory(#[from] shm::Error),
+    /// A system call failed.
+    #[error("{call}: {errno}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// The reason.
+        errno: rustix::io::Errno,
+    },
+}
+
+fn launch(id: &Option<u64>) -> String {
+    id.map_or(String::new(), |id| format!(" (request {id} was in flight)"))
+}
+
+impl Error {
+    /// For `map_err` after a system call.
+    pub fn system(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+        move |errno| Error::System { call, errno }
+    }
+}

@@ -1,0 +1,150 @@
+//! Packets with descriptors over a Unix socket.
+//!
+//! Sequenced packets keep message boundaries, so that half a message cannot block a reader.
+//! All calls here return at once; who wants to wait polls first.
+
+use crate::Error;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// Descriptors that one packet may carry.
+pub const MAX_FDS: usize = 2;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+/// What a receive brought.
+#[derive(Debug)]
+pub enum Received {
+    /// A packet of this many bytes, with descriptors.
+    Packet(usize, Vec<OwnedFd>),
+    /// Nothing now.
+    Nothing,
+    /// The other end is closed.
+    Closed,
+}
+
+impl Socket {
+    /// Connects to a server's socket.
+    ///
+    /// # Errors
+    /// The operating system's reason.
+    pub fn connect(path: &Path) -> Result<Socket, Errno> {
+        let socket = new_socket()?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Socket(socket))
+    }
+
+    /// Creates a listening socket at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// The operating system's reason.
+    pub fn listen(path: &Path, backlog: i32) -> Result<Socket, Errno> {
+        let socket = new_socket()?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        rustix::net::listen(&socket, backlog)?;
+        Ok(Socket(socket))
+    }
+
+    /// Accepts a connection, if one waits.
+    ///
+    /// # Errors
+    /// The operating system's reason.
+    pub fn accept(&self) -> Result<Option<Socket>, Errno> {
+        match rustix::net::accept_with(&self.0, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) => Ok(Some(Socket(socket))),
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Sends one packet. Returns at once.
+    ///
+    /// # Errors
+    /// `AGAIN` when the other side does not read, otherwise the operating system's reason.
+    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Errno::INVAL);
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, flags)?;
+        Ok(())
+    }
+
+    /// Receives one packet into `buffer`. Returns at once. Descriptors beyond [`MAX_FDS`] are
+    /// closed by the kernel; a packet longer than the buffer is cut.
+    ///
+    /// # Errors
+    /// The operating system's reason.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
+        match self.receive_once(buffer) {
+            // The other side closed before it had read everything. The kernel says so once, ahead
+            // of the last words that may still be there.
+            Err(Errno::CONNRESET) => match self.receive_once(buffer) {
+                Err(Errno::CONNRESET) => Ok(Received::Closed),
+                result => result,
+            },
+            result => result,
+        }
+    }
+
+    fn receive_once(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let iov = &mut [IoSliceMut::new(buffer)];
+        let got = match rustix::net::recvmsg(&self.0, iov, &mut control, flags) {
+            Ok(got) => got,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+            Err(errno) => return Err(errno),
+        };
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                fds.extend(received);
+            }
+        }
+        // No message of this protocol is empty, so an empty packet is as good as the end.
+        if got.bytes == 0 {
+            return Ok(Received::Closed);
+        }
+        Ok(Received::Packet(got.bytes, fds))
+    }
+
+    /// Whether the other end has closed, or has something to say, now or within `timeout_ms`.
+    ///
+    /// # Errors
+    /// [`Error::System`] when polling fails.
+    pub fn wait_readable(&self, timeout_ms: i64) -> Result<bool, Error> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        let timeout =
+            Timespec { tv_sec: timeout_ms / 1000, tv_nsec: (timeout_ms % 1000) * 1_000_000 };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(Error::System { call: "poll", errno }),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn new_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}

@@ -1,0 +1,49 @@
+//! The `keeptime` command: parses the command line and calls the subcommand.
+//!
+//! Exit status: 0 is yes or done, 1 is no (the answer of the subcommand), 2 is that it could not
+//! be run.
+#![forbid(unsafe_code)]
+
+mod doctor;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Makes accelerator work happen on time.
+#[derive(Parser)]
+#[command(name = "keeptime", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what this machine allows, and how to grant what is missing
+    Doctor(doctor::Args),
+    /// Serve accelerators to other processes, by chain priority
+    Serve(serve::Args),
+}
+
+fn main() -> ExitCode {
+    let answer = match Arguments::parse().command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Serve(args) => serve::run(&args),
+    };
+    answer.unwrap_or_else(|error| {
+        // Whoever closed the pipe has read enough.
+        if !is_broken_pipe(&error) {
+            eprintln!("keeptime: {error:#}");
+        }
+        ExitCode::from(2)
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}

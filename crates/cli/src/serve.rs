@@ -1,0 +1,136 @@
+//! `keeptime serve`: runs the accelerator server until a signal ends it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use accel_server::{Options, Server};
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use system::{Policy, System};
+
+/// Options of `keeptime serve`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The system file: accelerators, services, chains, and the `server` section
+    config: PathBuf,
+    /// Arbitrate by this policy instead of the configured one
+    #[arg(long, value_parser = parse_policy)]
+    policy: Option<Policy>,
+    /// Listen here instead of at the configured socket
+    #[arg(long)]
+    socket: Option<PathBuf>,
+    /// Cores of the server's own threads, as in 0,2
+    #[arg(long, value_delimiter = ',')]
+    cores: Option<Vec<usize>>,
+    /// Cores of an accelerator's compute threads, as in gpu0=1,2; may be repeated
+    #[arg(long, value_parser = parse_accelerator_cores)]
+    accelerator_cores: Vec<(String, Vec<usize>)>,
+    /// Write counters and device statistics here, as JSON, when the server ends
+    #[arg(long)]
+    summary: Option<PathBuf>,
+}
+
+/// Parses the name of a policy.
+pub fn parse_policy(name: &str) -> Result<Policy, String> {
+    match name {
+        "priority" => Ok(Policy::Priority),
+        "fifo" => Ok(Policy::Fifo),
+        "timeslice" => Ok(Policy::Timeslice),
+        _ => Err("expected priority, fifo or timeslice".into()),
+    }
+}
+
+fn parse_accelerator_cores(text: &str) -> Result<(String, Vec<usize>), String> {
+    let (id, cores) = text.split_once('=').ok_or("expected ACCELERATOR=CORE,CORE")?;
+    let core = |core: &str| core.parse().map_err(|_| format!("{core:?} is not a core's number"));
+    Ok((id.into(), cores.split(',').map(core).collect::<Result<_, _>>()?))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let system = System::read(&args.config)?;
+    // Before the server has threads, so that none of them takes the signal.
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .context("signals cannot be caught")?;
+    if let Err(error) = realtime::thread::lock_memory() {
+        eprintln!("keeptime serve: memory is not locked: {error}");
+    }
+    let options = Options {
+        policy: args.policy,
+        socket: args.socket.clone(),
+        cores: args.cores.clone(),
+        accelerator_cores: accelerator_cores(args, &system)?,
+        log: Arc::new(|line| eprintln!("keeptime serve: {line}")),
+    };
+    let file = args.config.display();
+    let server = Server::start(&system, options).with_context(|| file.to_string())?;
+    announce(&server, args.policy.unwrap_or(system.server.policy));
+    signals.forever().next();
+    if let Some(path) = &args.summary {
+        write_summary(&server, path)?;
+    }
+    server.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn accelerator_cores(
+    args: &Args,
+    system: &System,
+) -> anyhow::Result<BTreeMap<String, Vec<usize>>> {
+    let cores: BTreeMap<_, _> = args.accelerator_cores.iter().cloned().collect();
+    for id in cores.keys() {
+        anyhow::ensure!(
+            system.accelerator(id).is_some(),
+            "--accelerator-cores {id}: {} has no accelerator of that id",
+            args.config.display()
+        );
+    }
+    Ok(cores)
+}
+
+fn announce(server: &Server, policy: Policy) {
+    for (id, device) in server.devices() {
+        let properties = device.properties();
+        let priority = if device.statistics().realtime { "real-time" } else { "normal priority" };
+        eprintln!(
+            "keeptime serve: {id}: {}, {} levels, {} compute units, {priority}",
+            properties.name, properties.levels, properties.units
+        );
+    }
+    let realtime = if server.is_realtime() { "" } else { ", at normal priority" };
+    let socket = server.socket().display();
+    eprintln!("keeptime serve: policy {policy:?}, listening at {socket}{realtime}");
+}
+
+fn write_summary(server: &Server, path: &Path) -> anyhow::Result<()> {
+    let accelerators: serde_json::Map<String, serde_json::Value> =
+        server.devices().into_iter().map(|(id, device)| (id, device_summary(&*device))).collect();
+    let c = server.counters();
+    let summary = serde_json::json!({
+        "realtime": server.is_realtime(),
+        "accelerators": accelerators,
+        "counters": {
+            "done": c.done, "cancelled": c.cancelled, "failed": c.failed,
+            "overruns": c.overruns, "demotions": c.demotions, "opened": c.opened,
+            "refusals": c.refusals, "evictions": c.evictions, "mutings": c.mutings,
+        },
+    });
+    let text = serde_json::to_string_pretty(&summary)? + "\n";
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+fn device_summary(device: &dyn device::Device) -> serde_json::Value {
+    let statistics = device.statistics();
+    let delays = statistics.compute_threads.iter().filter_map(|&tid| realtime::machine::run_delay_ns(tid));
+    serde_json::json!({
+        "realtime": statistics.realtime,
+        "launches": statistics.launches,
+        "blocks": statistics.blocks,
+        "preemptions": statistics.preemptions,
+        "busy_ns": statistics.busy_ns,
+        "longest_block_ns": statistics.longest_block_ns,
+        "run_delay_ns": delays.sum::<u64>(),
+    })
+}

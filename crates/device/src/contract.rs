@@ -1,0 +1,253 @@
+//! The contract between the accelerator server and a device.
+//!
+//! A device runs *launches* and *copies* that are put into *streams*. A stream belongs to a
+//! *context* (one client process in the eyes of a driver) and has a *level*. The contract in
+//! words:
+//!
+//! - The operations of a stream run one after the other, in the order of their submission; the
+//!   next one starts only when the event of the one before was signalled and its observer has
+//!   returned. Operations of different streams may overlap.
+//! - A launch is a grid of blocks. With [`Preemption::BlockBoundary`] the device decides at each
+//!   block boundary anew what runs: the highest level that has work, and inside a level the work
+//!   that was submitted first. A device with [`Properties::time_slices`] ignores levels and
+//!   shares itself among the contexts, slice by slice.
+//! - Nothing that the caller passes is trusted: a launch is checked before it is queued.
+//! - Submitting never waits for work. Every accepted operation completes its event exactly once,
+//!   also when it is cancelled or its stream, its context or the device goes away.
+//!
+//! The server calls this trait; the crate's conformance suite checks an implementation of it.
+
+use crate::{Error, Event};
+use shm::memory::PeerSlice;
+
+/// A priority level of a device: larger is more important, 0 is the lowest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Level(pub u8);
+
+/// A kernel that a device offers; found by name with [`Device::kernel`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct KernelId(pub u32);
+
+/// A stream of a device. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct StreamId(pub u64);
+
+/// A context of a device: one client process in the eyes of a time-slicing driver. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct ContextId(pub u64);
+
+/// When more important work can take the device from running work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preemption {
+    /// When a running thread block ends.
+    BlockBoundary,
+    /// Not before the running operation ends.
+    None,
+}
+
+/// What a device is and can do. It does not change while the device lives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Properties {
+    /// A name for people.
+    pub name: String,
+    /// Number of levels; valid are `Level(0)` to `Level(levels - 1)`.
+    pub levels: u8,
+    /// How many blocks run at once.
+    pub units: u16,
+    /// How many copies run at once, beside the blocks.
+    pub copy_engines: u16,
+    /// When running work gives way.
+    pub preemption: Preemption,
+    /// Whether the device ignores levels and shares itself by time slices of contexts.
+    pub time_slices: bool,
+}
+
+/// A kernel as [`Device::kernels`] lists it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelInfo {
+    /// What a [`Launch`] names.
+    pub id: KernelId,
+    /// The name that [`Device::kernel`] looks up.
+    pub name: &'static str,
+    /// What it computes, its arguments, and the layout of its input and output.
+    pub description: &'static str,
+}
+
+/// One run of a kernel.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Which kernel.
+    pub kernel: KernelId,
+    /// Its arguments; the kernel's description says what they mean.
+    pub arguments: [u64; 4],
+    /// Where it reads.
+    pub input: PeerSlice,
+    /// Where it writes.
+    pub output: PeerSlice,
+    /// How long its blocks may run in sum before it counts as overrun; it is not stopped then.
+    pub budget_ns: Option<u64>,
+}
+
+impl Launch {
+    /// A launch without memory and without a budget.
+    pub fn new(kernel: KernelId, arguments: [u64; 4]) -> Launch {
+        let (input, output) = (PeerSlice::empty(), PeerSlice::empty());
+        Launch { kernel, arguments, input, output, budget_ns: None }
+    }
+}
+
+/// Why accepted work failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum FailureCode {
+    /// Memory could not be read or written.
+    Memory = 1,
+    /// The kernel itself went wrong; the fault is the device's.
+    Kernel = 2,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// All of it ran.
+    Done,
+    /// It was cancelled before all of it had run; the output may be written in part.
+    Cancelled,
+    /// It failed, with a [`FailureCode`]; the output may be written in part.
+    Failed(u32),
+}
+
+/// What an operation's event tells. Times are of `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// When its first block started; `finished_ns` when none did.
+    pub started_ns: u64,
+    /// When its last block ended, or when its cancellation took effect.
+    pub finished_ns: u64,
+    /// How long its blocks ran, summed over all units.
+    pub busy_ns: u64,
+    /// Whether `busy_ns` was larger than the budget at the end of some block.
+    pub overrun: bool,
+}
+
+/// Who is told about the end of work. Called on a thread of the device, which does nothing else
+/// meanwhile: return soon. May call the device, also to submit work.
+pub trait Observer: Send + Sync {
+    /// The operation has ended; its event is signalled already and may be used again.
+    fn completed(&self, token: u64, outcome: &Outcome);
+
+    /// The operation has run for longer than its budget. At most once per launch, and always
+    /// before `completed`.
+    fn overrun(&self, token: u64) {
+        let _ = token;
+    }
+}
+
+/// Counts since the device was started.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Launches accepted.
+    pub launches: u64,
+    /// Copies accepted.
+    pub copies: u64,
+    /// Blocks run, without the chunks of copies.
+    pub blocks: u64,
+    /// How often a unit left an operation that still had blocks to run for another one.
+    pub preemptions: u64,
+    /// Time that blocks ran, summed over all units.
+    pub busy_ns: u64,
+    /// The longest block: what more important work may have to wait for.
+    pub longest_block_ns: u64,
+    /// Time that the copy engines copied.
+    pub copy_busy_ns: u64,
+    /// Thread ids of the compute threads, where the device has such; their run-queue delay tells
+    /// whether the device itself was kept from running.
+    pub compute_threads: Vec<u32>,
+    /// Whether the device's threads got the real-time policy they were configured with.
+    pub realtime: bool,
+}
+
+/// An accelerator. All methods may be called from any thread at once, also from an [`Observer`].
+pub trait Device: Send + Sync {
+    /// What the device is and can do.
+    fn properties(&self) -> &Properties;
+
+    /// All kernels of the device.
+    fn kernels(&self) -> Vec<KernelInfo>;
+
+    /// The kernel of that name.
+    fn kernel(&self, name: &str) -> Option<KernelId>;
+
+    /// Whether the arguments fit the kernel and the buffers; [`Device::launch`] does this too.
+    /// Cheap and without effects.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`], [`Error::BadArgument`], [`Error::ShortBuffer`].
+    fn check(&self, launch: &Launch) -> Result<(), Error>;
+
+    /// Makes a context.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] or [`Error::Closed`].
+    fn create_context(&self) -> Result<ContextId, Error>;
+
+    /// Destroys a context with all its streams, as [`Device::destroy_stream`] does.
+    ///
+    /// # Errors
+    /// [`Error::UnknownContext`].
+    fn destroy_context(&self, context: ContextId) -> Result<(), Error>;
+
+    /// Makes a stream.
+    ///
+    /// # Errors
+    /// [`Error::UnknownContext`], [`Error::UnknownLevel`], [`Error::Exhausted`].
+    fn create_stream(&self, context: ContextId, level: Level) -> Result<StreamId, Error>;
+
+    /// Destroys a stream: its id is unknown from now on, and its work is cancelled. Does not
+    /// wait for the running block.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`].
+    fn destroy_stream(&self, stream: StreamId) -> Result<(), Error>;
+
+    /// Moves a stream to another level, from the next block boundary on, running work included.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`], [`Error::UnknownLevel`].
+    fn set_stream_level(&self, stream: StreamId, level: Level) -> Result<(), Error>;
+
+    /// Puts a launch into a stream and arms the event for it. Never waits for work.
+    ///
+    /// # Errors
+    /// As [`Device::check`], and [`Error::UnknownStream`], [`Error::EventBusy`],
+    /// [`Error::Exhausted`]. The event stays as it was then.
+    fn launch(&self, stream: StreamId, launch: Launch, event: &Event) -> Result<(), Error>;
+
+    /// Puts a copy of all bytes of `from` to the start of `to` into a stream and arms the event
+    /// for it. It runs on the copy engine, beside kernels of other streams. When the ranges
+    /// overlap, what arrives is not specified.
+    ///
+    /// # Errors
+    /// [`Error::ShortBuffer`] when `to` is shorter than `from`; [`Error::UnknownStream`],
+    /// [`Error::EventBusy`], [`Error::Exhausted`].
+    fn copy(
+        &self,
+        stream: StreamId,
+        from: PeerSlice,
+        to: PeerSlice,
+        event: &Event,
+    ) -> Result<(), Error>;
+
+    /// Cancels everything that is in the stream now, running work at its next block boundary.
+    /// Does not wait. Each event still completes, in stream order: with [`Status::Cancelled`],
+    /// unless the work ended at this very moment.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`].
+    fn cancel(&self, stream: StreamId) -> Result<(), Error>;
+
+    /// Counts since the device was started.
+    fn statistics(&self) -> Statistics;
+}

@@ -1,0 +1,141 @@
+//! The kernels of the software accelerator.
+//!
+//! A kernel is written as for a GPU: a grid of blocks that know nothing of each other. A block
+//! copies its tile from peer memory into the scratch of its compute thread (the shared memory of
+//! a GPU), computes there, and copies the result back. No block refers to peer memory, and none
+//! believes it: values decide nothing but values, never an address or the end of a loop.
+//!
+//! The results do not depend on the number of compute threads. Where blocks share a result
+//! (`reduce`, `histogram`) they leave their part in the workspace of the launch, and the
+//! thread that ran the last block combines the parts in a fixed order.
+//!
+//! The kernel's `plan` checks a launch, whose arguments come from a foreign process, and says how
+//! many blocks it has. Everything after it relies on that check.
+
+mod busy;
+mod check;
+mod copy;
+mod empty;
+mod histogram;
+mod matmul;
+mod reduce;
+mod stencil;
+mod vecadd;
+
+pub use busy::{BLOCK_NS as BUSY_BLOCK_NS, MAX_NS as BUSY_MAX_NS};
+pub use histogram::MAX_BINS as HISTOGRAM_MAX_BINS;
+
+pub(crate) use copy::COPY;
+
+use crate::{Error, FailureCode, KernelId, KernelInfo, Launch};
+use realtime::work::Calibration;
+use shm::memory::PeerSlice;
+use std::sync::atomic::AtomicU64;
+
+/// All kernels; a [`KernelId`] is an index into this table.
+const TABLE: [&Kernel; 7] = [
+    &empty::KERNEL,
+    &busy::KERNEL,
+    &vecadd::KERNEL,
+    &matmul::KERNEL,
+    &reduce::KERNEL,
+    &histogram::KERNEL,
+    &stencil::KERNEL,
+];
+
+/// A kernel of the software accelerator.
+pub(crate) struct Kernel {
+    pub name: &'static str,
+    pub description: &'static str,
+    /// Checks a launch and splits it in blocks.
+    pub plan: fn(&Launch) -> Result<Plan, Error>,
+    /// Runs one block.
+    pub block: fn(&Task<'_>, u32, &mut Scratch) -> Result<(), FailureCode>,
+    /// Combines the parts of all blocks, once, after the last block.
+    pub finish: Option<Finish>,
+}
+
+type Finish = fn(&Task<'_>, &mut Scratch) -> Result<(), FailureCode>;
+
+/// How a launch is split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// Number of blocks, at least one.
+    pub blocks: u32,
+    /// Words of workspace that the blocks share.
+    pub workspace: usize,
+}
+
+/// What a block sees of its launch.
+pub(crate) struct Task<'a> {
+    pub arguments: &'a [u64; 4],
+    pub input: &'a PeerSlice,
+    pub output: &'a PeerSlice,
+    /// Private to the device, zero at the start of the launch.
+    pub workspace: &'a [AtomicU64],
+    pub calibration: &'a Calibration,
+}
+
+impl Task<'_> {
+    /// An argument that `plan` has found to be a number of things in memory.
+    fn size(&self, index: usize) -> usize {
+        self.arguments[index] as usize
+    }
+}
+
+/// Numbers of a tile: 48 KiB, as much shared memory as a block of a GPU has at least.
+const SCRATCH_FLOATS: usize = 12 * 1024;
+const SCRATCH_WORDS: usize = 12 * 1024;
+/// Bytes that the copy engine moves between two looks at what is more important.
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The private memory of one compute thread, made before it runs its first block.
+pub(crate) struct Scratch {
+    floats: Box<[f32]>,
+    words: Box<[u32]>,
+    bytes: Box<[u8]>,
+}
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        // Not zeros: these are written now, so that no block meets a page that is not there yet,
+        // and a kernel that used what it did not load would show.
+        Scratch {
+            floats: vec![f32::NAN; SCRATCH_FLOATS].into(),
+            words: vec![u32::MAX; SCRATCH_WORDS].into(),
+            bytes: vec![u8::MAX; CHUNK_BYTES].into(),
+        }
+    }
+
+    /// Three float tiles of the given lengths.
+    fn tiles(&mut self, a: usize, b: usize, c: usize) -> (&mut [f32], &mut [f32], &mut [f32]) {
+        let (first, rest) = self.floats.split_at_mut(a);
+        let (second, rest) = rest.split_at_mut(b);
+        (first, second, &mut rest[..c])
+    }
+}
+
+/// What [`crate::Device::kernels`] lists.
+pub(crate) fn list() -> Vec<KernelInfo> {
+    let info = |(i, kernel): (usize, &&Kernel)| KernelInfo {
+        id: KernelId(i as u32),
+        name: kernel.name,
+        description: kernel.description,
+    };
+    TABLE.iter().enumerate().map(info).collect()
+}
+
+/// The kernel of that name.
+pub(crate) fn find(name: &str) -> Option<KernelId> {
+    TABLE.iter().position(|kernel| kernel.name == name).map(|i| KernelId(i as u32))
+}
+
+/// The kernel of that id.
+pub(crate) fn get(id: KernelId) -> Result<&'static Kernel, Error> {
+    TABLE.get(id.0 as usize).copied().ok_or(Error::UnknownKernel(id))
+}
+
+/// Memory that was checked turned out unreadable: the mapping's owner broke it.
+fn memory(_: shm::Error) -> FailureCode {
+    FailureCode::Memory
+}

@@ -1,0 +1,52 @@
+//! How a software accelerator is set up.
+
+use realtime::thread::Policy;
+use realtime::work::Calibration;
+
+/// What a [`super::SoftwareDevice`] consists of. The default has six levels, one compute thread
+/// on whatever core is free, and the ordinary scheduling policy.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Number of levels, at least one.
+    pub levels: u8,
+    /// One compute thread (a unit) for each entry, kept on that core; if empty, one that may run
+    /// anywhere.
+    pub cores: Vec<usize>,
+    /// Policy of the device's threads. When it is refused they run with the normal one, and
+    /// [`crate::Statistics::realtime`] tells.
+    pub policy: Policy,
+    /// Who gets the units.
+    pub sharing: Sharing,
+    /// The core of the copy engine's thread, if it is to have one. With a real-time policy it
+    /// should not be the core of a unit, or copies and cancellations wait for its kernels.
+    pub copy_core: Option<usize>,
+    /// How fast this machine works, for the `busy` kernel; measured at the start (200 ms) when
+    /// it is not given.
+    pub calibration: Option<Calibration>,
+}
+
+/// How the units are shared among the work that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// At each block boundary the highest level with work; in a level, first come, first served.
+    Levels,
+    /// What a driver does with processes that do not know of each other: contexts take turns,
+    /// each for this long, and levels mean nothing. First come, first served in a context.
+    TimeSlice {
+        /// Length of a turn; it ends at the next block boundary.
+        slice_ns: u64,
+    },
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            levels: 6,
+            cores: Vec::new(),
+            policy: Policy::Normal,
+            sharing: Sharing::Levels,
+            copy_core: None,
+            calibration: None,
+        }
+    }
+}

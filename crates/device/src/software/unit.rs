@@ -1,0 +1,155 @@
+//! The threads of the device: what they share, and what each does in a loop.
+//!
+//! A launch of one block costs the lock three times: the submitter puts it in and wakes a
+//! sleeping thread, that thread takes the block, and, when the block is run and the event is
+//! signalled, retires the operation and takes the next block in one go. The end of a block needs
+//! no lock, and neither the event nor the observer is called with it.
+
+use super::schedule::{Engine, Next, Remains, Schedule, Wakes};
+use super::work::Work;
+use crate::kernels::Scratch;
+use realtime::clock::monotonic_ns;
+use realtime::mutex::PiMutex;
+use realtime::work::Calibration;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+
+/// What the threads of a device and its owner share.
+pub(super) struct Shared {
+    pub schedule: PiMutex<Schedule>,
+    pub calibration: Calibration,
+    /// The threads, by engine.
+    pub seats: [Box<[Seat]>; 2],
+}
+
+/// What others know of one thread.
+#[derive(Default)]
+pub(super) struct Seat {
+    /// Set before the device is given to anybody.
+    pub thread: OnceLock<Thread>,
+    pub counters: Counters,
+}
+
+/// Counts of one thread, written by it alone.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub blocks: AtomicU64,
+    pub busy_ns: AtomicU64,
+    pub longest_ns: AtomicU64,
+}
+
+thread_local! {
+    /// The device (its address) and the engine that this thread belongs to.
+    static MEMBERSHIP: Cell<(usize, Option<Engine>)> = const { Cell::new((0, None)) };
+}
+
+impl Shared {
+    /// Which engine of this device the calling thread belongs to.
+    pub fn membership(&self) -> Option<Engine> {
+        let (device, engine) = MEMBERSHIP.get();
+        engine.filter(|_| device == self.address())
+    }
+
+    /// Wakes threads; call it without the lock.
+    pub fn rouse(&self, wakes: Wakes) {
+        for (seats, mut bits) in self.seats.iter().zip(wakes.0) {
+            while bits != 0 {
+                if let Some(thread) = seats[bits.trailing_zeros() as usize].thread.get() {
+                    thread.unpark();
+                }
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Retires the operation that this thread ended, and finds out what it does next.
+    fn next(&self, engine: Engine, unit: usize, ended: Option<u32>) -> (Next, u64) {
+        let mut schedule = self.schedule.lock();
+        let remains: Option<Remains> = ended.map(|slot| schedule.retire(slot));
+        // Read under the lock, so that the start times of operations are in the order of choice.
+        let now_ns = monotonic_ns();
+        let next = schedule.take(engine, unit, now_ns);
+        let wakes = schedule.wake(None);
+        drop(schedule);
+        self.rouse(wakes);
+        drop(remains);
+        (next, now_ns)
+    }
+
+    /// Runs a block that started at `start_ns`. True if that ended the operation.
+    fn execute(
+        &self,
+        counters: &Counters,
+        scratch: &mut Scratch,
+        (slot, work, block): (u32, &Work, u32),
+        start_ns: u64,
+    ) -> bool {
+        let result = work.run(Some(block), &self.calibration, scratch);
+        let end_ns = monotonic_ns();
+        counters.add(1, start_ns, end_ns);
+        work.account(start_ns, end_ns);
+        if let Err(code) = result {
+            work.fail(code);
+            self.schedule.lock().abandon(slot);
+        }
+        if !work.count_down(1) {
+            return false;
+        }
+        if work.has_finish() {
+            let result = work.run(None, &self.calibration, scratch);
+            let finished_ns = monotonic_ns();
+            counters.add(0, end_ns, finished_ns);
+            work.account(end_ns, finished_ns);
+            if let Err(code) = result {
+                work.fail(code);
+            }
+        }
+        work.complete(monotonic_ns);
+        true
+    }
+}
+
+impl Counters {
+    fn add(&self, blocks: u64, start_ns: u64, end_ns: u64) {
+        let block_ns = end_ns - start_ns;
+        // Only this thread writes, so a load and a store lose nothing.
+        let raise = |counter: &AtomicU64, by: u64| {
+            counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+        };
+        raise(&self.blocks, blocks);
+        raise(&self.busy_ns, block_ns);
+        if block_ns > self.longest_ns.load(Ordering::Relaxed) {
+            self.longest_ns.store(block_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The life of one thread: it ends when the device was closed and everything is told.
+pub(super) fn run(shared: &Arc<Shared>, engine: Engine, unit: usize) {
+    MEMBERSHIP.set((shared.address(), Some(engine)));
+    let counters = &shared.seats[engine as usize][unit].counters;
+    let mut scratch = Scratch::new();
+    let mut ended = None;
+    loop {
+        let (next, now_ns) = shared.next(engine, unit, ended.take());
+        match next {
+            Next::Block { slot, work, block } => {
+                let ends = shared.execute(counters, &mut scratch, (slot, &work, block), now_ns);
+                ended = ends.then_some(slot);
+            }
+            Next::Deliver { slot, work } => {
+                work.complete(monotonic_ns);
+                ended = Some(slot);
+            }
+            // Returns at once if somebody woke this thread since it noted itself as idle.
+            Next::Sleep => std::thread::park(),
+            Next::Stop => return,
+        }
+    }
+}

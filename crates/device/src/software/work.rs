@@ -1,0 +1,145 @@
+//! One operation as its blocks see it, outside the scheduler's lock.
+//!
+//! The counters are atomic, so that the end of a block needs no lock: a unit adds the time of its
+//! block, then counts `remaining` down. Who counts it to zero ends the operation, be it the unit
+//! that ran the last block or, when the rest was struck off by a cancellation, the thread that
+//! delivers the outcome. The count is the one synchronisation of a grid: whatever a block wrote
+//! before its countdown is visible to whoever reaches zero.
+
+use crate::kernels::{Kernel, Scratch, Task};
+use crate::{Event, FailureCode, Launch, Outcome, Status};
+use realtime::work::Calibration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// What was ordered: it stays the same from submission to retirement.
+pub(super) struct Order {
+    pub kernel: &'static Kernel,
+    pub launch: Launch,
+    pub event: Event,
+    /// Zeroed words that the blocks share.
+    pub workspace: Vec<AtomicU64>,
+}
+
+/// An order and how far it is. Pooled: without an order it waits for the next operation.
+#[derive(Default)]
+pub(super) struct Work {
+    order: Option<Order>,
+    /// Blocks that have not ended and were not struck off.
+    remaining: AtomicU32,
+    /// Zero until the first block was taken.
+    started_ns: AtomicU64,
+    finished_ns: AtomicU64,
+    busy_ns: AtomicU64,
+    overrun: AtomicBool,
+    cancelled: AtomicBool,
+    /// Zero or a failure code.
+    failure: AtomicU32,
+}
+
+impl Work {
+    /// Begins a new operation of that many blocks.
+    pub fn begin(&mut self, order: Order, blocks: u32) {
+        let remaining = AtomicU32::new(blocks);
+        *self = Work { order: Some(order), remaining, ..Work::default() };
+    }
+
+    /// Gives the order back, so that it can be dropped without a lock.
+    pub fn end(&mut self) -> Option<Order> {
+        self.order.take()
+    }
+
+    /// The first block was taken. Called once, under the scheduler's lock.
+    pub fn start(&self, now_ns: u64) {
+        self.started_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Asks for an early end.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Counts `blocks` as ended or struck off. True for the caller that has to end the operation.
+    pub fn count_down(&self, blocks: u32) -> bool {
+        // Release hands over what the block wrote; acquire takes over what all blocks wrote.
+        self.remaining.fetch_sub(blocks, Ordering::AcqRel) == blocks
+    }
+
+    /// Runs one block or, without one, what follows the last block.
+    ///
+    /// # Errors
+    /// When the kernel failed or panicked.
+    pub fn run(
+        &self,
+        block: Option<u32>,
+        calibration: &Calibration,
+        scratch: &mut Scratch,
+    ) -> Result<(), FailureCode> {
+        let Order { kernel, launch, workspace, .. } = self.order();
+        let Launch { arguments, input, output, .. } = launch;
+        let task = Task { arguments, input, output, workspace, calibration };
+        // The scratch stays valid memory whatever a kernel left in it.
+        let run = AssertUnwindSafe(|| match (block, kernel.finish) {
+            (Some(block), _) => (kernel.block)(&task, block, scratch),
+            (None, Some(finish)) => finish(&task, scratch),
+            (None, None) => Ok(()),
+        });
+        catch_unwind(run).unwrap_or(Err(FailureCode::Kernel))
+    }
+
+    /// Whether something is left to compute after the last block.
+    pub fn has_finish(&self) -> bool {
+        self.order().kernel.finish.is_some() && self.status() == Status::Done
+    }
+
+    /// Adds the time of a block that has ended, and tells the observer if that was too much.
+    pub fn account(&self, start_ns: u64, end_ns: u64) {
+        let block_ns = end_ns - start_ns;
+        let busy_ns = self.busy_ns.fetch_add(block_ns, Ordering::Relaxed) + block_ns;
+        self.finished_ns.fetch_max(end_ns, Ordering::Relaxed);
+        let Order { launch, event, .. } = self.order();
+        if launch.budget_ns.is_some_and(|budget| busy_ns > budget)
+            && !self.overrun.swap(true, Ordering::Relaxed)
+        {
+            event.overrun();
+        }
+    }
+
+    /// Remembers why the operation failed.
+    pub fn fail(&self, code: FailureCode) {
+        self.failure.store(code as u32, Ordering::Relaxed);
+    }
+
+    /// Tells the end. Called once, by whoever counted down to zero or was handed that duty.
+    pub fn complete(&self, now_ns: impl FnOnce() -> u64) {
+        let started_ns = self.started_ns.load(Ordering::Relaxed);
+        let status = self.status();
+        let finished_ns = match status {
+            Status::Cancelled => now_ns(),
+            _ => self.finished_ns.load(Ordering::Relaxed),
+        };
+        self.order().event.signal(&Outcome {
+            status,
+            started_ns: if started_ns == 0 { finished_ns } else { started_ns },
+            finished_ns,
+            busy_ns: self.busy_ns.load(Ordering::Relaxed),
+            overrun: self.overrun.load(Ordering::Relaxed),
+        });
+    }
+
+    fn status(&self) -> Status {
+        match self.failure.load(Ordering::Relaxed) {
+            0 if self.is_cancelled() => Status::Cancelled,
+            0 => Status::Done,
+            code => Status::Failed(code),
+        }
+    }
+
+    fn order(&self) -> &Order {
+        self.order.as_ref().expect("work is handed out between its begin and its end")
+    }
+}

@@ -1,0 +1,30 @@
+//! What a thread needs to run on time: a priority, a core, a clock, a lock that hands its
+//! holder the priority of whoever waits, and work of a known length.
+//!
+//! The principal types are [`thread::Policy`] (who runs first on a core), [`mutex::PiMutex`]
+//! (the priority-inheritance lock) and [`work::Calibration`] (how many iterations last how
+//! long on this machine). [`machine`] reads what the kernel says of itself and of disturbance.
+//!
+//! ```
+//! use realtime::{clock, thread, thread::Policy};
+//!
+//! // Without the privilege the thread stays an ordinary one and the error says how to get it.
+//! if let Err(error) = thread::set_policy(Policy::Fifo(20)) {
+//!     eprintln!("{error}");
+//! }
+//! let next = clock::monotonic_ns() + 1_000_000;
+//! clock::sleep_until_ns(next);
+//! assert!(clock::monotonic_ns() >= next);
+//! ```
+//!
+//! Linux only. Nothing here allocates on a path that a real-time thread takes again and again:
+//! clock reads, [`clock::sleep_until_ns`], [`mutex::PiMutex::lock`] and [`work::run`].
+
+pub mod clock;
+mod error;
+pub mod machine;
+pub mod mutex;
+pub mod thread;
+pub mod work;
+
+pub use error::Error;

@@ -1,0 +1,231 @@
+//! Scheduling of the calling thread: policy, cores, name, and memory that stays resident.
+//!
+//! Every function acts on the thread that calls it, so that a thread sets itself up as the
+//! first thing it does and nobody needs its handle.
+
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// How the kernel picks this thread among the runnable ones of its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// The ordinary time-sharing policy (`SCHED_OTHER`).
+    Normal,
+    /// `SCHED_FIFO` with a priority of 1 (lowest) to 99: runs before every ordinary thread and
+    /// until it blocks or a higher priority becomes runnable.
+    Fifo(u8),
+}
+
+/// Sets the scheduling policy of the calling thread.
+///
+/// Threads that it starts later inherit the policy.
+///
+/// # Errors
+/// [`Error::Privilege`] when the process may not use this priority, [`Error::Priority`] when the
+/// priority does not exist.
+pub fn set_policy(policy: Policy) -> Result<(), Error> {
+    let (class, priority) = match policy {
+        Policy::Normal => (libc::SCHED_OTHER, 0),
+        Policy::Fifo(priority @ 1..=99) => (libc::SCHED_FIFO, priority),
+        Policy::Fifo(priority) => return Err(Error::Priority { priority }),
+    };
+    let parameter = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: the parameter block is initialised and outlives the call; thread 0 is the caller.
+    if unsafe { libc::sched_setscheduler(0, class, &parameter) } == 0 {
+        return Ok(());
+    }
+    let source = std::io::Error::last_os_error();
+    match source.raw_os_error() {
+        Some(libc::EPERM) => Err(priority_refused(priority)),
+        _ => Err(Error::Os { call: "sched_setscheduler", source }),
+    }
+}
+
+/// The kernel answers EPERM both for a missing privilege and for a control group without
+/// real-time budget; the budget file tells them apart.
+fn priority_refused(priority: u8) -> Error {
+    let action = format!("SCHED_FIFO priority {priority}");
+    if let Some(budget) = crate::machine::cgroup_rt_budget()
+        && budget.runtime_us == 0
+    {
+        let file = budget.file.display();
+        return Error::Privilege {
+            action,
+            missing: format!("the control group has no real-time budget ({file} is 0)"),
+            grant: format!("echo 950000 > {file}, as root, after the same in each parent group"),
+        };
+    }
+    let limit = getrlimit(Resource::Rtprio).current.unwrap_or(99);
+    Error::Privilege {
+        action,
+        missing: format!("no CAP_SYS_NICE, and RLIMIT_RTPRIO is {limit}"),
+        grant: "add '@realtime - rtprio 99' to /etc/security/limits.conf and the user to that \
+                group, or set LimitRTPRIO=99 in the systemd unit, or run `setcap cap_sys_nice+ep` \
+                on the program, or start the container with `--cap-add SYS_NICE`"
+            .into(),
+    }
+}
+
+/// The scheduling policy of the calling thread; any policy but `SCHED_FIFO` reads as `Normal`.
+pub fn policy() -> Policy {
+    // SAFETY: no pointers; thread 0 is the caller.
+    let class = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    let mut parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel writes one sched_param into a place that holds one.
+    let answer = unsafe { libc::sched_getparam(0, &mut parameter) };
+    match (class, answer) {
+        (libc::SCHED_FIFO, 0) => Policy::Fifo(parameter.sched_priority.clamp(1, 99) as u8),
+        _ => Policy::Normal,
+    }
+}
+
+/// Keeps the calling thread on `cores`; an empty slice leaves it where it is.
+///
+/// # Errors
+/// [`Error::Cores`] when one of the cores does not exist or may not be used; the thread then stays
+/// where it was. (The kernel alone would quietly leave such a core out.)
+pub fn pin(cores: &[usize]) -> Result<(), Error> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let refused = || Error::Cores { wanted: cores.to_vec(), allowed: self::cores() };
+    if cores.iter().any(|&core| core >= CpuSet::MAX_CPU) {
+        return Err(refused());
+    }
+    let mut wanted = CpuSet::new();
+    cores.iter().for_each(|&core| wanted.set(core));
+    let before = sched_getaffinity(None).map_err(|_| refused())?;
+    sched_setaffinity(None, &wanted).map_err(|_| refused())?;
+    if sched_getaffinity(None) == Ok(wanted) {
+        return Ok(());
+    }
+    // The kernel accepted `before` when it was set, so it accepts it again.
+    let _ = sched_setaffinity(None, &before);
+    Err(refused())
+}
+
+/// The cores that the main thread of this process may use, in ascending order.
+///
+/// The main thread is asked, not the caller, so that a pinned thread still learns of all cores.
+pub fn cores() -> Vec<usize> {
+    let main = Some(rustix::process::getpid());
+    sched_getaffinity(main).map_or_else(
+        |_| Vec::new(),
+        |set| (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect(),
+    )
+}
+
+/// Names the calling thread, as shown by `ps` and `top`; longer names are cut to 15 bytes.
+pub fn set_name(name: &str) {
+    let mut end = name.len().min(15);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let bytes: Vec<u8> = name[..end].bytes().filter(|&byte| byte != 0).collect();
+    if let Ok(name) = std::ffi::CString::new(bytes) {
+        // A thread without its name still works.
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+/// The kernel's number of the calling thread.
+pub fn id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// Keeps all memory of the process, present and future, resident, so that no page fault to disk
+/// delays a thread.
+///
+/// # Errors
+/// [`Error::Privilege`] when the memory lock limit is below what the process maps.
+pub fn lock_memory() -> Result<(), Error> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    match mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::NOMEM | rustix::io::Errno::AGAIN) => {
+            let limit = crate::machine::memory_lock_limit().unwrap_or(u64::MAX);
+            Err(Error::Privilege {
+                action: "locking all memory".into(),
+                missing: format!("no CAP_IPC_LOCK, and RLIMIT_MEMLOCK is {limit} bytes"),
+                grant: "add '@realtime - memlock unlimited' to /etc/security/limits.conf and the \
+                        user to that group, or set LimitMEMLOCK=infinity in the systemd unit, or \
+                        run `setcap cap_ipc_lock+ep` on the program"
+                    .into(),
+            })
+        }
+        Err(error) => Err(Error::Os { call: "mlockall", source: error.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policy_reads_back_what_was_set_or_the_refusal_says_how_to_grant_it() {
+        match set_policy(Policy::Fifo(7)) {
+            Ok(()) => {
+                assert_eq!(policy(), Policy::Fifo(7));
+                set_policy(Policy::Normal).unwrap();
+            }
+            Err(Error::Privilege { missing, grant, .. }) => {
+                assert!(!missing.is_empty() && !grant.is_empty());
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(policy(), Policy::Normal);
+    }
+
+    #[test]
+    fn priorities_outside_the_range_are_refused_by_number() {
+        assert!(matches!(set_policy(Policy::Fifo(0)), Err(Error::Priority { priority: 0 })));
+        assert!(matches!(set_policy(Policy::Fifo(100)), Err(Error::Priority { priority: 100 })));
+    }
+
+    #[test]
+    fn pinned_thread_stays_on_its_core_and_still_sees_all() {
+        let all = cores();
+        let last = *all.last().unwrap();
+        pin(&[last]).unwrap();
+        for _ in 0..100 {
+            assert_eq!(rustix::thread::sched_getcpu(), last);
+        }
+        assert_eq!(cores(), all);
+    }
+
+    #[test]
+    fn pin_to_no_core_changes_nothing_and_to_an_absent_core_is_an_error() {
+        pin(&[]).unwrap();
+        assert!(matches!(pin(&[1_000_000]), Err(Error::Cores { .. })));
+        assert!(matches!(pin(&[CpuSet::MAX_CPU - 1]), Err(Error::Cores { .. })));
+        let before = sched_getaffinity(None).unwrap();
+        assert!(matches!(pin(&[cores()[0], CpuSet::MAX_CPU - 1]), Err(Error::Cores { .. })));
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn locked_memory_is_resident_or_the_refusal_says_how_to_grant_it() {
+        match lock_memory() {
+            Ok(()) => {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap();
+                let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+                assert!(!locked.trim().starts_with("0 "), "{locked}");
+                rustix::mm::munlockall().unwrap();
+            }
+            Err(Error::Privilege { missing, .. }) => assert!(missing.contains("RLIMIT_MEMLOCK")),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character_boundary() {
+        set_name("fourteen-byteséé");
+        let name = rustix::thread::name().unwrap();
+        assert_eq!(name.to_str().unwrap(), "fourteen-bytes");
+        set_name("short");
+        assert_eq!(rustix::thread::name().unwrap().to_str().unwrap(), "short");
+    }
+}

@@ -1,0 +1,17 @@
+//! Writes the page, the table and the JSON of a made-up result:
+//! `cargo run -p report --example chains-page -- FOLDER`
+
+#[path = "../tests/sample/mod.rs"]
+mod sample;
+
+use report::chains;
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
+    let run = sample::sample();
+    std::fs::write(folder.join("chains-report.html"), chains::html(&run)?)?;
+    std::fs::write(folder.join("chains-report.json"), format!("{:#}\n", chains::json(&run)))?;
+    println!("{}\n{}", chains::table(&run, false), chains::conclusion(&run));
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! One line in words: what the priority policy won, and whether it won anything.
+//!
+//! It compares the longest response of the most critical chain under [`PRIORITY`] with every
+//! other policy, then the missed deadlines of all chains whose deadlines count, then the bounds.
+//! A difference below five percent is none.
+
+use super::table::critical_misses;
+use super::unit::{Unit, count};
+use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, over_bound};
+use crate::stats::Summary;
+
+/// Ratios inside this distance of 1 are no difference.
+const SAME: f64 = 0.05;
+
+/// What was won, in one line.
+pub fn conclusion(run: &ChainsRun) -> String {
+    sentences(run).join(" ")
+}
+
+/// The sentences of the conclusion, the most important first.
+pub(super) fn sentences(run: &ChainsRun) -> Vec<String> {
+    let Some(chain) = run.most_critical() else {
+        return vec!["There is no chain, so nothing was compared.".to_owned()];
+    };
+    let mut parts = vec![comparison(run, chain)];
+    parts.extend(misses(run));
+    parts.extend(bounds(run));
+    if !run.marks.is_empty() || run.policies.iter().any(|policy| !policy.marks.is_empty()) {
+        parts.push("The marks qualify these results.".to_owned());
+    }
+    parts.iter().map(|part| part.replace(char::is_control, "\u{fffd}")).collect()
+}
+
+fn max_us(policy: &PolicyRun, chain: &ChainInfo) -> Option<f64> {
+    policy.chain(&chain.id)?.summary().map(|summary| summary.max)
+}
+
+fn comparison(run: &ChainsRun, chain: &ChainInfo) -> String {
+    let (id, unit) = (&chain.id, Unit::of(run));
+    let Some(priority) = run.policy(PRIORITY) else {
+        return format!("The policy {PRIORITY} was not run, so nothing can be said to be won.");
+    };
+    let Some(own_us) = max_us(priority, chain) else {
+        return format!(
+            "{id}, the most critical chain, completed no job under {PRIORITY}, so nothing was won."
+        );
+    };
+    let others: Vec<&PolicyRun> = run.policies.iter().filter(|p| p.policy != PRIORITY).collect();
+    let own = unit.words(own_us);
+    if others.is_empty() {
+        return format!(
+            "Under {PRIORITY}, {id} (the most critical chain) took at most {own}; no other policy was run to compare with."
+        );
+    }
+    let mut won = false;
+    let mut words = Vec::new();
+    for policy in others {
+        let name = &policy.policy;
+        let Some(other_us) = max_us(policy, chain) else {
+            words.push(format!("under {name} it completed no job"));
+            continue;
+        };
+        let ratio = if own_us > 0.0 { other_us / own_us } else { f64::INFINITY };
+        won |= ratio >= 1.0 + SAME;
+        words.push(format!("under {name} {} ({})", unit.words(other_us), times(ratio)));
+    }
+    let start = if won { "" } else { "Nothing was won for the most critical chain: " };
+    format!(
+        "{start}{} {PRIORITY}, {id}{} took at most {own}; {}.",
+        if won { "Under" } else { "under" },
+        if won { " (the most critical chain)" } else { "" },
+        words.join(", ")
+    )
+}
+
+/// "3.7 times as long"
+fn times(ratio: f64) -> String {
+    match ratio {
+        r if !r.is_finite() => "longer".to_owned(),
+        r if (r - 1.0).abs() < SAME => "about the same".to_owned(),
+        r if r < 1.0 => format!("shorter, {r:.2} times as long"),
+        r if r < 2.0 => format!("{r:.2} times as long"),
+        r => format!("{r:.1} times as long"),
+    }
+}
+
+/// Missed deadlines of all critical chains, policy by policy.
+fn misses(run: &ChainsRun) -> Option<String> {
+    if run.policies.is_empty() || run.chains.iter().all(|chain| chain.best_effort) {
+        return None;
+    }
+    let mut words = Vec::new();
+    for policy in &run.policies {
+        let (missed, jobs) = critical_misses(run, policy);
+        let missed = if missed == 0 { "none".to_owned() } else { count(missed) };
+        words.push(format!("{missed} under {} ({} jobs)", policy.policy, count(jobs)));
+    }
+    Some(format!("Deadlines missed by critical chains: {}.", words.join(", ")))
+}
+
+/// Whether what was observed stayed within what was promised.
+fn bounds(run: &ChainsRun) -> Option<String> {
+    let priority = run.policy(PRIORITY)?;
+    let observed: Vec<(&ChainInfo, Summary)> = run
+        .chains
+        .iter()
+        .filter(|chain| chain.bound_us.is_some())
+        .filter_map(|chain| Some((chain, priority.chain(&chain.id)?.summary()?)))
+        .collect();
+    let broken: Vec<&str> = observed
+        .iter()
+        .filter(|(chain, summary)| over_bound(PRIORITY, chain, Some(*summary)))
+        .map(|(chain, _)| chain.id.as_str())
+        .collect();
+    match (observed.len(), broken.as_slice()) {
+        (0, _) => None,
+        (1, []) => Some("The one chain with a bound stayed within it.".to_owned()),
+        (count, []) => Some(format!("Each of the {count} chains with a bound stayed within it.")),
+        (_, [one]) => Some(format!("{one} took longer than its bound.")),
+        (_, broken) => Some(format!("Longer than their bounds: {}.", broken.join(", "))),
+    }
+}

@@ -1,0 +1,22 @@
+//! What can go wrong while a page is made.
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A page template could not be filled in.
+    #[error("the page template {template}: {source:#}")]
+    Template {
+        /// The template.
+        template: &'static str,
+        /// What the template engine said.
+        source: minijinja::Error,
+    },
+    /// A plot could not be drawn.
+    #[error("the plot of {plot}: {message}")]
+    Plot {
+        /// What it shows.
+        plot: String,
+        /// What the drawing library said.
+        message: String,
+    },
+}

@@ -1,0 +1,41 @@
+//! Results as terminal text, JSON and self-contained HTML pages.
+//!
+//! [`chains::ChainsRun`] is what running a system of chains under several policies gave; the
+//! functions of [`chains`] show it: [`chains::table`] and [`chains::conclusion`] in a terminal,
+//! [`chains::json`] to machines, [`chains::html`] as one page that needs no network.
+//! [`stats`] holds the order statistics that all of them use.
+//!
+//! ```
+//! use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun};
+//!
+//! let brake = |policy: &str, response_us: &[f64]| PolicyRun {
+//!     policy: policy.to_owned(),
+//!     chains: vec![ChainResult {
+//!         id: "brake".to_owned(),
+//!         jobs: response_us.len() as u64,
+//!         response_us: response_us.to_vec(),
+//!         ..ChainResult::default()
+//!     }],
+//!     ..PolicyRun::default()
+//! };
+//! let run = ChainsRun {
+//!     system_name: "robot.yaml".to_owned(),
+//!     chains: vec![ChainInfo {
+//!         id: "brake".to_owned(),
+//!         priority: 1,
+//!         period_us: 100_000.0,
+//!         deadline_us: 100_000.0,
+//!         ..ChainInfo::default()
+//!     }],
+//!     policies: vec![brake("priority", &[900.0, 1100.0]), brake("fifo", &[3300.0, 900.0])],
+//!     ..ChainsRun::default()
+//! };
+//! assert!(chains::conclusion(&run).contains("3.0 times"));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod chains;
+mod error;
+pub mod stats;
+
+pub use error::Error;

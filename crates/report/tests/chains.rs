@@ -1,0 +1,239 @@
+//! The report of a run of chains, through its public door.
+
+mod sample;
+
+use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun};
+use sample::sample;
+use serde_json::json;
+
+/// Two chains, few samples: small enough to write the expected text down.
+fn small() -> ChainsRun {
+    let chain = |id: &str, priority, best_effort, bound_us| ChainInfo {
+        id: id.to_owned(),
+        priority,
+        period_us: 100_000.0,
+        deadline_us: 100_000.0,
+        best_effort,
+        bound_us,
+    };
+    let result = |id: &str, misses, skipped, response_us: &[f64]| ChainResult {
+        id: id.to_owned(),
+        jobs: response_us.len() as u64,
+        misses,
+        skipped,
+        unfinished: 0,
+        response_us: response_us.to_vec(),
+    };
+    let policy = |policy: &str, chains| PolicyRun {
+        policy: policy.to_owned(),
+        chains,
+        facts: vec![("accelerator busy".to_owned(), "40 %".to_owned())],
+        ..PolicyRun::default()
+    };
+    ChainsRun {
+        system_name: "robot.yaml".to_owned(),
+        machine: "a machine".to_owned(),
+        duration_s: 2.5,
+        marks: vec!["ran at normal priority".to_owned()],
+        chains: vec![chain("brake", 2, false, Some(30_000.0)), chain("map", 1, true, None)],
+        policies: vec![
+            policy(
+                "priority",
+                vec![
+                    result("brake", 0, 0, &[20_000.0, 25_000.0, 22_000.0]),
+                    result("map", 1, 2, &[150_000.0]),
+                ],
+            ),
+            policy(
+                "fifo",
+                vec![result("brake", 1, 0, &[50_000.0, 125_000.0]), result("map", 0, 0, &[])],
+            ),
+        ],
+        ..ChainsRun::default()
+    }
+}
+
+#[test]
+fn table_is_aligned_and_says_what_is_wrong() {
+    let expected = "\
+robot.yaml, a machine, 2.5 s per policy
+! ran at normal priority
+
+priority  (times in ms)
+  chain    period     jobs       p50       p99       max   misses     bound
+  brake    100.00        3     22.00     25.00     25.00        0     30.00
+  map      100.00        1    150.00    150.00    150.00       !1
+  ! map: 2 skipped
+  accelerator busy: 40 %
+
+fifo  (times in ms)
+  chain    period     jobs       p50       p99       max   misses     bound
+  brake    100.00        2     50.00    125.00    125.00       !1     30.00
+  map      100.00        0         -         -         -        0
+  accelerator busy: 40 %
+";
+    assert_eq!(chains::table(&small(), false), expected);
+}
+
+#[test]
+fn colour_changes_nothing_but_the_colour() {
+    let coloured = chains::table(&sample(), true);
+    assert!(coloured.contains("\u{1b}[1m\u{1b}[31m!154"), "{coloured:?}");
+    let mut plain = String::new();
+    for (i, part) in coloured.split('\u{1b}').enumerate() {
+        plain += if i == 0 { part } else { part.split_once('m').unwrap().1 };
+    }
+    assert_eq!(plain, chains::table(&sample(), false));
+}
+
+#[test]
+fn table_fits_into_a_hundred_columns() {
+    let mut run = sample();
+    let long = "a-name-of-the-greatest-length-that-a-system-file-may-give-to-chain";
+    for policy in &mut run.policies {
+        policy.chains[0].id = long.to_owned();
+    }
+    run.chains[0].id = long.to_owned();
+    run.marks.clear();
+    for line in chains::table(&run, false).lines() {
+        assert!(line.chars().count() <= 100 || line.contains("skipped"), "{line}");
+    }
+}
+
+#[test]
+fn a_response_over_its_bound_stands_out() {
+    let mut run = small();
+    run.policies[0].chains[0].response_us.push(30_001.0);
+    let table = chains::table(&run, false);
+    assert!(table.contains("    30.00        0    !30.00\n"), "{table}");
+    assert!(chains::conclusion(&run).contains("brake took longer than its bound."));
+    let page = chains::html(&run).unwrap();
+    assert!(page.contains("<td class=\"bad\">30.00</td>"));
+}
+
+#[test]
+fn json_has_the_numbers_of_every_chain() {
+    let json = chains::json(&small());
+    assert_eq!(
+        json["policies"]["priority"]["chains"]["brake"],
+        json!({
+            "period_us": 100_000.0, "deadline_us": 100_000.0, "priority": 2, "best_effort": false,
+            "jobs": 3, "skipped": 0, "unfinished": 0,
+            "p50_us": 22_000.0, "p99_us": 25_000.0, "max_us": 25_000.0, "misses": 0, "bound_us": 30_000.0,
+        })
+    );
+    let map = &json["policies"]["fifo"]["chains"]["map"];
+    for key in ["p50_us", "p99_us", "max_us", "bound_us"] {
+        assert!(map[key].is_null() && map.get(key).is_some(), "{key}");
+    }
+    assert_eq!(json["marks"], json!(["ran at normal priority"]));
+}
+
+#[test]
+fn input_survives_its_own_json() {
+    let text = serde_json::to_string(&small()).unwrap();
+    assert_eq!(serde_json::from_str::<ChainsRun>(&text).unwrap(), small());
+}
+
+#[test]
+fn conclusion_says_what_was_won() {
+    assert_eq!(
+        chains::conclusion(&small()),
+        "Under priority, brake (the most critical chain) took at most 25.0 ms; \
+         under fifo 125 ms (5.0 times as long). \
+         Deadlines missed by critical chains: none under priority (3 jobs), 1 under fifo (2 jobs). \
+         The one chain with a bound stayed within it. The marks qualify these results."
+    );
+}
+
+#[test]
+fn conclusion_is_honest_when_nothing_was_won() {
+    let mut run = small();
+    run.marks.clear();
+    run.policies.reverse();
+    run.policies[0].policy = "priority".to_owned();
+    run.policies[1].policy = "fifo".to_owned();
+    assert_eq!(
+        chains::conclusion(&run),
+        "Nothing was won for the most critical chain: under priority, brake took at most 125 ms; \
+         under fifo 25.0 ms (shorter, 0.20 times as long). \
+         Deadlines missed by critical chains: 1 under priority (2 jobs), none under fifo (3 jobs). \
+         brake took longer than its bound."
+    );
+}
+
+#[test]
+fn conclusion_is_honest_when_something_is_absent() {
+    let mut run = small();
+    run.policies.truncate(1);
+    let alone = "Under priority, brake (the most critical chain) took at most 25.0 ms; \
+                 no other policy was run to compare with.";
+    assert!(chains::conclusion(&run).starts_with(alone));
+    run.policies[0].chains[0].response_us.clear();
+    let no_job =
+        "brake, the most critical chain, completed no job under priority, so nothing was won.";
+    assert!(chains::conclusion(&run).starts_with(no_job));
+    run.policies[0].policy = "fifo".to_owned();
+    let no_policy = "The policy priority was not run, so nothing can be said to be won.";
+    assert!(chains::conclusion(&run).starts_with(no_policy));
+    let nothing = chains::conclusion(&ChainsRun::default());
+    assert_eq!(nothing, "There is no chain, so nothing was compared.");
+}
+
+#[test]
+fn conclusion_is_one_line() {
+    let mut run = sample();
+    run.chains[0].id = "a\nb".to_owned();
+    assert_eq!(chains::conclusion(&run).lines().count(), 1);
+}
+
+#[test]
+fn page_needs_nothing_else() {
+    let page = chains::html(&sample()).unwrap();
+    for word in ["<script", "<link", "<img", "@import", "url(", "src=", "href="] {
+        assert!(!page.contains(word), "{word}");
+    }
+    let addresses = page.matches("://").count();
+    assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count());
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert_eq!(page.matches("<figure").count(), 8);
+}
+
+#[test]
+fn page_escapes_everything_that_comes_from_outside() {
+    let evil = "<script>alert('1')</script>&\"";
+    let mut run = small();
+    run.chains[0].id = evil.to_owned();
+    for policy in &mut run.policies {
+        policy.chains[0].id = evil.to_owned();
+        policy.marks.push(evil.to_owned());
+        policy.facts.push((evil.to_owned(), evil.to_owned()));
+    }
+    run.policies[1].policy = evil.to_owned();
+    for text in [&mut run.system_name, &mut run.machine, &mut run.command, &mut run.date] {
+        *text = evil.to_owned();
+    }
+    run.marks.push(evil.to_owned());
+    let page = chains::html(&run).unwrap();
+    assert!(!page.contains("<script"), "unescaped");
+    assert!(!page.contains("alert('1')"), "unescaped quote");
+    assert!(page.matches("&lt;script&gt;").count() > 15);
+}
+
+#[test]
+fn page_takes_results_that_are_empty_or_absurd() {
+    let mut absurd = small();
+    absurd.chains[0].period_us = 0.0;
+    absurd.chains[0].bound_us = Some(f64::INFINITY);
+    absurd.chains[1].deadline_us = f64::NAN;
+    absurd.policies[0].chains[0].response_us = vec![f64::NAN, -1.0, 0.0, 1e300];
+    absurd.policies[1].chains.clear();
+    let mut without_policies = small();
+    without_policies.policies.clear();
+    for run in [ChainsRun::default(), without_policies, absurd] {
+        assert!(chains::html(&run).unwrap().ends_with("</html>"));
+        chains::json(&run);
+        chains::table(&run, true);
+        chains::conclusion(&run);
+    }
+}

@@ -1,0 +1,128 @@
+//! Chains: callbacks in sequence, released together once per period.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One chain of callbacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Chain {
+    /// Unique name.
+    pub id: String,
+    /// Unique; larger is more critical.
+    pub priority: u32,
+    /// Distance between two releases.
+    pub period_ns: u64,
+    /// Relative deadline, at most the period.
+    pub deadline_ns: u64,
+    /// What its callbacks do while an accelerator works for them.
+    pub wait: Wait,
+    /// Whether its own deadline stays out of the verdict.
+    pub best_effort: bool,
+    /// Explicit buckets by accelerator; see [`System::bucket_map`](crate::System::bucket_map).
+    pub bucket: BTreeMap<String, u32>,
+    /// The callbacks, in the order in which they run.
+    pub callbacks: Vec<Callback>,
+}
+
+/// What a callback does while an accelerator works for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Gives up its core.
+    #[default]
+    Suspend,
+    /// Keeps its core busy.
+    Spin,
+}
+
+/// One callback: CPU work on an executor and accelerator segments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Callback {
+    /// Unique in its chain.
+    pub id: String,
+    /// The executor it runs on.
+    pub executor: String,
+    /// Worst-case CPU time.
+    pub cpu_ns: u64,
+    /// Least CPU time, where the file gives it.
+    pub cpu_min_ns: Option<u64>,
+    /// Its requests to accelerators, in order.
+    pub segments: Vec<Segment>,
+}
+
+/// One request to an accelerator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Segment {
+    /// The accelerator.
+    pub accel: String,
+    /// Worst-case time on the accelerator, without overheads.
+    pub exec_ns: u64,
+    /// Least time on the accelerator, where the file gives it.
+    pub exec_min_ns: Option<u64>,
+    /// The service it calls, where the file names one.
+    pub service: Option<String>,
+}
+
+/// A maximal run of consecutive callbacks of a chain on one executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part<'c> {
+    /// The executor.
+    pub executor: &'c str,
+    /// The callbacks, in order; never empty.
+    pub callbacks: &'c [Callback],
+}
+
+impl Chain {
+    /// Cuts the chain where the executor changes.
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        self.callbacks
+            .chunk_by(|a, b| a.executor == b.executor)
+            .map(|callbacks| Part { executor: &callbacks[0].executor, callbacks })
+            .collect()
+    }
+
+    /// Every segment of the chain, in order.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.callbacks.iter().flat_map(|callback| &callback.segments)
+    }
+
+    /// Whether a segment of the chain runs on this accelerator.
+    pub fn uses(&self, accelerator: &str) -> bool {
+        self.segments().any(|segment| segment.accel == accelerator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn callback(id: &str, executor: &str) -> Callback {
+        let (id, executor) = (id.to_owned(), executor.to_owned());
+        Callback { id, executor, cpu_ns: 1, cpu_min_ns: None, segments: Vec::new() }
+    }
+
+    #[test]
+    fn a_chain_is_cut_where_the_executor_changes() {
+        let chain = Chain {
+            id: "chain".to_owned(),
+            priority: 1,
+            period_ns: 10,
+            deadline_ns: 10,
+            wait: Wait::Suspend,
+            best_effort: false,
+            bucket: BTreeMap::new(),
+            callbacks: vec![
+                callback("a", "e1"),
+                callback("b", "e1"),
+                callback("c", "e2"),
+                callback("d", "e1"),
+            ],
+        };
+        let parts: Vec<_> = chain
+            .parts()
+            .iter()
+            .map(|part| (part.executor.to_owned(), part.callbacks.len()))
+            .collect();
+        assert_eq!(parts, [("e1".to_owned(), 2), ("e2".to_owned(), 1), ("e1".to_owned(), 1)]);
+    }
+}

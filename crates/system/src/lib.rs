@@ -1,0 +1,213 @@
+//! The system file: accelerators, executors, chains, services and the server.
+//!
+//! One YAML or JSON file describes a system. [`System::read`] and [`System::parse`] turn it into
+//! plain structs with times in integer nanoseconds, after every check that needs no machine:
+//! unknown keys, ranges, unique ids and priorities, references, deadlines and buckets. An
+//! [`Error`] names the file, the line, the key, the value found and what was expected.
+//!
+//! The data path is `text -> tree` (positions kept) `-> read` (types) `-> check` (meaning)
+//! `-> System`. [`Chain::parts`] cuts a chain at its executors, and [`System::bucket_map`] says
+//! which bucket of an accelerator each chain uses.
+//!
+//! ```
+//! let text = r#"
+//! accelerators: [{id: gpu0, buckets: 2}]
+//! executors: [{id: front, core: 2, priority: 90}]
+//! chains:
+//!   - id: brake
+//!     priority: 1
+//!     period: 100 ms
+//!     callbacks: [{id: see, executor: front, cpu: 2 ms, segments: [{accel: gpu0, exec: 10 ms}]}]
+//! "#;
+//! let system = system::System::parse(text, "brake.yaml")?;
+//! assert_eq!(system.chains[0].period_ns, 100_000_000);
+//! assert_eq!(system.bucket_map("gpu0")["brake"], 1);
+//!
+//! let error = system::System::parse("kapa: 3", "brake.yaml").unwrap_err();
+//! assert!(error.to_string().starts_with("brake.yaml:1:1: kapa: unknown key"));
+//! # Ok::<(), system::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bucket;
+mod chain;
+mod check;
+mod error;
+mod field;
+mod quantity;
+mod read;
+mod server;
+mod tree;
+
+pub use bucket::{rank_even_buckets, spread_buckets};
+pub use chain::{Callback, Chain, Part, Segment, Wait};
+pub use error::Error;
+pub use quantity::{TimeUnit, format_time};
+pub use server::{AccessRule, Limits, Overrun, Policy, Server, Subject, default_socket_path};
+
+use serde::Serialize;
+use std::fmt;
+
+/// Everything that one system file says, defaults filled in.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct System {
+    /// The name of the file, as it was given; errors that are found later carry it too.
+    pub name: String,
+    /// The unit of bare integers in the file. All fields here are in nanoseconds already.
+    pub time_unit: TimeUnit,
+    /// Preemption cost of the device, charged twice to every segment.
+    pub kappa_ns: u64,
+    /// Overhead of one request on the client's side.
+    pub epsilon_ns: u64,
+    /// Overhead of one request that occupies its bucket.
+    pub sigma_ns: u64,
+    /// Communication cost between two consecutive parts of a chain.
+    pub hop_ns: u64,
+    /// The accelerators.
+    pub accelerators: Vec<Accelerator>,
+    /// The processes that run callbacks.
+    pub executors: Vec<Executor>,
+    /// The chains, in the order of the file.
+    pub chains: Vec<Chain>,
+    /// The settings of the accelerator server.
+    pub server: Server,
+    /// The services that segments may name.
+    pub services: Vec<Service>,
+}
+
+/// One accelerator and its priority buckets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Accelerator {
+    /// Unique name.
+    pub id: String,
+    /// Number of priority buckets, 1 to [`MAX_BUCKETS`]; `buckets - 1` is the highest.
+    pub buckets: u32,
+    /// What computes.
+    pub device: DeviceKind,
+    /// Cores of the compute threads, one thread each; empty leaves the choice to the device.
+    pub cores: Vec<u32>,
+    /// Whether requests of the lowest bucket run beside each other.
+    pub concurrent_lowest: bool,
+}
+
+/// What computes behind an accelerator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(into = "String")]
+pub enum DeviceKind {
+    /// The software accelerator: threads of this machine.
+    #[default]
+    Cpu,
+    /// The CUDA device with this ordinal.
+    Cuda(u32),
+    /// The Vulkan device with this ordinal.
+    Vulkan(u32),
+    /// ONNX Runtime.
+    Onnx,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => write!(f, "cpu"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+            Self::Vulkan(ordinal) => write!(f, "vulkan:{ordinal}"),
+            Self::Onnx => write!(f, "onnx"),
+        }
+    }
+}
+
+impl From<DeviceKind> for String {
+    fn from(kind: DeviceKind) -> Self {
+        kind.to_string()
+    }
+}
+
+/// One operating-system process that runs callbacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Executor {
+    /// Unique name.
+    pub id: String,
+    /// The core it is pinned to.
+    pub core: u32,
+    /// 1 to 99: `SCHED_FIFO` at this priority, unique per core. 0: normal scheduling.
+    pub priority: u32,
+}
+
+/// A named piece of accelerator work with declared arguments and time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Service {
+    /// Unique name.
+    pub name: String,
+    /// The accelerator that offers it.
+    pub accelerator: String,
+    /// The kernel it runs; the device knows which names exist.
+    pub kernel: String,
+    /// Fixed arguments, at most [`MAX_ARGUMENTS`].
+    pub arguments: Vec<u64>,
+    /// Declared execution time.
+    pub exec_ns: Option<u64>,
+}
+
+/// The largest number of buckets of one accelerator.
+pub const MAX_BUCKETS: u32 = 64;
+/// The largest core number plus one.
+pub const MAX_CORES: u32 = 1024;
+/// The largest number of arguments of a service.
+pub const MAX_ARGUMENTS: usize = 4;
+
+impl System {
+    /// The accelerator with this id.
+    pub fn accelerator(&self, id: &str) -> Option<&Accelerator> {
+        self.accelerators.iter().find(|a| a.id == id)
+    }
+
+    /// The executor with this id.
+    pub fn executor(&self, id: &str) -> Option<&Executor> {
+        self.executors.iter().find(|e| e.id == id)
+    }
+
+    /// The chain with this id.
+    pub fn chain(&self, id: &str) -> Option<&Chain> {
+        self.chains.iter().find(|c| c.id == id)
+    }
+
+    /// The service with this name.
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        self.services.iter().find(|s| s.name == name)
+    }
+
+    /// The chains, the most critical (highest priority) first.
+    pub fn chains_by_priority(&self) -> Vec<&Chain> {
+        let mut chains: Vec<&Chain> = self.chains.iter().collect();
+        chains.sort_by_key(|chain| std::cmp::Reverse(chain.priority));
+        chains
+    }
+
+    /// Refuses a file without accelerators: the server has nothing to serve.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the file has no accelerator.
+    pub fn require_accelerators(&self) -> Result<(), Error> {
+        self.require(!self.accelerators.is_empty(), "accelerators", "accelerator")
+    }
+
+    /// Refuses a file without chains: the chain runner and the analysis have nothing to do.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the file has no chain.
+    pub fn require_chains(&self) -> Result<(), Error> {
+        self.require(!self.chains.is_empty(), "chains", "chain")
+    }
+
+    fn require(
+        &self,
+        present: bool,
+        section: &'static str,
+        item: &'static str,
+    ) -> Result<(), Error> {
+        if present {
+            return Ok(());
+        }
+        Err(Error::Missing { file: self.name.clone(), section, item })
+    }
+}

@@ -1,0 +1,221 @@
+//! Times and sizes in words: `"10 ms"`, `"1.5 s"`, `"64 MiB"`.
+//!
+//! Decimal digits are shifted, never converted by way of a float, so that `"0.1 ms"` is exactly
+//! 100000 ns and a value that is no whole number of nanoseconds is refused.
+
+use serde::Serialize;
+use std::fmt;
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanosecond,
+    /// Microseconds, the unit of bare integers unless the file says otherwise.
+    #[default]
+    #[serde(rename = "us")]
+    Microsecond,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Millisecond,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Second,
+}
+
+impl TimeUnit {
+    /// The unit with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "ns" => Some(Self::Nanosecond),
+            "us" => Some(Self::Microsecond),
+            "ms" => Some(Self::Millisecond),
+            "s" => Some(Self::Second),
+            _ => None,
+        }
+    }
+
+    /// `ns`, `us`, `ms` or `s`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nanosecond => "ns",
+            Self::Microsecond => "us",
+            Self::Millisecond => "ms",
+            Self::Second => "s",
+        }
+    }
+
+    /// How many nanoseconds one such unit has.
+    pub fn nanoseconds(self) -> u64 {
+        match self {
+            Self::Nanosecond => 1,
+            Self::Microsecond => 1_000,
+            Self::Millisecond => 1_000_000,
+            Self::Second => 1_000_000_000,
+        }
+    }
+}
+
+impl fmt::Display for TimeUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A time in the largest unit that writes it as a whole number: `"391 us"`.
+pub fn format_time(time_ns: u64) -> String {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    let fits = |unit: &TimeUnit| time_ns != 0 && time_ns.is_multiple_of(unit.nanoseconds());
+    let unit = [Second, Millisecond, Microsecond].into_iter().find(fits).unwrap_or(Nanosecond);
+    format!("{} {unit}", time_ns / unit.nanoseconds())
+}
+
+/// Why a quantity was refused, as the end of the sentence "found ..., expected ...".
+pub(crate) type Expected = String;
+
+/// A time in nanoseconds; a bare integer is in `bare`.
+pub(crate) fn time_ns(text: &str, bare: TimeUnit) -> Result<u64, Expected> {
+    let (number, unit) = split(text);
+    let form = || format!("a time such as \"10 ms\" (ns, us, ms, s) or a whole number of {bare}");
+    let unit = match unit {
+        "" if number.contains('.') => return Err(form()),
+        "" => bare,
+        name => TimeUnit::from_name(name).ok_or_else(form)?,
+    };
+    scaled(number, unit.nanoseconds()).map_err(|problem| match problem {
+        Problem::Form => form(),
+        Problem::Fraction => "a whole number of nanoseconds".to_owned(),
+        Problem::Overflow => format!("a time of at most {}", format_time(u64::MAX)),
+    })
+}
+
+/// A size in bytes; a bare integer is in bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, Expected> {
+    let (number, unit) = split(text);
+    let form =
+        || "a size such as \"64 MiB\" (B, KiB, MiB, GiB) or a whole number of bytes".to_owned();
+    let factor = match unit {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(form()),
+    };
+    scaled(number, factor).map_err(|problem| match problem {
+        Problem::Form => form(),
+        Problem::Fraction => "a whole number of bytes".to_owned(),
+        Problem::Overflow => format!("a size of at most {} bytes", u64::MAX),
+    })
+}
+
+/// `"10 ms"` -> `("10", "ms")`
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim_start())
+}
+
+/// The most digits after the point, trailing zeros aside. No time and no size of use needs more,
+/// and the product with any factor fits into 128 bits.
+const MAX_FRACTION: usize = 18;
+
+enum Problem {
+    Form,
+    Fraction,
+    Overflow,
+}
+
+/// `number * factor`, exactly, where `number` is decimal digits with at most one point inside.
+fn scaled(number: &str, factor: u64) -> Result<u64, Problem> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return Err(Problem::Form);
+    }
+    let whole: u64 = whole.parse().map_err(|_| Problem::Overflow)?;
+    let whole = whole.checked_mul(factor).ok_or(Problem::Overflow)?;
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() {
+        return Ok(whole);
+    }
+    if fraction.len() > MAX_FRACTION {
+        return Err(Problem::Fraction);
+    }
+    let scale = 10_u128.pow(fraction.len() as u32);
+    let numerator: u128 = fraction.parse().map_err(|_| Problem::Fraction)?;
+    let product = numerator * u128::from(factor);
+    if !product.is_multiple_of(scale) {
+        return Err(Problem::Fraction);
+    }
+    let part = u64::try_from(product / scale).map_err(|_| Problem::Overflow)?;
+    whole.checked_add(part).ok_or(Problem::Overflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_words_are_exact() {
+        let us = TimeUnit::Microsecond;
+        for (text, expected_ns) in [
+            ("10 ms", 10_000_000),
+            ("10ms", 10_000_000),
+            ("391 us", 391_000),
+            ("1 s", 1_000_000_000),
+            ("250 ns", 250),
+            ("1.5 ms", 1_500_000),
+            ("0.1 ms", 100_000),
+            ("0.000000001 s", 1),
+            ("1.50000000000000000000000000000000000000 us", 1_500),
+            ("120000", 120_000_000),
+            ("0", 0),
+            ("18446744073709551615 ns", u64::MAX),
+        ] {
+            assert_eq!(time_ns(text, us), Ok(expected_ns), "{text}");
+        }
+        assert_eq!(time_ns("3", TimeUnit::Second), Ok(3_000_000_000));
+    }
+
+    #[test]
+    fn times_that_mean_nothing_are_refused() {
+        for text in ["", "ms", "-1 ms", "+1 ms", "1e3", "1.5", ".5 ms", "1. ms", "1.2.3 ms", "1 h"]
+        {
+            let expected = time_ns(text, TimeUnit::Microsecond).unwrap_err();
+            assert!(expected.starts_with("a time such as"), "{text}: {expected}");
+        }
+        let expected = time_ns("1.5 ns", TimeUnit::Microsecond).unwrap_err();
+        assert_eq!(expected, "a whole number of nanoseconds");
+        for text in ["18446744073709551616 ns", "18446744074 s", "99999999999999999999999 s"] {
+            let expected = time_ns(text, TimeUnit::Microsecond).unwrap_err();
+            assert_eq!(expected, "a time of at most 18446744073709551615 ns", "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_in_words_are_exact() {
+        for (text, expected) in [
+            ("64 MiB", 64 << 20),
+            ("4 KiB", 4096),
+            ("4096", 4096),
+            ("4096 B", 4096),
+            ("1.5 KiB", 1536),
+            ("2GiB", 2 << 30),
+        ] {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["64 MB", "lots", "1.0001 KiB", "17179869184 GiB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_shown_in_its_largest_whole_unit() {
+        assert_eq!(format_time(10_000_000), "10 ms");
+        assert_eq!(format_time(391_000), "391 us");
+        assert_eq!(format_time(1_500_000), "1500 us");
+        assert_eq!(format_time(0), "0 ns");
+    }
+}

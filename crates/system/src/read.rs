@@ -1,0 +1,358 @@
+//! From the tree to the structs: keys, types, ranges and defaults, one function per section.
+//!
+//! What needs two values to be wrong (a reference, a duplicate, an order) is left to `check`.
+
+use crate::field::{Field, Fields};
+use crate::tree::{self, Node};
+use crate::{
+    Accelerator, AccessRule, Callback, Chain, DeviceKind, Error, Executor, Limits, MAX_ARGUMENTS,
+    MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Subject, System, TimeUnit,
+    Wait, check,
+};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = 16 << 20;
+/// The longest path of a Unix socket, in bytes.
+const MAX_SOCKET_PATH: usize = 107;
+/// The highest real-time priority.
+const MAX_PRIORITY: u32 = 99;
+
+impl System {
+    /// Reads and checks the system file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] and [`Error::TooLarge`], and everything that [`System::parse`] returns.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let text = read_text(path).map_err(|source| Error::Read { file: name.clone(), source })?;
+        match text {
+            Some(text) => Self::parse(&text, &name),
+            None => Err(Error::TooLarge { file: name, limit_bytes: MAX_BYTES }),
+        }
+    }
+
+    /// Parses and checks the text of a system file; errors carry the name of the file.
+    ///
+    /// # Errors
+    /// Names the file, the line, the key, the value and what was expected.
+    pub fn parse(text: &str, name_of_file: &str) -> Result<Self, Error> {
+        let tree = tree::parse(text, name_of_file)?;
+        let system = Sections::new(name_of_file, &tree)?.system()?;
+        check::check(&system, &tree)?;
+        Ok(system)
+    }
+}
+
+/// The text of the file, or nothing where it is too large.
+fn read_text(path: &Path) -> std::io::Result<Option<String>> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    Ok((text.len() as u64 <= MAX_BYTES).then_some(text))
+}
+
+/// The top level of the file, and the unit of its bare times.
+struct Sections<'t> {
+    file: &'t str,
+    top: Fields<'t>,
+    unit: TimeUnit,
+}
+
+impl<'t> Sections<'t> {
+    fn new(file: &'t str, tree: &'t Node) -> Result<Self, Error> {
+        let known = [
+            "time_unit",
+            "kappa",
+            "epsilon",
+            "sigma",
+            "hop",
+            "accelerators",
+            "executors",
+            "chains",
+            "server",
+            "services",
+        ];
+        let top = Field { file, path: Vec::new(), node: tree }.fields(&known)?;
+        let unit = top.or("time_unit", TimeUnit::default(), time_unit)?;
+        Ok(Self { file, top, unit })
+    }
+
+    fn system(&self) -> Result<System, Error> {
+        let time = |key: &str| self.top.or(key, 0, |field| field.time_ns(self.unit));
+        Ok(System {
+            name: self.file.to_owned(),
+            time_unit: self.unit,
+            kappa_ns: time("kappa")?,
+            epsilon_ns: time("epsilon")?,
+            sigma_ns: time("sigma")?,
+            hop_ns: time("hop")?,
+            accelerators: self.top.each("accelerators", accelerator)?,
+            executors: self.top.each("executors", executor)?,
+            chains: self.top.each("chains", |field| self.chain(field))?,
+            server: self.top.or("server", Server::default(), |field| self.server(field))?,
+            services: self.top.each("services", |field| self.service(field))?,
+        })
+    }
+
+    fn chain(&self, field: Field<'t>) -> Result<Chain, Error> {
+        let fields = field.fields(&[
+            "id",
+            "priority",
+            "period",
+            "deadline",
+            "wait",
+            "best_effort",
+            "bucket",
+            "callbacks",
+        ])?;
+        let period_ns = self.positive_time(&fields.required("period")?)?;
+        let callbacks = fields.required("callbacks")?;
+        let chain = Chain {
+            id: fields.required("id")?.name()?,
+            priority: fields.required("priority")?.number(0..=u32::MAX)?,
+            period_ns,
+            deadline_ns: fields.or("deadline", period_ns, |field| self.positive_time(&field))?,
+            wait: fields.or("wait", Wait::default(), |field| {
+                field.choice(&[("suspend", Wait::Suspend), ("spin", Wait::Spin)])
+            })?,
+            best_effort: fields.or("best_effort", false, |field| field.boolean())?,
+            bucket: match fields.optional("bucket") {
+                Some(buckets) => buckets
+                    .entries()?
+                    .into_iter()
+                    .map(|(id, bucket)| Ok((id, bucket.number(0..=MAX_BUCKETS - 1)?)))
+                    .collect::<Result<_, Error>>()?,
+                None => Default::default(),
+            },
+            callbacks: callbacks
+                .list()?
+                .into_iter()
+                .map(|field| self.callback(field))
+                .collect::<Result<_, Error>>()?,
+        };
+        if chain.callbacks.is_empty() {
+            return Err(callbacks.refuse("at least one callback"));
+        }
+        Ok(chain)
+    }
+
+    fn callback(&self, field: Field<'t>) -> Result<Callback, Error> {
+        let fields = field.fields(&["id", "executor", "cpu", "cpu_min", "segments"])?;
+        let callback = Callback {
+            id: fields.required("id")?.name()?,
+            executor: fields.required("executor")?.name()?,
+            cpu_ns: fields.or("cpu", 0, |field| field.time_ns(self.unit))?,
+            cpu_min_ns: self.optional_time(&fields, "cpu_min")?,
+            segments: fields.each("segments", |field| self.segment(field))?,
+        };
+        if callback.cpu_ns == 0 && callback.segments.is_empty() {
+            return Err(fields.refuse("a cpu time above 0 or at least one segment"));
+        }
+        Ok(callback)
+    }
+
+    fn segment(&self, field: Field<'t>) -> Result<Segment, Error> {
+        let fields = field.fields(&["accel", "exec", "exec_min", "service"])?;
+        Ok(Segment {
+            accel: fields.required("accel")?.name()?,
+            exec_ns: self.positive_time(&fields.required("exec")?)?,
+            exec_min_ns: self.optional_time(&fields, "exec_min")?,
+            service: fields.optional("service").map(|field| field.name()).transpose()?,
+        })
+    }
+
+    fn service(&self, field: Field<'t>) -> Result<Service, Error> {
+        let fields = field.fields(&["name", "accelerator", "kernel", "arguments", "exec"])?;
+        let service = Service {
+            name: fields.required("name")?.name()?,
+            accelerator: fields.required("accelerator")?.name()?,
+            kernel: fields.required("kernel")?.name()?,
+            arguments: fields.each("arguments", |field| field.whole(0..=u64::MAX))?,
+            exec_ns: fields.optional("exec").map(|f| self.positive_time(&f)).transpose()?,
+        };
+        match fields.optional("arguments") {
+            Some(field) if service.arguments.len() > MAX_ARGUMENTS => {
+                Err(field.refuse(format!("at most {MAX_ARGUMENTS} arguments")))
+            }
+            _ => Ok(service),
+        }
+    }
+
+    fn server(&self, field: Field<'t>) -> Result<Server, Error> {
+        let fields = field.fields(&[
+            "socket", "mode", "group", "policy", "slice", "priority", "cores", "overrun", "limits",
+            "access",
+        ])?;
+        let default = Server::default();
+        Ok(Server {
+            socket: fields.optional("socket").map(|field| socket(&field)).transpose()?,
+            mode: fields.or("mode", default.mode, mode)?,
+            group: fields.optional("group").map(|field| field.name()).transpose()?,
+            policy: fields.or("policy", default.policy, |field| {
+                field.choice(&[
+                    ("priority", Policy::Priority),
+                    ("fifo", Policy::Fifo),
+                    ("timeslice", Policy::Timeslice),
+                ])
+            })?,
+            slice_ns: fields.or("slice", default.slice_ns, |field| self.positive_time(&field))?,
+            priority: fields.or("priority", default.priority, |f| f.number(0..=MAX_PRIORITY))?,
+            cores: fields.or("cores", Vec::new(), cores)?,
+            overrun: fields.or("overrun", default.overrun, |field| {
+                field.choice(&[("count", Overrun::Count), ("demote", Overrun::Demote)])
+            })?,
+            limits: fields.or("limits", default.limits, limits)?,
+            access: fields.each("access", access_rule)?,
+        })
+    }
+
+    fn positive_time(&self, field: &Field<'t>) -> Result<u64, Error> {
+        match field.time_ns(self.unit)? {
+            0 => Err(field.refuse("a time above 0")),
+            time_ns => Ok(time_ns),
+        }
+    }
+
+    fn optional_time(&self, fields: &Fields<'t>, key: &str) -> Result<Option<u64>, Error> {
+        fields.optional(key).map(|field| field.time_ns(self.unit)).transpose()
+    }
+}
+
+fn time_unit(field: Field<'_>) -> Result<TimeUnit, Error> {
+    let units =
+        [TimeUnit::Nanosecond, TimeUnit::Microsecond, TimeUnit::Millisecond, TimeUnit::Second];
+    field.choice(&units.map(|unit| (unit.name(), unit)))
+}
+
+fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
+    let fields = field.fields(&["id", "buckets", "device", "cores", "concurrent_lowest"])?;
+    Ok(Accelerator {
+        id: fields.required("id")?.name()?,
+        buckets: fields.required("buckets")?.number(1..=MAX_BUCKETS)?,
+        device: fields.or("device", DeviceKind::default(), device)?,
+        cores: fields.or("cores", Vec::new(), cores)?,
+        concurrent_lowest: fields.or("concurrent_lowest", false, |field| field.boolean())?,
+    })
+}
+
+fn device(field: Field<'_>) -> Result<DeviceKind, Error> {
+    let expected = "cpu, cuda:N, vulkan:N or onnx";
+    let ordinal = |digits: &str| {
+        let short = (1..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse().ok().filter(|_| short)
+    };
+    let kind = match field.text(expected)?.split_once(':') {
+        None => match field.text(expected)? {
+            "cpu" => Some(DeviceKind::Cpu),
+            "onnx" => Some(DeviceKind::Onnx),
+            _ => None,
+        },
+        Some(("cuda", digits)) => ordinal(digits).map(DeviceKind::Cuda),
+        Some(("vulkan", digits)) => ordinal(digits).map(DeviceKind::Vulkan),
+        Some(_) => None,
+    };
+    kind.ok_or_else(|| field.refuse(expected))
+}
+
+fn executor(field: Field<'_>) -> Result<Executor, Error> {
+    let fields = field.fields(&["id", "core", "priority"])?;
+    Ok(Executor {
+        id: fields.required("id")?.name()?,
+        core: fields.required("core")?.number(0..=MAX_CORES - 1)?,
+        priority: fields.required("priority")?.number(0..=MAX_PRIORITY)?,
+    })
+}
+
+fn cores(field: Field<'_>) -> Result<Vec<u32>, Error> {
+    let mut cores = Vec::new();
+    for item in field.list()? {
+        let core = item.number(0..=MAX_CORES - 1)?;
+        if cores.contains(&core) {
+            return Err(item.refuse("every core once"));
+        }
+        cores.push(core);
+    }
+    Ok(cores)
+}
+
+fn socket(field: &Field<'_>) -> Result<PathBuf, Error> {
+    let expected = format!("a path of 1 to {MAX_SOCKET_PATH} bytes");
+    let text = field.text(&expected)?;
+    if text.is_empty() || text.len() > MAX_SOCKET_PATH || text.contains('\0') {
+        return Err(field.refuse(expected));
+    }
+    Ok(PathBuf::from(text))
+}
+
+/// Permissions are octal with or without quotes: `0660`, `"660"`, `0o660`.
+fn mode(field: Field<'_>) -> Result<u32, Error> {
+    let expected = "octal permissions up to \"0777\", such as \"0660\"";
+    let text = field.text(expected)?;
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let octal = !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0'..=b'7'));
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if octal && mode <= 0o777 => Ok(mode),
+        _ => Err(field.refuse(expected)),
+    }
+}
+
+fn limits(field: Field<'_>) -> Result<Limits, Error> {
+    let fields = field.fields(&["sessions", "registrations", "memory", "connects_per_second"])?;
+    let default = Limits::default();
+    let count = |field: Field<'_>| field.number(1..=65_536);
+    Ok(Limits {
+        sessions: fields.or("sessions", default.sessions, count)?,
+        registrations: fields.or("registrations", default.registrations, count)?,
+        memory_bytes: fields.or("memory", default.memory_bytes, memory)?,
+        connects_per_second: fields.or(
+            "connects_per_second",
+            default.connects_per_second,
+            count,
+        )?,
+    })
+}
+
+/// Shared memory comes in pages.
+fn memory(field: Field<'_>) -> Result<u64, Error> {
+    match field.bytes()? {
+        bytes if (4096..=1 << 40).contains(&bytes) => Ok(bytes),
+        _ => Err(field.refuse("4 KiB to 1024 GiB")),
+    }
+}
+
+fn access_rule(field: Field<'_>) -> Result<AccessRule, Error> {
+    let fields = field.fields(&["user", "group", "priority", "sessions", "memory"])?;
+    let subject = match (fields.optional("user"), fields.optional("group")) {
+        (Some(user), None) => match user.plain_number() {
+            Some(id) => Subject::UserId(id),
+            None => Subject::User(user.name()?),
+        },
+        (None, Some(group)) => match group.plain_number() {
+            Some(id) => Subject::GroupId(id),
+            None => Subject::Group(group.name()?),
+        },
+        _ => return Err(fields.refuse("either a user or a group")),
+    };
+    let priority = fields.required("priority")?;
+    let bounds = priority
+        .list()?
+        .into_iter()
+        .map(|bound| bound.number(0..=u32::MAX))
+        .collect::<Result<Vec<_>, _>>()?;
+    let [priority_min, priority_max] = bounds[..] else {
+        return Err(priority.refuse("two numbers, [least, greatest]"));
+    };
+    if priority_min > priority_max {
+        return Err(priority.refuse("two numbers, [least, greatest]"));
+    }
+    Ok(AccessRule {
+        subject,
+        priority_min,
+        priority_max,
+        sessions: fields.optional("sessions").map(|f| f.number(1..=65_536)).transpose()?,
+        memory_bytes: fields.optional("memory").map(memory).transpose()?,
+    })
+}

@@ -1,0 +1,155 @@
+//! Settings of the accelerator server: its door, its threads, its limits, and who may come in.
+
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The `server` section, defaults filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Server {
+    /// Where the server listens; [`Server::socket_path`] resolves the default.
+    pub socket: Option<PathBuf>,
+    /// Permissions of the socket.
+    pub mode: u32,
+    /// Group that owns the socket.
+    pub group: Option<String>,
+    /// Which request goes first.
+    pub policy: Policy,
+    /// Length of one turn under [`Policy::Timeslice`].
+    pub slice_ns: u64,
+    /// `SCHED_FIFO` priority of the dispatch thread, its helpers just below; 0 is normal.
+    pub priority: u32,
+    /// Cores of the server's own threads; empty leaves the choice to the kernel.
+    pub cores: Vec<u32>,
+    /// What happens to a request that runs longer than it declared.
+    pub overrun: Overrun,
+    /// How much clients may take.
+    pub limits: Limits,
+    /// Who may connect at which chain priorities; the first rule that matches counts.
+    pub access: Vec<AccessRule>,
+}
+
+/// Which request goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// The highest bucket, with preemption.
+    #[default]
+    Priority,
+    /// The oldest request.
+    Fifo,
+    /// Every client in turn, for one slice.
+    Timeslice,
+}
+
+/// What happens to a request that runs longer than it declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overrun {
+    /// It is counted.
+    #[default]
+    Count,
+    /// It is counted, and goes on in the lowest bucket.
+    Demote,
+}
+
+/// How much clients may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Sessions at the same time.
+    pub sessions: u32,
+    /// Registrations of one session.
+    pub registrations: u32,
+    /// Shared memory of one session.
+    pub memory_bytes: u64,
+    /// New connections within one second.
+    pub connects_per_second: u32,
+}
+
+/// What one user or group may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AccessRule {
+    /// Whom the rule is about.
+    pub subject: Subject,
+    /// The least chain priority they may use.
+    pub priority_min: u32,
+    /// The greatest chain priority they may use.
+    pub priority_max: u32,
+    /// Sessions at the same time, where the rule limits them further.
+    pub sessions: Option<u32>,
+    /// Shared memory of one session, where the rule changes it.
+    pub memory_bytes: Option<u64>,
+}
+
+/// A user or a group, by name or by number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A user by name.
+    User(String),
+    /// A user by number.
+    UserId(u32),
+    /// A group by name.
+    Group(String),
+    /// A group by number.
+    GroupId(u32),
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            mode: 0o660,
+            group: None,
+            policy: Policy::Priority,
+            slice_ns: 2_000_000,
+            priority: 99,
+            cores: Vec::new(),
+            overrun: Overrun::Count,
+            limits: Limits::default(),
+            access: Vec::new(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 64, registrations: 64, memory_bytes: 64 << 20, connects_per_second: 200 }
+    }
+}
+
+impl Server {
+    /// Where the server listens and clients find it.
+    pub fn socket_path(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(default_socket_path)
+    }
+}
+
+/// The socket of a server whose file names none: `/run/keeptime/keeptime.sock` for root,
+/// otherwise `$XDG_RUNTIME_DIR/keeptime/keeptime.sock`, where an unset variable means
+/// `/run/user/UID`.
+pub fn default_socket_path() -> PathBuf {
+    let user = rustix::process::geteuid();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty());
+    let folder = match runtime {
+        _ if user.is_root() => PathBuf::from("/run"),
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(format!("/run/user/{}", user.as_raw())),
+    };
+    folder.join("keeptime").join("keeptime.sock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explicit_socket_wins() {
+        let server = Server { socket: Some("/tmp/here.sock".into()), ..Server::default() };
+        assert_eq!(server.socket_path(), PathBuf::from("/tmp/here.sock"));
+    }
+
+    #[test]
+    fn the_default_socket_has_a_folder_of_its_own() {
+        assert!(Server::default().socket_path().ends_with("keeptime/keeptime.sock"));
+    }
+}

@@ -1,0 +1,303 @@
+//! From text to a tree whose every key and value knows its line and column.
+//!
+//! The events of the YAML parser are folded with an explicit stack, so that a hostile file can
+//! exhaust neither the call stack ([`MAX_DEPTH`]) nor, by aliases of aliases, the memory
+//! ([`MAX_NODES`]). Scalars keep their text: numbers are converted by the readers, never by way
+//! of a float. JSON needs no parser of its own, because YAML 1.2 contains it.
+
+use crate::Error;
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
+use std::collections::HashMap;
+
+/// The deepest nesting of lists and mappings; a system file needs 7.
+const MAX_DEPTH: usize = 32;
+/// The most keys of one mapping; keeps the search for a key that stands twice cheap.
+const MAX_KEYS: usize = 1024;
+/// The most nodes, aliases expanded.
+const MAX_NODES: usize = 1_000_000;
+
+/// Line and column, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) mark: Mark,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// Text, and whether it stood without quotes.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_mark: Mark,
+    pub(crate) node: Node,
+}
+
+/// One step of the path to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl From<&str> for Step {
+    fn from(key: &str) -> Self {
+        Self::Key(key.to_owned())
+    }
+}
+
+impl From<usize> for Step {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+/// `chains[2].bucket.gpu0`
+pub(crate) fn path_text(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.extend(key.escape_debug());
+            }
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    if text.is_empty() { "the file".to_owned() } else { text }
+}
+
+impl Node {
+    /// The value as an error message shows it: short, on one line.
+    pub(crate) fn shown(&self) -> String {
+        match &self.value {
+            Value::Scalar { text, plain: true } if text.is_empty() => "nothing".to_owned(),
+            Value::Scalar { text, .. } => shorten(text),
+            Value::List(items) if items.len() <= 4 && items.iter().all(Node::is_scalar) => {
+                let items: Vec<String> = items.iter().map(Node::shown).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::List(items) => format!("a list of {}", items.len()),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+
+    fn is_scalar(&self) -> bool {
+        matches!(self.value, Value::Scalar { .. })
+    }
+
+    /// The position of the node at `path`, or of its nearest parent that the file has.
+    pub(crate) fn mark_at(&self, path: &[Step]) -> Mark {
+        let mut node = self;
+        for step in path {
+            let child = match (step, &node.value) {
+                (Step::Key(key), Value::Map(entries)) => {
+                    entries.iter().find(|entry| entry.key == *key).map(|entry| &entry.node)
+                }
+                (Step::Index(index), Value::List(items)) => items.get(*index),
+                _ => None,
+            };
+            match child {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node.mark
+    }
+
+    /// Whether the file says nothing here: empty, `~` or `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true }
+            if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+}
+
+/// Quotes a text from the file and cuts it at 40 characters.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("\"{}...\"", text[..end].escape_debug()),
+        None => format!("\"{}\"", text.escape_debug()),
+    }
+}
+
+/// Parses `text`; a file without any content is an empty mapping.
+pub(crate) fn parse(text: &str, file: &str) -> Result<Node, Error> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut builder = Builder::new(file);
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| scan_error(file, &error))?;
+        builder.take(event, span)?;
+    }
+    let empty = Node { mark: Mark { line: 1, column: 1 }, value: Value::Map(Vec::new()) };
+    Ok(match builder.root {
+        Some(node) if node.is_null() => empty,
+        Some(node) => node,
+        None => empty,
+    })
+}
+
+fn mark(marker: &Marker) -> Mark {
+    Mark { line: marker.line(), column: marker.col() + 1 }
+}
+
+fn syntax(file: &str, at: Mark, message: impl Into<String>) -> Error {
+    Error::Syntax {
+        file: file.to_owned(),
+        line: at.line,
+        column: at.column,
+        message: message.into(),
+    }
+}
+
+fn scan_error(file: &str, error: &ScanError) -> Error {
+    syntax(file, mark(error.marker()), format!("not YAML or JSON: {}", error.info()))
+}
+
+/// A list or a mapping that is still open.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// In a mapping: the key that waits for its value.
+    key: Option<(String, Mark)>,
+}
+
+struct Builder<'f> {
+    file: &'f str,
+    root: Option<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, (Node, usize)>,
+    nodes: usize,
+}
+
+impl<'f> Builder<'f> {
+    fn new(file: &'f str) -> Self {
+        Self { file, root: None, open: Vec::new(), anchors: HashMap::new(), nodes: 0 }
+    }
+
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Error> {
+        let at = mark(&span.start);
+        match event {
+            Event::Scalar(text, style, anchor, _tag) => {
+                let plain = style == ScalarStyle::Plain;
+                let value = Value::Scalar { text: text.into_owned(), plain };
+                self.count(1, at)?;
+                self.place(Node { mark: at, value }, anchor)
+            }
+            Event::SequenceStart(anchor, _) => self.begin(at, Value::List(Vec::new()), anchor),
+            Event::MappingStart(anchor, _) => self.begin(at, Value::Map(Vec::new()), anchor),
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(open) => self.place(open.node, open.anchor),
+                None => Err(syntax(self.file, at, "a list or mapping ends that never began")),
+            },
+            Event::Alias(anchor) => self.alias(at, anchor),
+            Event::DocumentStart(_) if self.root.is_some() => {
+                Err(syntax(self.file, at, "a second document; a system file has only one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count(&mut self, nodes: usize, at: Mark) -> Result<(), Error> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes > MAX_NODES {
+            let message = format!("more than {MAX_NODES} values, aliases expanded");
+            return Err(syntax(self.file, at, message));
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, at: Mark, value: Value, anchor: usize) -> Result<(), Error> {
+        self.count(1, at)?;
+        if self.open.len() == MAX_DEPTH {
+            return Err(syntax(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.open.push(Open { node: Node { mark: at, value }, anchor, key: None });
+        Ok(())
+    }
+
+    fn alias(&mut self, at: Mark, anchor: usize) -> Result<(), Error> {
+        let Some((node, nodes)) = self.anchors.get(&anchor) else {
+            return Err(syntax(self.file, at, "an alias to an anchor that is still open"));
+        };
+        let (node, nodes) = (node.clone(), *nodes);
+        if self.open.len() + depth(&node) > MAX_DEPTH {
+            return Err(syntax(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.count(nodes, at)?;
+        self.place(node, 0)
+    }
+
+    /// Hangs a complete node into the open list or mapping.
+    fn place(&mut self, node: Node, anchor: usize) -> Result<(), Error> {
+        if anchor != 0 {
+            let nodes = size(&node);
+            self.count(nodes, node.mark)?;
+            self.anchors.insert(anchor, (node.clone(), nodes));
+        }
+        let file = self.file;
+        let Some(open) = self.open.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        match (&mut open.node.value, open.key.take()) {
+            (Value::List(items), _) => items.push(node),
+            (Value::Map(entries), Some((key, key_mark))) => {
+                entries.push(Entry { key, key_mark, node });
+            }
+            (Value::Map(entries), None) => open.key = Some(new_key(file, entries, node)?),
+            (Value::Scalar { .. }, _) => {}
+        }
+        Ok(())
+    }
+}
+
+fn new_key(file: &str, entries: &[Entry], node: Node) -> Result<(String, Mark), Error> {
+    let Value::Scalar { text, .. } = node.value else {
+        return Err(syntax(file, node.mark, "a list or mapping as a key; expected a name"));
+    };
+    if entries.len() == MAX_KEYS {
+        return Err(syntax(file, node.mark, format!("more than {MAX_KEYS} keys in one mapping")));
+    }
+    if let Some(first) = entries.iter().find(|entry| entry.key == text) {
+        let message = format!(
+            "the key {} stands twice; first in line {}",
+            shorten(&text),
+            first.key_mark.line
+        );
+        return Err(syntax(file, node.mark, message));
+    }
+    Ok((text, node.mark))
+}
+
+/// Number of nodes below and including this one. The depth is limited, so recursion is safe.
+fn size(node: &Node) -> usize {
+    match &node.value {
+        Value::Scalar { .. } => 1,
+        Value::List(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Map(entries) => 1 + entries.iter().map(|entry| size(&entry.node)).sum::<usize>(),
+    }
+}
+
+fn depth(node: &Node) -> usize {
+    match &node.value {
+        Value::Scalar { .. } => 0,
+        Value::List(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Map(entries) => 1 + entries.iter().map(|e| depth(&e.node)).max().unwrap_or(0),
+    }
+}

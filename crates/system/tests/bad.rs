@@ -1,0 +1,466 @@
+//! Files that are wrong: text in, error text out.
+
+use system::System;
+
+const BAD: &[(&str, &str)] = &[
+    (
+        "kapa: 3\n",
+        "bad.yaml:1:1: kapa: unknown key; expected one of time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, services",
+    ),
+    (
+        "kappa: 1
+kappa: 2
+",
+        r#"bad.yaml:2:1: the key "kappa" stands twice; first in line 1"#,
+    ),
+    (
+        "kappa: [1\n",
+        "bad.yaml:2:1: not YAML or JSON: while parsing a flow sequence, expected ',' or ']'",
+    ),
+    (
+        "chains:
+\t- id: x
+",
+        "bad.yaml:2:2: not YAML or JSON: tabs disallowed within this context (block indentation)",
+    ),
+    (
+        "kappa: \"1\n",
+        "bad.yaml:1:8: not YAML or JSON: while scanning a quoted scalar, found unexpected end of stream",
+    ),
+    (
+        "- kappa\n",
+        r#"bad.yaml:1:1: the file: found ["kappa"], expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, services"#,
+    ),
+    (
+        "just words\n",
+        r#"bad.yaml:1:1: the file: found "just words", expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, services"#,
+    ),
+    (
+        "kappa: 1
+---
+kappa: 2
+",
+        "bad.yaml:2:1: a second document; a system file has only one",
+    ),
+    (
+        "{[a]: 1}\n",
+        "bad.yaml:1:2: a list or mapping as a key; expected a name",
+    ),
+    (
+        "kappa: *nowhere\n",
+        "bad.yaml:1:8: not YAML or JSON: while parsing node, found unknown anchor",
+    ),
+    (
+        "kappa: -1\n",
+        r#"bad.yaml:1:8: kappa: found "-1", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+    ),
+    (
+        "kappa: 1.5\n",
+        r#"bad.yaml:1:8: kappa: found "1.5", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+    ),
+    (
+        "kappa: 10 minutes\n",
+        r#"bad.yaml:1:8: kappa: found "10 minutes", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+    ),
+    (
+        "kappa: 0.5 ns\n",
+        r#"bad.yaml:1:8: kappa: found "0.5 ns", expected a whole number of nanoseconds"#,
+    ),
+    (
+        "kappa: 18446744073709551616 ns\n",
+        r#"bad.yaml:1:8: kappa: found "18446744073709551616 ns", expected a time of at most 18446744073709551615 ns"#,
+    ),
+    (
+        "kappa: {a: 1}\n",
+        r#"bad.yaml:1:8: kappa: found a mapping, expected a time such as "10 ms""#,
+    ),
+    (
+        "time_unit: h\n",
+        r#"bad.yaml:1:12: time_unit: found "h", expected ns or us or ms or s"#,
+    ),
+    (
+        "accelerators: gpu0\n",
+        r#"bad.yaml:1:15: accelerators: found "gpu0", expected a list"#,
+    ),
+    (
+        "accelerators: [gpu0]\n",
+        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest"#,
+    ),
+    (
+        "accelerators: [{id: gpu0}]\n",
+        "bad.yaml:1:16: accelerators[0].buckets: missing key",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 0}]\n",
+        r#"bad.yaml:1:36: accelerators[0].buckets: found "0", expected a whole number from 1 to 64"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 65}]\n",
+        r#"bad.yaml:1:36: accelerators[0].buckets: found "65", expected a whole number from 1 to 64"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6.0}]\n",
+        r#"bad.yaml:1:36: accelerators[0].buckets: found "6.0", expected a whole number from 1 to 64"#,
+    ),
+    (
+        "accelerators: [{id: \"\", buckets: 6}]\n",
+        r#"bad.yaml:1:21: accelerators[0].id: found "", expected a name of 1 to 64 bytes without control characters or outer spaces"#,
+    ),
+    (
+        "accelerators: [{id: \"a\\nb\", buckets: 6}]\n",
+        r#"bad.yaml:1:21: accelerators[0].id: found "a\nb", expected a name of 1 to 64 bytes without control characters or outer spaces"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6, device: cuda}]\n",
+        r#"bad.yaml:1:47: accelerators[0].device: found "cuda", expected cpu, cuda:N, vulkan:N or onnx"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6, device: \"cuda:x\"}]\n",
+        r#"bad.yaml:1:47: accelerators[0].device: found "cuda:x", expected cpu, cuda:N, vulkan:N or onnx"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6, cores: [0, 0]}]\n",
+        r#"bad.yaml:1:50: accelerators[0].cores[1]: found "0", expected every core once"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6, cores: 0}]\n",
+        r#"bad.yaml:1:46: accelerators[0].cores: found "0", expected a list"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6, concurrent_lowest: yes}]\n",
+        r#"bad.yaml:1:58: accelerators[0].concurrent_lowest: found "yes", expected true or false"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6, units: 2}]\n",
+        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest",
+    ),
+    (
+        "accelerators:
+- {id: gpu0, buckets: 6}
+- {id: gpu0, buckets: 2}
+",
+        r#"bad.yaml:3:8: accelerators[1].id: found "gpu0", expected a name of its own; accelerators[0] has it"#,
+    ),
+    (
+        "executors: [{id: e1, core: 1024, priority: 1}]\n",
+        r#"bad.yaml:1:28: executors[0].core: found "1024", expected a whole number from 0 to 1023"#,
+    ),
+    (
+        "executors: [{id: e1, core: 0, priority: 100}]\n",
+        r#"bad.yaml:1:41: executors[0].priority: found "100", expected a whole number from 0 to 99"#,
+    ),
+    (
+        "executors: [{id: e1, core: 0}]\n",
+        "bad.yaml:1:13: executors[0].priority: missing key",
+    ),
+    (
+        "executors:
+- {id: e1, core: 0, priority: 7}
+- {id: e2, core: 0, priority: 7}
+",
+        r#"bad.yaml:3:31: executors[1].priority: found 7, expected a priority of its own on core 0; "e1" has it"#,
+    ),
+    (
+        "executors:
+- {id: e1, core: 0, priority: 0}
+- {id: e1, core: 1, priority: 0}
+",
+        r#"bad.yaml:3:8: executors[1].id: found "e1", expected a name of its own; executors[0] has it"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, perod: 1, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        "bad.yaml:4:39: chains[0].perod: unknown key; expected one of id, priority, period, deadline, wait, best_effort, bucket, callbacks",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        "bad.yaml:4:3: chains[0].period: missing key",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 0, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:32: chains[0].period: found "0", expected a time above 0"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, deadline: 0, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:49: chains[0].deadline: found "0", expected a time above 0"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, deadline: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        "bad.yaml:4:49: chains[0].deadline: found 11 ms, expected at most the period, 10 ms",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, wait: sleep, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:45: chains[0].wait: found "sleep", expected suspend or spin"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, best_effort: maybe, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:52: chains[0].best_effort: found "maybe", expected true or false"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 6}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:54: chains[0].bucket.gpu0: found 6, expected a bucket from 0 to 5 of "gpu0""#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, bucket: {gpu1: 0}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:54: chains[0].bucket.gpu1: found "gpu1", expected one of the accelerators: "gpu0""#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, bucket: 3, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:47: chains[0].bucket: found "3", expected a mapping"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: []}
+",
+        "bad.yaml:4:50: chains[0].callbacks: found [], expected at least one callback",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1}]}
+",
+        "bad.yaml:4:51: chains[0].callbacks[0]: found a mapping, expected a cpu time above 0 or at least one segment",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e2, cpu: 1}]}
+",
+        r#"bad.yaml:4:69: chains[0].callbacks[0].executor: found "e2", expected one of the executors: "e1""#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1, cpu_min: 2}]}
+",
+        "bad.yaml:4:90: chains[0].callbacks[0].cpu_min: found 2 us, expected at most cpu, 1 us",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}, {id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:87: chains[0].callbacks[1].id: found "c", expected a name of its own in the chain"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu1, exec: 1}]}]}
+",
+        r#"bad.yaml:4:92: chains[0].callbacks[0].segments[0].accel: found "gpu1", expected one of the accelerators: "gpu0""#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 0}]}]}
+",
+        r#"bad.yaml:4:104: chains[0].callbacks[0].segments[0].exec: found "0", expected a time above 0"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, exec_min: 2}]}]}
+",
+        "bad.yaml:4:117: chains[0].callbacks[0].segments[0].exec_min: found 2 us, expected at most exec, 1 us",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, service: s}]}]}
+",
+        r#"bad.yaml:4:116: chains[0].callbacks[0].segments[0].service: found "s", expected one of the services, but the file has none"#,
+    ),
+    (
+        "services: [{name: s, accelerator: npu0, kernel: busy}]
+accelerators: [{id: gpu0, buckets: 6}, {id: npu0, buckets: 1}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, service: s}]}]}
+",
+        r#"bad.yaml:5:116: chains[0].callbacks[0].segments[0].service: found "s", expected a service of "gpu0"; this one belongs to "npu0""#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: x, priority: 2, period: 10, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:5:8: chains[1].id: found "x", expected a name of its own; chains[0] has it"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: y, priority: 1, period: 10, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:5:21: chains[1].priority: found 1, expected a priority of its own; "x" has it"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 3}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+- {id: y, priority: 2, period: 10, bucket: {gpu0: 2}, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:5:51: chains[1].bucket.gpu0: found 2, expected at least 3, the bucket of "x", whose priority 1 is below 2"#,
+    ),
+    (
+        "executors: [{id: e1, core: 0, priority: 1}]
+chains: [{id: x, priority: 1, period: 1, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1}]}]}]
+",
+        r#"bad.yaml:2:95: chains[0].callbacks[0].segments[0].accel: found "gpu0", expected one of the accelerators, but the file has none"#,
+    ),
+    (
+        "services: [{name: s, accelerator: gpu0, kernel: busy}]\n",
+        r#"bad.yaml:1:35: services[0].accelerator: found "gpu0", expected one of the accelerators, but the file has none"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 1}]
+services: [{name: s, accelerator: a, kernel: busy, arguments: [1, 2, 3, 4, 5]}]
+",
+        "bad.yaml:2:63: services[0].arguments: found a list of 5, expected at most 4 arguments",
+    ),
+    (
+        "accelerators: [{id: a, buckets: 1}]
+services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551616]}]
+",
+        r#"bad.yaml:2:64: services[0].arguments[0]: found "18446744073709551616", expected a whole number below 2^64"#,
+    ),
+    (
+        "server: {mode: \"0990\"}\n",
+        r#"bad.yaml:1:16: server.mode: found "0990", expected octal permissions up to "0777", such as "0660""#,
+    ),
+    (
+        "server: {mode: 01777}\n",
+        r#"bad.yaml:1:16: server.mode: found "01777", expected octal permissions up to "0777", such as "0660""#,
+    ),
+    (
+        "server: {policy: random}\n",
+        r#"bad.yaml:1:18: server.policy: found "random", expected priority or fifo or timeslice"#,
+    ),
+    (
+        "server: {slice: 0}\n",
+        r#"bad.yaml:1:17: server.slice: found "0", expected a time above 0"#,
+    ),
+    (
+        "server: {priority: 100}\n",
+        r#"bad.yaml:1:20: server.priority: found "100", expected a whole number from 0 to 99"#,
+    ),
+    (
+        "server: {socket: \"\"}\n",
+        r#"bad.yaml:1:18: server.socket: found "", expected a path of 1 to 107 bytes"#,
+    ),
+    (
+        "server: {overrun: kill}\n",
+        r#"bad.yaml:1:19: server.overrun: found "kill", expected count or demote"#,
+    ),
+    (
+        "server: {limits: {sessions: 0}}\n",
+        r#"bad.yaml:1:29: server.limits.sessions: found "0", expected a whole number from 1 to 65536"#,
+    ),
+    (
+        "server: {limits: {memory: 64 MB}}\n",
+        r#"bad.yaml:1:27: server.limits.memory: found "64 MB", expected a size such as "64 MiB" (B, KiB, MiB, GiB) or a whole number of bytes"#,
+    ),
+    (
+        "server: {limits: {memory: 1 KiB}}\n",
+        r#"bad.yaml:1:27: server.limits.memory: found "1 KiB", expected 4 KiB to 1024 GiB"#,
+    ),
+    (
+        "server: {access: [{priority: [0, 1]}]}\n",
+        "bad.yaml:1:19: server.access[0]: found a mapping, expected either a user or a group",
+    ),
+    (
+        "server: {access: [{user: a, group: b, priority: [0, 1]}]}\n",
+        "bad.yaml:1:19: server.access[0]: found a mapping, expected either a user or a group",
+    ),
+    (
+        "server: {access: [{user: a, priority: [2, 1]}]}\n",
+        r#"bad.yaml:1:39: server.access[0].priority: found ["2", "1"], expected two numbers, [least, greatest]"#,
+    ),
+    (
+        "server: {access: [{user: a, priority: 2}]}\n",
+        r#"bad.yaml:1:39: server.access[0].priority: found "2", expected a list"#,
+    ),
+    (
+        "server: {access: [{user: a}]}\n",
+        "bad.yaml:1:19: server.access[0].priority: missing key",
+    ),
+    (
+        r##"{"accelerators": [{"id": "gpu0",
+  "buckets": 6,
+  "bukets": 6}]}
+"##,
+        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest",
+    ),
+    (
+        "{\"kappa\": 1\n",
+        "bad.yaml:2:1: not YAML or JSON: while parsing a flow mapping, did not find expected ',' or '}'",
+    ),
+];
+
+#[test]
+fn every_mistake_has_its_message() {
+    let mut wrong = Vec::new();
+    for (text, expected) in BAD {
+        let found = match System::parse(text, "bad.yaml") {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if found != *expected {
+            wrong.push(format!("{text}found:    {found}\nexpected: {expected}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

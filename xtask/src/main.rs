@@ -1,0 +1,74 @@
+//! The task runner: `cargo xtask demo`, `test`, `tidy` and `ci`.
+//!
+//! Each task is a row of commands that can be typed by hand: every command is printed before it
+//! runs, and how long it took after it.
+#![forbid(unsafe_code)]
+
+mod demo;
+mod step;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use step::Step;
+
+/// Keeptime's task runner
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build the command and run the case study under three policies
+    Demo(demo::Args),
+    /// Run all tests: unit, integration, documentation and loom
+    Test,
+    /// Check format, lints, the architecture page and what may not stand in a file
+    Tidy,
+    /// What continuous integration runs: tidy, then test
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let answer = match Arguments::parse().task {
+        Task::Demo(args) => demo::run(&args),
+        Task::Test => test(),
+        Task::Tidy => tidy::run(),
+        Task::Ci => tidy::run().and_then(|()| test()),
+    };
+    match answer {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> anyhow::Result<()> {
+    Step::cargo("test --workspace").run()?;
+    // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
+    // that does not disturb the ordinary build.
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    Step::cargo("test -p shm --release --test loom --target-dir")
+        .arg(target().join("loom"))
+        .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
+        .run()
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the repository").to_owned()
+}
+
+/// The folder that cargo builds into.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}

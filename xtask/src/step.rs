@@ -1,0 +1,71 @@
+//! One command of a task, run in the root of the repository, with its output left as it is.
+
+use std::ffi::OsStr;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+/// A command that is about to run.
+pub struct Step {
+    command: Command,
+    shown: String,
+}
+
+impl Step {
+    /// A step that runs `program`, shown as it would be typed.
+    pub fn program(program: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(program.as_ref());
+        command.current_dir(crate::root());
+        let path = program.as_ref().to_string_lossy();
+        let root = format!("{}/", crate::root().display());
+        Self { command, shown: path.strip_prefix(&root).unwrap_or(&path).to_owned() }
+    }
+
+    /// A step that runs cargo with `arguments`, which are separated by blanks.
+    pub fn cargo(arguments: &str) -> Self {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut step = Self::program(cargo);
+        step.shown = "cargo".into();
+        step.args(arguments.split(' '))
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        let argument = argument.as_ref();
+        self.command.arg(argument);
+        self.shown += &format!(" {}", argument.to_string_lossy());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args(self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        arguments.into_iter().fold(self, Self::arg)
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let value = value.as_ref();
+        self.command.env(name, value);
+        self.shown = format!("{name}='{}' {}", value.to_string_lossy(), self.shown);
+        self
+    }
+
+    /// Runs the command and says how long it took.
+    ///
+    /// # Errors
+    /// If the command cannot be started or does not succeed.
+    pub fn run(mut self) -> anyhow::Result<()> {
+        eprintln!("==> {}", self.shown);
+        let start = Instant::now();
+        let status =
+            self.command.status().with_context(|| format!("cannot start {}", self.shown))?;
+        let seconds = start.elapsed().as_secs_f64();
+        if !status.success() {
+            eprintln!("==> failed after {seconds:.1} s");
+            bail!("{} ended with {status}", self.shown);
+        }
+        eprintln!("==> done in {seconds:.1} s");
+        Ok(())
+    }
+}
