@@ -120,12 +120,12 @@ pub unsafe extern "C" fn keeptime_connect(
     guard(|| {
         // SAFETY: promised by the caller.
         unsafe { put(client, "client", null_mut())? };
-        let path = match socket_path.is_null() {
-            true => accel::client::default_socket(),
+        let path = if socket_path.is_null() {
+            accel::client::default_socket()
+        } else {
             // SAFETY: not null, so it is a string, as the caller promises.
-            false => {
-                PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(socket_path).to_bytes() }))
-            }
+            let path = unsafe { CStr::from_ptr(socket_path) };
+            PathBuf::from(OsStr::from_bytes(path.to_bytes()))
         };
         let handle = Box::new(Handle::new(accel::Client::connect(path)?));
         // SAFETY: as above.

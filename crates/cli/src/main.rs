@@ -4,6 +4,8 @@
 //! be run.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod chains;
 mod doctor;
 mod serve;
 
@@ -21,6 +23,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure this machine beside a reference
+    Bench(bench::Args),
+    #[command(hide = true)]
+    BenchFloorPeer(bench::floor::PeerArgs),
+    #[command(hide = true)]
+    BenchVictim(bench::victim::Args),
+    /// Run a system of callback chains for real, under one policy after another
+    Chains(chains::Args),
+    #[command(hide = true)]
+    ChainExecutor(chains::executor::Args),
+    #[command(hide = true)]
+    ChainServer(chains::ServerArgs),
     /// Say what this machine allows, and how to grant what is missing
     Doctor(doctor::Args),
     /// Serve accelerators to other processes, by chain priority
@@ -29,6 +43,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let answer = match Arguments::parse().command {
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchFloorPeer(args) => bench::floor::peer(&args),
+        Command::BenchVictim(args) => bench::victim::run(&args),
+        Command::Chains(args) => chains::run(&args),
+        Command::ChainExecutor(args) => chains::executor::run(&args),
+        Command::ChainServer(args) => chains::serve(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Serve(args) => serve::run(&args),
     };

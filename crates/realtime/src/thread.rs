@@ -82,6 +82,16 @@ pub fn policy() -> Policy {
     }
 }
 
+/// Sets the calling thread's nice value, -20 to 19, which counts while its policy is `Normal`.
+///
+/// # Errors
+/// [`Error::Os`] when the process may not lower it so far.
+pub fn set_nice(nice: i32) -> Result<(), Error> {
+    // On Linux, no process means the calling thread.
+    rustix::process::setpriority_process(None, nice)
+        .map_err(|errno| Error::Os { call: "setpriority", source: errno.into() })
+}
+
 /// Keeps the calling thread on `cores`; an empty slice leaves it where it is.
 ///
 /// # Errors

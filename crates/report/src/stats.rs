@@ -4,13 +4,14 @@
 //! is not larger. They are always a value that was measured. With fewer than 100 samples the 99th
 //! percentile is the largest one.
 
-/// The nearest-rank percentile of samples in ascending order; none where there are no samples.
+/// The nearest-rank quantile, in thousandths, of samples in ascending order; none where there are
+/// no samples.
 ///
 /// ```
-/// assert_eq!(report::stats::nearest_rank(&[1.0, 2.0, 3.0, 4.0], 50), Some(2.0));
+/// assert_eq!(report::stats::nearest_rank(&[1.0, 2.0, 3.0, 4.0], 500), Some(2.0));
 /// ```
-pub fn nearest_rank(ascending: &[f64], percent: u32) -> Option<f64> {
-    let rank = (ascending.len() as u128 * u128::from(percent.min(100))).div_ceil(100);
+pub fn nearest_rank(ascending: &[f64], permille: u32) -> Option<f64> {
+    let rank = (ascending.len() as u128 * u128::from(permille.min(1000))).div_ceil(1000);
     let index = usize::try_from(rank).unwrap_or(usize::MAX).saturating_sub(1);
     ascending.get(index).copied()
 }
@@ -45,8 +46,8 @@ impl Summary {
     pub fn of_ascending(ascending: &[f64]) -> Option<Self> {
         Some(Self {
             min: *ascending.first()?,
-            p50: nearest_rank(ascending, 50)?,
-            p99: nearest_rank(ascending, 99)?,
+            p50: nearest_rank(ascending, 500)?,
+            p99: nearest_rank(ascending, 990)?,
             max: *ascending.last()?,
         })
     }
@@ -60,22 +61,22 @@ mod tests {
     fn percentile_is_a_sample_at_the_nearest_rank() {
         let samples: Vec<f64> = (1..=1000).map(f64::from).collect();
         for (percent, expected) in [(0, 1.0), (1, 10.0), (50, 500.0), (99, 990.0), (100, 1000.0)] {
-            assert_eq!(nearest_rank(&samples, percent), Some(expected), "p{percent}");
+            assert_eq!(nearest_rank(&samples, 10 * percent), Some(expected), "p{percent}");
         }
-        assert_eq!(nearest_rank(&samples[..101], 99), Some(100.0));
+        assert_eq!(nearest_rank(&samples[..101], 990), Some(100.0));
     }
 
     #[test]
     fn p99_of_fewer_than_a_hundred_samples_is_the_largest() {
         for count in 1..100 {
             let samples: Vec<f64> = (1..=count).map(f64::from).collect();
-            assert_eq!(nearest_rank(&samples, 99), Some(f64::from(count)));
+            assert_eq!(nearest_rank(&samples, 990), Some(f64::from(count)));
         }
     }
 
     #[test]
     fn no_samples_have_no_statistics() {
-        assert_eq!(nearest_rank(&[], 99), None);
+        assert_eq!(nearest_rank(&[], 990), None);
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[f64::NAN, f64::INFINITY]), None);
     }

@@ -7,7 +7,7 @@
 
 use crate::atomic::AtomicU32;
 #[cfg(not(loom))]
-pub(crate) use real::{wait, wake};
+pub use real::{wait, wake};
 
 #[cfg(not(loom))]
 mod real {
@@ -17,7 +17,7 @@ mod real {
 
     /// Sleeps while `word` equals `expected`, at most `timeout`; may return early for no reason.
     /// Returns false when the time ran out.
-    pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
+    pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
         let timespec = timeout.map(|t| futex::Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: i64::from(t.subsec_nanos()),
@@ -27,7 +27,7 @@ mod real {
     }
 
     /// Wakes one sleeper on `word`.
-    pub(crate) fn wake(word: &AtomicU32) {
+    pub fn wake(word: &AtomicU32) {
         // The only error is a word that is not mapped, which a reference rules out.
         let _ = futex::wake(word, futex::Flags::empty(), 1);
     }

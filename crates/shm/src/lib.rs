@@ -8,6 +8,7 @@
 //! - [`ring`]: the fixed-size message ring from one client to the server.
 //! - [`completion`]: how the server tells a waiting client that a request is done.
 //! - [`doorbell`]: how a client wakes the server.
+//! - [`futex`]: waiting on a word of shared memory, underneath.
 //!
 //! **Whatever a peer can write is an allegation.** It is read once, copied, checked, and only
 //! the copy is used. No reference is formed to it except to atomics.
@@ -32,7 +33,7 @@ mod atomic;
 pub mod completion;
 pub mod doorbell;
 mod error;
-mod futex;
+pub mod futex;
 pub mod memory;
 pub mod mutant;
 pub mod ring;

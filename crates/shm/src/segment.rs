@@ -134,6 +134,21 @@ impl Mapping {
         self.base
     }
 
+    /// The 32-bit word number `index`, as an atomic that a peer may write too.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] when the mapping has no such word.
+    #[cfg(not(loom))]
+    pub fn word(&self, index: usize) -> Result<&std::sync::atomic::AtomicU32, Error> {
+        let offset = index.saturating_mul(4);
+        if offset.saturating_add(4) > self.size {
+            return Err(Error::OutOfBounds { offset, length: 4, limit: self.size });
+        }
+        // SAFETY: the word lies inside the mapping (checked) and is aligned, since mappings begin
+        // at a page; atomics are valid for any bits and allow for foreign writes.
+        Ok(unsafe { self.base.add(offset).cast::<std::sync::atomic::AtomicU32>().as_ref() })
+    }
+
     /// The mapping as a structure of atomics at its beginning.
     ///
     /// # Panics

@@ -10,6 +10,8 @@
 //!   Shared by time slices: contexts take turns, whatever their levels.
 //! - **Copies** run on the copy engine in chunks of 64 KiB, by level at chunk boundaries, beside
 //!   the blocks.
+//! - **Pace**: a real-time thread that never idles gives the kernel its share in small pieces,
+//!   see `pace`.
 //! - **Sleeping**: a thread without work parks; a submission wakes one sleeping thread of its
 //!   engine, which wakes the next one if there is more to do.
 //! - **The end** of an operation is told by the thread that ran its last block: it signals the
@@ -22,6 +24,7 @@
 //! that panics ends it.
 
 mod config;
+mod pace;
 mod ready;
 mod schedule;
 mod table;
@@ -35,6 +38,8 @@ use crate::{
     ContextId, Device, Error, Event, KernelId, KernelInfo, Launch, Level, Preemption, Properties,
     Statistics, StreamId,
 };
+use pace::Pace;
+use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use realtime::thread::{self, Policy};
 use realtime::work::Calibration;
@@ -118,17 +123,21 @@ impl SoftwareDevice {
 
     fn start_threads(&mut self, config: &Config) -> Result<(), Error> {
         let (sender, ready) = mpsc::channel();
+        let limits = realtime::machine::rt_limits();
         let compute = (0..self.compute_threads.len())
             .map(|unit| (Engine::Compute, unit, config.cores.get(unit).copied()));
         for (engine, unit, core) in compute.chain([(Engine::Copy, 0, config.copy_core)]) {
             let (shared, sender) = (self.shared.clone(), sender.clone());
-            let policy = config.policy;
+            let (policy, limits) = (config.policy, limits);
             let thread = std::thread::Builder::new().spawn(move || {
+                let ready = set_up(engine, unit, core, policy);
+                let granted = if ready.realtime { policy } else { Policy::Normal };
                 // The receiver is gone only when the start has failed: then the device is closed.
-                let _ = sender.send(set_up(engine, unit, core, policy));
+                let _ = sender.send(ready);
                 // The start waits until all have spoken and hung up.
                 drop(sender);
-                unit::run(&shared, engine, unit);
+                let pace = Pace::new(granted, &limits, monotonic_ns());
+                unit::run(&shared, engine, unit, pace);
             });
             let thread = thread.map_err(|error| Error::Start(error.to_string()))?;
             let seat = &self.shared.seats[engine as usize][unit];
@@ -186,6 +195,11 @@ fn set_up(engine: Engine, unit: usize, core: Option<usize>, policy: Policy) -> R
     let core = core.map_or(Ok(()), |core| thread::pin(&[core]));
     let granted = thread::set_policy(policy).is_ok();
     let realtime = granted && policy != Policy::Normal;
+    if realtime {
+        // For the pieces that a busy thread runs as an ordinary one. Without it they are shared
+        // more evenly with others.
+        let _ = thread::set_nice(-20);
+    }
     let pinned = core.map_err(|error| error.to_string());
     Ready { engine, unit, thread: thread::id(), realtime, pinned }
 }

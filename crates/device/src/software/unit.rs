@@ -5,6 +5,7 @@
 //! signalled, retires the operation and takes the next block in one go. The end of a block needs
 //! no lock, and neither the event nor the observer is called with it.
 
+use super::pace::Pace;
 use super::schedule::{Engine, Next, Remains, Schedule, Wakes};
 use super::work::Work;
 use crate::kernels::Scratch;
@@ -131,7 +132,7 @@ impl Counters {
 }
 
 /// The life of one thread: it ends when the device was closed and everything is told.
-pub(super) fn run(shared: &Arc<Shared>, engine: Engine, unit: usize) {
+pub(super) fn run(shared: &Arc<Shared>, engine: Engine, unit: usize, mut pace: Pace) {
     MEMBERSHIP.set((shared.address(), Some(engine)));
     let counters = &shared.seats[engine as usize][unit].counters;
     let mut scratch = Scratch::new();
@@ -140,6 +141,7 @@ pub(super) fn run(shared: &Arc<Shared>, engine: Engine, unit: usize) {
         let (next, now_ns) = shared.next(engine, unit, ended.take());
         match next {
             Next::Block { slot, work, block } => {
+                pace.step(now_ns, true);
                 let ends = shared.execute(counters, &mut scratch, (slot, &work, block), now_ns);
                 ended = ends.then_some(slot);
             }
@@ -148,7 +150,11 @@ pub(super) fn run(shared: &Arc<Shared>, engine: Engine, unit: usize) {
                 ended = Some(slot);
             }
             // Returns at once if somebody woke this thread since it noted itself as idle.
-            Next::Sleep => std::thread::park(),
+            Next::Sleep => {
+                pace.rest(now_ns);
+                std::thread::park();
+                pace.step(monotonic_ns(), false);
+            }
             Next::Stop => return,
         }
     }

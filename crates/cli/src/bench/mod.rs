@@ -1,0 +1,33 @@
+//! `keeptime bench`: measures this machine, always beside a reference in the same run.
+
+pub mod floor;
+mod kills;
+mod requests;
+mod sample;
+mod service;
+pub mod victim;
+
+use std::process::ExitCode;
+
+/// Options of `keeptime bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(clap::Subcommand)]
+enum Benchmark {
+    /// Round trip of an empty request, beside a bare futex ping-pong of two processes
+    Requests(requests::Args),
+    /// Kill clients at random under load, and watch the others
+    Kills(kills::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.benchmark {
+        Benchmark::Requests(args) => requests::run(args),
+        Benchmark::Kills(args) => kills::run(args),
+    }
+}

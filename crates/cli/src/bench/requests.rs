@@ -1,0 +1,180 @@
+//! `keeptime bench requests`: what a request costs, from the client through the server, the
+//! software accelerator and back, with a kernel that does nothing.
+//!
+//! Requests and floor are measured in turns, a few hundred of one and then of the other, so that
+//! both see the same machine. Before each round trip the client pauses, so that the other side is
+//! asleep and must be woken, as between the requests of a real chain: without the pause a peer
+//! that is addressed by a spinning client never gets to sleep, and the floor is no wake at all.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use accel::{Client, Registration, Request, Wait};
+use anyhow::Context;
+use realtime::clock::monotonic_ns;
+use realtime::thread;
+use serde_json::json;
+
+use super::floor::{Floor, prioritise};
+use super::sample::{Quantiles, Samples};
+use super::service::Service;
+
+/// Round trips of one kind before it is the other's turn.
+const TURN: usize = 250;
+/// What document 003 (PAAM, section V-C) reports as its overhead per request.
+const PAAM_NS: [f64; 2] = [198_000.0, 391_000.0];
+
+/// Options of `keeptime bench requests`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Round trips of each kind
+    #[arg(long, default_value_t = 50_000)]
+    samples: usize,
+    /// Microseconds between round trips, in which the other side goes to sleep
+    #[arg(long, default_value_t = 30)]
+    pause_us: u64,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Placement {
+    name: &'static str,
+    client: usize,
+    server: usize,
+}
+
+struct Mode {
+    name: &'static str,
+    request: Quantiles,
+    floor: Quantiles,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let cores = thread::cores();
+    let (first, last) = (cores[0], cores[cores.len() - 1]);
+    let mut placements = vec![Placement { name: "one_core", client: first, server: first }];
+    if first != last {
+        placements.insert(0, Placement { name: "two_cores", client: last, server: first });
+    }
+    let priorities = if prioritise(50).is_ok() { [50, 90] } else { [0, 0] };
+    if priorities[0] == 0 {
+        eprintln!("keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)");
+    }
+    if let Err(error) = thread::lock_memory() {
+        eprintln!("keeptime bench: memory is not locked: {error}");
+    }
+    let mut results = Vec::new();
+    for placement in placements {
+        eprintln!("keeptime bench: client on core {}, server on core {}", placement.client, placement.server);
+        let modes = measure(&placement, priorities, args)
+            .with_context(|| format!("placement {}", placement.name))?;
+        results.push((placement, modes));
+    }
+    let text = if args.json { render_json(&results, args, priorities)? } else { render(&results, args) };
+    write!(std::io::stdout().lock(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Result<Vec<Mode>> {
+    let [own, server] = priorities;
+    // The children first: they inherit the affinity of this thread.
+    let service = Service::start(place.server, server)?;
+    let mut floor = Floor::start(place.server, server)?;
+    thread::pin(&[place.client])?;
+    prioritise(own)?;
+    let mut client = Client::connect(&service.socket)?;
+    let empty = client.register(&Registration::service("empty").chain("bench", 1))?;
+    let request = Request::new();
+    let mut modes = Vec::new();
+    for (name, wait) in [("suspend", Wait::Suspend), ("spin", Wait::Spin)] {
+        client.set_wait(wait);
+        let mut requests = Samples::default();
+        let mut floors = Samples::default();
+        // The first turn warms up.
+        for turn in 0..=args.samples.div_ceil(TURN) {
+            for _ in 0..TURN {
+                pause(args.pause_us);
+                let ns = floor.round_trip(wait == Wait::Spin)?;
+                if turn > 0 {
+                    floors.push(ns);
+                }
+            }
+            for _ in 0..TURN {
+                pause(args.pause_us);
+                let start = monotonic_ns();
+                client.run(empty, &request)?;
+                if turn > 0 {
+                    requests.push(monotonic_ns() - start);
+                }
+            }
+        }
+        modes.push(Mode { name, request: requests.quantiles(), floor: floors.quantiles() });
+    }
+    thread::pin(&thread::cores())?;
+    Ok(modes)
+}
+
+/// Keeps the core, so that the client itself is not slowed by waking up.
+fn pause(us: u64) {
+    let end = monotonic_ns() + 1000 * us;
+    while monotonic_ns() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
+    let mut text = format!(
+        "Round trip of an empty request, {} of each, {} us apart, microseconds\n\n\
+         {:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+        args.samples, args.pause_us, "placement", "waiting", "what", "p50", "p99", "p99.9", "max"
+    );
+    let us = |ns: f64| format!("{:.2}", ns / 1000.0);
+    for (place, modes) in results {
+        for mode in modes {
+            for (what, q) in [("request", mode.request), ("floor", mode.floor)] {
+                text += &format!(
+                    "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+                    place.name, mode.name, what, us(q.p50_ns), us(q.p99_ns), us(q.p999_ns), us(q.max_ns)
+                );
+            }
+            let ratio = |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.request) / of(&mode.floor));
+            text += &format!(
+                "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+                "", "", "ratio", ratio(|q| q.p50_ns), ratio(|q| q.p99_ns), ratio(|q| q.p999_ns), ratio(|q| q.max_ns)
+            );
+        }
+    }
+    if let Some(mode) = results.first().and_then(|(_, modes)| modes.first()) {
+        let share = |paam: f64| mode.request.p50_ns / paam * 100.0;
+        text += &format!(
+            "\nThe median of a suspending client is {:.1} to {:.1} % of the 198 to 391 us that PAAM reports.\n",
+            share(PAAM_NS[1]), share(PAAM_NS[0])
+        );
+    }
+    text
+}
+
+fn render_json(
+    results: &[(Placement, Vec<Mode>)],
+    args: &Args,
+    priorities: [u8; 2],
+) -> anyhow::Result<String> {
+    let modes = |modes: &[Mode]| -> serde_json::Value {
+        let entry = |m: &Mode| (m.name.to_string(), json!({"request": m.request, "floor": m.floor}));
+        serde_json::Value::Object(modes.iter().map(entry).collect())
+    };
+    let placements: serde_json::Map<String, serde_json::Value> =
+        results.iter().map(|(place, m)| (place.name.to_string(), modes(m))).collect();
+    let value = json!({
+        "modes": results.first().map(|(_, m)| modes(m)),
+        "placements": placements,
+        "samples": args.samples,
+        "pause_us": args.pause_us,
+        "priorities": {"client": priorities[0], "server": priorities[1]},
+        "machine": realtime::machine::core_model(),
+        "kernel": realtime::machine::kernel_release(),
+    });
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}

@@ -1,0 +1,34 @@
+//! Samples of a duration and what is said of them.
+
+use report::stats::{ascending, nearest_rank};
+
+/// Durations in nanoseconds.
+#[derive(Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds a duration.
+    pub fn push(&mut self, ns: u64) {
+        self.0.push(ns as f64);
+    }
+
+    /// Percentiles by nearest rank, and the maximum.
+    pub fn quantiles(&self) -> Quantiles {
+        let sorted = ascending(&self.0);
+        let rank = |permille| nearest_rank(&sorted, permille).unwrap_or(f64::NAN);
+        Quantiles { p50_ns: rank(500), p99_ns: rank(990), p999_ns: rank(999), max_ns: rank(1000) }
+    }
+}
+
+/// What is said of samples.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Quantiles {
+    /// Median.
+    pub p50_ns: f64,
+    /// 99th percentile.
+    pub p99_ns: f64,
+    /// 99.9th percentile.
+    pub p999_ns: f64,
+    /// Largest of the samples seen.
+    pub max_ns: f64,
+}

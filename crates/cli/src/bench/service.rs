@@ -1,0 +1,60 @@
+//! An accelerator server in a process of its own, with one software accelerator.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use accel::Client;
+use anyhow::Context;
+use realtime::clock::monotonic_ns;
+
+/// The server; it ends with this value.
+pub struct Service {
+    /// Where it listens.
+    pub socket: PathBuf,
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Service {
+    /// Starts a server whose threads and accelerator share one core.
+    pub fn start(core: usize, priority: u8) -> anyhow::Result<Service> {
+        let folder = std::env::temp_dir().join(format!("keeptime-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let (config, socket) = (folder.join("bench.yaml"), folder.join("bench.sock"));
+        let text = format!(
+            "accelerators: [{{id: bench, buckets: 6, cores: [{core}]}}]\n\
+             server: {{cores: [{core}], priority: {priority}, limits: {{connects_per_second: 10000}}}}\n"
+        );
+        std::fs::write(&config, text)?;
+        let child = Command::new(std::env::current_exe()?)
+            .arg("serve")
+            .arg(&config)
+            .arg("--socket")
+            .arg(&socket)
+            .stderr(Stdio::null())
+            .spawn()
+            .context("the server cannot be started")?;
+        let mut service = Service { child, folder, socket };
+        let end = monotonic_ns() + 10_000_000_000;
+        while Client::connect(&service.socket).is_err() {
+            anyhow::ensure!(service.child.try_wait()?.is_none(), "the server ended");
+            anyhow::ensure!(monotonic_ns() < end, "the server does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(service)
+    }
+
+    /// Process number of the server.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,318 @@
+//! What disturbed a run, as marks, and what else it showed, as facts.
+//!
+//! A long response is only the policy's fault if nothing else can have caused it. So each run
+//! carries evidence: time that the hypervisor stole, limits that the kernel puts on real-time
+//! threads, how long compute threads waited for their core, and whether processor work took the
+//! time it was calibrated to take.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use realtime::machine::{self, RtLimits};
+use serde::Deserialize;
+
+use super::executor::Report;
+
+/// Shares of the duration above which stolen time and run delay are told.
+const LOST_SHARE: f64 = 0.01;
+/// Stolen time that is told whatever the duration.
+const STOLEN_NS: u64 = 10_000_000;
+/// Processor time over nominal time above which the calibration or the machine is in doubt.
+const STRETCH: f64 = 1.2;
+/// A start later than this after the common start instant is told.
+const LATE_NS: u64 = 1_000_000;
+
+/// What the server says of a run when it ends.
+#[derive(Debug, Default, Deserialize)]
+pub struct Summary {
+    /// Whether its own threads have their real-time priority.
+    pub realtime: bool,
+    /// By accelerator.
+    pub accelerators: BTreeMap<String, Accelerator>,
+    /// What became of requests.
+    pub counters: Counters,
+}
+
+/// What the server says of one accelerator.
+#[derive(Debug, Default, Deserialize)]
+pub struct Accelerator {
+    /// Whether its compute threads have their real-time priority.
+    pub realtime: bool,
+    /// Work that was begun.
+    pub launches: u64,
+    /// How often work gave way to other work.
+    pub preemptions: u64,
+    /// Time that it worked, summed over its compute threads.
+    pub busy_ns: u64,
+    /// The longest piece that was not interrupted.
+    pub longest_block_ns: u64,
+    /// How long its compute threads waited for a core.
+    pub run_delay_ns: u64,
+}
+
+/// Counts of requests.
+#[derive(Debug, Default, Deserialize)]
+pub struct Counters {
+    /// Ended well.
+    pub done: u64,
+    /// Taken back.
+    pub cancelled: u64,
+    /// Ended with an error.
+    pub failed: u64,
+    /// Ran longer than declared.
+    pub overruns: u64,
+    /// Moved to the lowest bucket because of that.
+    pub demotions: u64,
+}
+
+impl Summary {
+    /// Reads the file that the server writes.
+    pub fn read(path: &Path) -> anyhow::Result<Summary> {
+        let name = || path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(name)?;
+        serde_json::from_str(&text).with_context(name)
+    }
+}
+
+/// Stolen time of some cores at some moment.
+pub struct Snapshot(BTreeMap<usize, u64>);
+
+impl Snapshot {
+    /// Takes one now.
+    pub fn take(cores: impl IntoIterator<Item = usize>) -> Snapshot {
+        let stolen = |core| Some((core, machine::steal_ns(core)?));
+        Snapshot(cores.into_iter().filter_map(stolen).collect())
+    }
+}
+
+/// Everything that was seen besides the responses.
+pub struct Evidence<'a> {
+    /// From the start to the last report.
+    pub duration_ns: u64,
+    /// Before the start.
+    pub before: Snapshot,
+    /// After the end.
+    pub after: Snapshot,
+    /// The kernel's limits on real-time threads.
+    pub limits: RtLimits,
+    /// What the server said; none if it was lost.
+    pub summary: Option<Summary>,
+    /// Compute threads of each accelerator.
+    pub units: BTreeMap<String, usize>,
+    /// The executors with their reports.
+    pub executors: Vec<(&'a str, &'a Report)>,
+}
+
+impl Evidence<'_> {
+    /// What spoils or qualifies the responses.
+    pub fn marks(&self) -> Vec<String> {
+        let mut marks = self.stolen_marks();
+        for (id, accelerator) in self.accelerators() {
+            marks.extend(self.limits_mark(id, accelerator));
+            let delay_ns = accelerator.run_delay_ns;
+            let share = self.share(delay_ns);
+            if share > LOST_SHARE {
+                let (delay, share) = (milliseconds(delay_ns), percent(share));
+                marks.push(format!("{id} was runnable but waited {delay} ({share}) for its core"));
+            }
+        }
+        if let Some(demoted) = self.counters().map(|c| c.demotions).filter(|count| *count > 0) {
+            marks.push(format!("{demoted} requests were demoted for running too long"));
+        }
+        marks.extend(self.stretch().filter(|(_, p99)| *p99 > STRETCH).map(|(id, p99)| {
+            format!(
+                "processor work in {id} took {p99:.2} times its nominal time (p99): \
+                 the machine is noisy or its calibration is off"
+            )
+        }));
+        let late = self.executors.iter().filter(|(_, report)| report.late_ns > LATE_NS);
+        marks.extend(
+            late.map(|(id, report)| format!("{id} started {} late", milliseconds(report.late_ns))),
+        );
+        marks
+    }
+
+    /// Other facts, by name.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        for (id, accelerator) in self.accelerators() {
+            facts.push((format!("{id} busy"), percent(self.busy(id, accelerator))));
+            let longest = milliseconds(accelerator.longest_block_ns);
+            facts.push((format!("{id} longest block"), longest));
+            let work = format!(
+                "{} launches, {} preemptions",
+                accelerator.launches, accelerator.preemptions
+            );
+            facts.push((format!("{id} work"), work));
+        }
+        if let Some(counters) = self.counters() {
+            let Counters { done, cancelled, failed, overruns, .. } = counters;
+            let requests = format!(
+                "{done} done, {cancelled} cancelled, {failed} failed, {overruns} longer than declared"
+            );
+            facts.push(("requests".into(), requests));
+        }
+        let stolen = self.stolen().map(|(core, ns)| format!("{} on core {core}", milliseconds(ns)));
+        facts.push(("stolen time".into(), stolen.collect::<Vec<_>>().join(", ")));
+        if let Some((id, p99)) = self.stretch() {
+            let stretch = format!("p99 {p99:.2} in {id}, the slowest executor");
+            facts.push(("processor time over nominal".into(), stretch));
+        }
+        facts
+    }
+
+    fn accelerators(&self) -> impl Iterator<Item = (&str, &Accelerator)> {
+        let accelerators = self.summary.iter().flat_map(|summary| &summary.accelerators);
+        accelerators.map(|(id, accelerator)| (id.as_str(), accelerator))
+    }
+
+    fn counters(&self) -> Option<&Counters> {
+        self.summary.as_ref().map(|summary| &summary.counters)
+    }
+
+    /// A time as a share of the run.
+    fn share(&self, ns: u64) -> f64 {
+        ns as f64 / self.duration_ns.max(1) as f64
+    }
+
+    /// The share of the run that an accelerator worked.
+    fn busy(&self, id: &str, accelerator: &Accelerator) -> f64 {
+        let units = self.units.get(id).copied().unwrap_or(1).max(1);
+        self.share(accelerator.busy_ns) / units as f64
+    }
+
+    fn stolen(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.after.0.iter().filter_map(|(core, after_ns)| {
+            Some((*core, after_ns.saturating_sub(*self.before.0.get(core)?)))
+        })
+    }
+
+    fn stolen_marks(&self) -> Vec<String> {
+        let much = |ns: u64| ns > STOLEN_NS || self.share(ns) > LOST_SHARE;
+        let stolen = self.stolen().filter(|(_, ns)| much(*ns));
+        stolen
+            .map(|(core, ns)| {
+                let share = percent(self.share(ns));
+                format!("the hypervisor took {} ({share}) of core {core}", milliseconds(ns))
+            })
+            .collect()
+    }
+
+    /// Real-time threads that want more than the kernel leaves them are held back for a while.
+    fn limits_mark(&self, id: &str, accelerator: &Accelerator) -> Option<String> {
+        let (busy, limits) = (self.busy(id, accelerator), &self.limits);
+        if !accelerator.realtime {
+            return None;
+        }
+        let share = limits.runtime_us as f64 / limits.period_us.max(1) as f64;
+        if limits.throttles && limits.runtime_us < limits.period_us && busy > share {
+            return Some(format!(
+                "real-time throttling ({} us of {} us) may have delayed {id}, which was busy for {}",
+                limits.runtime_us,
+                limits.period_us,
+                percent(busy)
+            ));
+        }
+        let server = limits.fair_server.as_ref().filter(|server| server.runtime_ns > 0)?;
+        let left = 1.0 - server.runtime_ns as f64 / server.period_ns.max(1) as f64;
+        (busy > left).then(|| {
+            format!(
+                "the kernel's fair server (ordinary threads get {} of {}) may have delayed {id}, \
+                 which was busy for {}",
+                milliseconds(server.runtime_ns),
+                milliseconds(server.period_ns),
+                percent(busy)
+            )
+        })
+    }
+
+    /// The executor whose processor work took longest, compared with its nominal time.
+    fn stretch(&self) -> Option<(&str, f64)> {
+        let all = self.executors.iter().filter_map(|(id, report)| Some((*id, report.stretch_p99?)));
+        all.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn milliseconds(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    if ms == 0.0 || ms >= 10.0 { format!("{ms:.0} ms") } else { format!("{ms:.2} ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use realtime::machine::FairServer;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn evidence<'a>(stolen_ns: u64, accelerator: Accelerator) -> Evidence<'a> {
+        let snapshot = |ns| Snapshot(BTreeMap::from([(0, ns), (3, 0)]));
+        let accelerators = BTreeMap::from([("gpu0".to_owned(), accelerator)]);
+        Evidence {
+            duration_ns: 10 * SECOND,
+            before: snapshot(5),
+            after: snapshot(5 + stolen_ns),
+            limits: RtLimits {
+                period_us: 1_000_000,
+                runtime_us: 950_000,
+                throttles: false,
+                fair_server: None,
+            },
+            summary: Some(Summary { realtime: true, accelerators, ..Summary::default() }),
+            units: BTreeMap::from([("gpu0".to_owned(), 1)]),
+            executors: Vec::new(),
+        }
+    }
+
+    fn accelerator(busy_ns: u64) -> Accelerator {
+        Accelerator { realtime: true, busy_ns, ..Accelerator::default() }
+    }
+
+    #[test]
+    fn quiet_run_has_no_marks_and_says_how_busy_it_was() {
+        let evidence = evidence(0, accelerator(5 * SECOND));
+        assert!(evidence.marks().is_empty(), "{:?}", evidence.marks());
+        let facts = evidence.facts();
+        assert!(facts.contains(&("gpu0 busy".into(), "50.0 %".into())), "{facts:?}");
+        let stolen = ("stolen time".into(), "0 ms on core 0, 0 ms on core 3".into());
+        assert!(facts.contains(&stolen), "{facts:?}");
+    }
+
+    #[test]
+    fn stolen_time_names_its_core() {
+        let marks = evidence(20_000_000, accelerator(0)).marks();
+        assert_eq!(marks, ["the hypervisor took 20 ms (0.2 %) of core 0"]);
+    }
+
+    #[test]
+    fn busy_realtime_thread_meets_the_kernels_limits() {
+        let mut evidence = evidence(0, accelerator(97 * SECOND / 10));
+        assert!(evidence.marks().is_empty());
+        evidence.limits.throttles = true;
+        assert!(evidence.marks()[0].starts_with("real-time throttling"), "{:?}", evidence.marks());
+        evidence.limits.throttles = false;
+        let (runtime_ns, period_ns, assumed) = (50_000_000, SECOND, true);
+        evidence.limits.fair_server = Some(FairServer { runtime_ns, period_ns, assumed });
+        assert!(
+            evidence.marks()[0].contains("fair server (ordinary threads get 50 ms of 1000 ms)")
+        );
+        evidence.summary.as_mut().unwrap().accelerators.get_mut("gpu0").unwrap().realtime = false;
+        assert!(evidence.marks().is_empty());
+    }
+
+    #[test]
+    fn delayed_compute_and_slow_processor_work_are_told() {
+        let delayed = Accelerator { run_delay_ns: SECOND / 5, ..accelerator(0) };
+        let mut evidence = evidence(0, delayed);
+        let report = Report { stretch_p99: Some(1.3), late_ns: 0, parts: Vec::new() };
+        evidence.executors.push(("e1", &report));
+        let marks = evidence.marks();
+        assert_eq!(marks[0], "gpu0 was runnable but waited 200 ms (2.0 %) for its core");
+        assert!(marks[1].starts_with("processor work in e1 took 1.30 times"), "{marks:?}");
+    }
+}

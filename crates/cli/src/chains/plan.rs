@@ -1,0 +1,338 @@
+//! What each executor process has to do, derived from the system file.
+//!
+//! A chain is cut into parts, runs of consecutive callbacks on one executor; an executor gets the
+//! parts that are its own, and for each the executor that takes over afterwards. Everything that
+//! must be the same in all processes and under all policies is decided here: release offsets,
+//! numbers of releases, cores.
+
+use accel::Wait;
+use serde::{Deserialize, Serialize};
+use system::{Callback, Chain, Segment, System};
+
+use super::fold::Cores;
+
+/// The kernel that stands for the work of a segment without a service.
+const WORK: &str = "busy";
+/// Kernels that need no data, which this command could not supply.
+const KERNELS: [&str; 2] = [WORK, "empty"];
+/// Releases of all chains together; each is one sample in memory.
+const MAX_RELEASES: u64 = 20_000_000;
+/// The least time that jobs have to end after the last release.
+const MIN_GRACE_NS: u64 = 1_000_000_000;
+
+/// What all executors have to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The executors that have callbacks.
+    pub executors: Vec<ExecutorPlan>,
+    /// How many jobs each chain releases, in the order of the file.
+    pub releases: Vec<u64>,
+    /// How long chains are released.
+    pub duration_ns: u64,
+    /// How long jobs may take to end after that: two periods of the slowest chain, at least 1 s.
+    pub grace_ns: u64,
+}
+
+/// What one executor has to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecutorPlan {
+    /// Its number in the file.
+    pub index: usize,
+    /// Its name.
+    pub id: String,
+    /// The core it is kept on.
+    pub core: usize,
+    /// `SCHED_FIFO` priority; 0 is normal scheduling.
+    pub priority: u8,
+    /// From the start to the moment when unfinished jobs are given up.
+    pub patience_ns: u64,
+    /// The parts of chains that it runs.
+    pub parts: Vec<PartPlan>,
+}
+
+/// Consecutive callbacks of one chain on one executor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartPlan {
+    /// The chain.
+    pub chain: ChainPlan,
+    /// Position of the first callback in the chain.
+    pub position: usize,
+    /// The callbacks, never empty.
+    pub callbacks: Vec<CallbackPlan>,
+    /// The executor and the position at which the chain goes on; none after its last part.
+    pub next: Option<(usize, usize)>,
+}
+
+/// What an executor needs to know of a chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChainPlan {
+    /// Its number in the file.
+    pub index: usize,
+    /// Its name.
+    pub id: String,
+    /// Larger is more critical.
+    pub priority: u32,
+    /// Distance between two releases.
+    pub period_ns: u64,
+    /// The first release, after the start.
+    pub offset_ns: u64,
+    /// How many jobs are released.
+    pub releases: u64,
+    /// Whether it waits for accelerators with a busy core.
+    pub spins: bool,
+    /// Whether it leaves out releases while its job before is busy.
+    pub best_effort: bool,
+    /// The executor of its first callback.
+    pub first_executor: usize,
+}
+
+/// One callback.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallbackPlan {
+    /// Processor time, in equal shares before each request.
+    pub cpu_ns: u64,
+    /// Its requests, in order.
+    pub requests: Vec<RequestPlan>,
+}
+
+/// One accelerator request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestPlan {
+    /// The accelerator.
+    pub accelerator: String,
+    /// The service.
+    pub service: String,
+    /// The first argument.
+    pub argument: u64,
+    /// Declared time on the accelerator.
+    pub exec_ns: u64,
+}
+
+impl Plan {
+    /// Plans a system on these cores, with one release offset per chain.
+    ///
+    /// # Errors
+    /// Names the service that cannot be run, or says that the run is too long.
+    pub fn new(
+        system: &System,
+        cores: &Cores,
+        offsets_ns: &[u64],
+        duration_ns: u64,
+    ) -> Result<Plan, anyhow::Error> {
+        check_services(system)?;
+        let releases: Vec<u64> = system
+            .chains
+            .iter()
+            .zip(offsets_ns)
+            .map(|(chain, offset)| duration_ns.saturating_sub(*offset).div_ceil(chain.period_ns))
+            .collect();
+        let total = releases.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        anyhow::ensure!(
+            total <= MAX_RELEASES,
+            "--duration: found {total} releases in {} s, expected at most {MAX_RELEASES}",
+            duration_ns / 1_000_000_000
+        );
+        let slowest = system.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(0);
+        let grace_ns = slowest.saturating_mul(2).max(MIN_GRACE_NS);
+        let executors = (0..system.executors.len())
+            .map(|index| {
+                let executor = &system.executors[index];
+                ExecutorPlan {
+                    index,
+                    id: executor.id.clone(),
+                    core: cores.executors[index],
+                    priority: u8::try_from(executor.priority).unwrap_or(99),
+                    patience_ns: duration_ns.saturating_add(grace_ns),
+                    parts: parts(system, index, offsets_ns, &releases),
+                }
+            })
+            .filter(|executor| !executor.parts.is_empty())
+            .collect();
+        Ok(Plan { executors, releases, duration_ns, grace_ns })
+    }
+}
+
+/// The first release of each chain: all at the start, or at a random time in the first period.
+pub fn offsets_ns(system: &System, seed: Option<u64>) -> Vec<u64> {
+    let Some(seed) = seed else { return vec![0; system.chains.len()] };
+    let mut random = fastrand::Rng::with_seed(seed);
+    system.chains.iter().map(|chain| random.u64(..chain.period_ns)).collect()
+}
+
+/// How the chain waits, for the client library.
+pub fn wait(chain: &ChainPlan) -> Wait {
+    if chain.spins { Wait::Spin } else { Wait::Suspend }
+}
+
+fn parts(system: &System, executor: usize, offsets_ns: &[u64], releases: &[u64]) -> Vec<PartPlan> {
+    let number = |id: &str| system.executors.iter().position(|e| e.id == id).unwrap_or(usize::MAX);
+    let mut mine = Vec::new();
+    for (index, chain) in system.chains.iter().enumerate() {
+        let parts = chain.parts();
+        let starts: Vec<usize> = parts
+            .iter()
+            .scan(0, |start, part| {
+                let own = *start;
+                *start += part.callbacks.len();
+                Some(own)
+            })
+            .collect();
+        for (i, part) in parts.iter().enumerate().filter(|(_, p)| number(p.executor) == executor) {
+            mine.push(PartPlan {
+                chain: ChainPlan {
+                    index,
+                    first_executor: number(parts[0].executor),
+                    offset_ns: offsets_ns[index],
+                    releases: releases[index],
+                    ..chain_plan(chain)
+                },
+                position: starts[i],
+                callbacks: part.callbacks.iter().map(|c| callback_plan(system, c)).collect(),
+                next: parts.get(i + 1).map(|next| (number(next.executor), starts[i + 1])),
+            });
+        }
+    }
+    mine
+}
+
+fn chain_plan(chain: &Chain) -> ChainPlan {
+    ChainPlan {
+        index: 0,
+        id: chain.id.clone(),
+        priority: chain.priority,
+        period_ns: chain.period_ns,
+        offset_ns: 0,
+        releases: 0,
+        spins: chain.wait == system::Wait::Spin,
+        best_effort: chain.best_effort,
+        first_executor: 0,
+    }
+}
+
+fn callback_plan(system: &System, callback: &Callback) -> CallbackPlan {
+    let requests = callback.segments.iter().map(|segment| request_plan(system, segment)).collect();
+    CallbackPlan { cpu_ns: callback.cpu_ns, requests }
+}
+
+fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
+    let service = segment.service.clone().unwrap_or_else(|| WORK.to_owned());
+    let works = system.service(&service).is_none_or(|service| service.kernel == WORK);
+    RequestPlan {
+        accelerator: segment.accel.clone(),
+        service,
+        argument: if works { segment.exec_ns } else { 0 },
+        exec_ns: segment.exec_ns,
+    }
+}
+
+fn check_services(system: &System) -> Result<(), anyhow::Error> {
+    for chain in &system.chains {
+        for (callback, segment) in chain
+            .callbacks
+            .iter()
+            .flat_map(|callback| callback.segments.iter().map(move |segment| (callback, segment)))
+        {
+            let service = segment.service.as_deref().and_then(|name| system.service(name));
+            let Some(service) = service else { continue };
+            anyhow::ensure!(
+                KERNELS.contains(&service.kernel.as_str()),
+                "{}: chains.{}.callbacks.{}.segments: found service {} of kernel {}, expected one \
+                 of {}: chains are run without data",
+                system.name,
+                chain.id,
+                callback.id,
+                service.name,
+                service.kernel,
+                KERNELS.join(", ")
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "
+accelerators: [{id: gpu0, buckets: 2, cores: [0]}]
+services:
+- {name: nothing, accelerator: gpu0, kernel: empty}
+- {name: add, accelerator: gpu0, kernel: vecadd}
+executors:
+- {id: e1, core: 1, priority: 9}
+- {id: idle, core: 1, priority: 3}
+- {id: e2, core: 1, priority: 8}
+chains:
+- id: far
+  priority: 2
+  period: 10 ms
+  wait: spin
+  callbacks:
+  - {id: a, executor: e1, cpu: 100, segments: [{accel: gpu0, exec: 50}]}
+  - {id: b, executor: e1, cpu: 200}
+  - {id: c, executor: e2, cpu: 300, segments: [{accel: gpu0, exec: 60, service: nothing}]}
+  - {id: d, executor: e1, cpu: 400}
+- id: near
+  priority: 1
+  period: 700 ms
+  best_effort: true
+  callbacks: [{id: a, executor: e2, cpu: 5}]
+";
+
+    fn plan(text: &str, duration_ns: u64) -> Result<Plan, anyhow::Error> {
+        let system = System::parse(text, "test.yaml").unwrap();
+        let cores = super::super::fold::place(&system, &[0, 1], &[])?;
+        Plan::new(&system, &cores, &offsets_ns(&system, None), duration_ns)
+    }
+
+    #[test]
+    fn chain_is_handed_on_where_its_executor_changes() {
+        let plan = plan(TEXT, 1_000_000_000).unwrap();
+        let ids: Vec<&str> = plan.executors.iter().map(|e| e.id.as_str()).collect();
+        assert_eq!(ids, ["e1", "e2"], "an executor without callbacks needs no process");
+        let far = |e: usize| {
+            let parts = plan.executors[e].parts.iter().filter(|part| part.chain.id == "far");
+            parts.map(|p| (p.position, p.callbacks.len(), p.next)).collect::<Vec<_>>()
+        };
+        assert_eq!(far(0), [(0, 2, Some((2, 2))), (3, 1, None)]);
+        assert_eq!(far(1), [(2, 1, Some((0, 3)))]);
+        assert!(plan.executors.iter().all(|e| e.parts[0].chain.first_executor == 0));
+    }
+
+    #[test]
+    fn requests_name_the_work_and_its_time() {
+        let plan = plan(TEXT, 1_000_000_000).unwrap();
+        let request = &plan.executors[0].parts[0].callbacks[0].requests[0];
+        assert_eq!((request.service.as_str(), request.argument), ("busy", 50_000));
+        let request = &plan.executors[1].parts[0].callbacks[0].requests[0];
+        assert_eq!((request.service.as_str(), request.argument), ("nothing", 0));
+        assert_eq!(request.exec_ns, 60_000);
+    }
+
+    #[test]
+    fn releases_fill_the_duration_and_grace_is_two_of_the_longest_periods() {
+        let plan = plan(TEXT, 1_000_000_000).unwrap();
+        assert_eq!(plan.releases, [100, 2]);
+        assert_eq!(plan.grace_ns, 1_400_000_000);
+        assert_eq!(plan.executors[0].patience_ns, 2_400_000_000);
+    }
+
+    #[test]
+    fn random_offsets_lie_in_the_period_and_follow_the_seed() {
+        let system = System::parse(TEXT, "test.yaml").unwrap();
+        let first = offsets_ns(&system, Some(1));
+        assert!(first.iter().zip(&system.chains).all(|(offset, c)| *offset < c.period_ns));
+        assert_eq!(first, offsets_ns(&system, Some(1)));
+        assert_ne!(first, offsets_ns(&system, Some(2)));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_by_name() {
+        let refusal = plan(&TEXT.replace("service: nothing", "service: add"), 1).unwrap_err();
+        assert!(refusal.to_string().contains("chains.far.callbacks.c"), "{refusal}");
+        assert!(refusal.to_string().contains("add of kernel vecadd"), "{refusal}");
+        let refusal = plan(&TEXT.replace("10 ms", "1 us"), 60_000_000_000).unwrap_err();
+        assert!(refusal.to_string().starts_with("--duration: found 600000"), "{refusal}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What is going on, on standard error: one line that changes on a terminal, elsewhere a line
+//! every ten seconds.
+
+use std::io::{IsTerminal, Write};
+
+/// Time between two lines where there is no terminal.
+const PACE_S: u64 = 10;
+
+/// Shows what is going on.
+pub struct Progress {
+    terminal: bool,
+    shown: Option<u64>,
+}
+
+impl Progress {
+    /// Nothing is shown yet.
+    pub fn new() -> Progress {
+        Progress { terminal: std::io::stderr().is_terminal(), shown: None }
+    }
+
+    /// Something begins that takes no time worth counting.
+    pub fn begin(&mut self, what: &str) {
+        self.shown = None;
+        self.show(what);
+    }
+
+    /// So many seconds of something are left.
+    pub fn left(&mut self, what: &str, seconds: u64) {
+        let due = match self.shown {
+            None => true,
+            Some(shown) if self.terminal => shown != seconds,
+            Some(shown) => shown.saturating_sub(seconds) >= PACE_S,
+        };
+        if due {
+            self.shown = Some(seconds);
+            self.show(&format!("{what}: {seconds} s left"));
+        }
+    }
+
+    fn show(&self, text: &str) {
+        let mut out = std::io::stderr().lock();
+        // Without a reader of standard error the run goes on.
+        let _ = match self.terminal {
+            true => write!(out, "\r\x1b[Kkeeptime chains: {text}").and_then(|()| out.flush()),
+            false => writeln!(out, "keeptime chains: {text}"),
+        };
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
