@@ -1,9 +1,10 @@
-//! The task runner: `cargo xtask demo`, `test`, `tidy` and `ci`.
+//! The task runner: `cargo xtask demo`, `test`, `tidy`, `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
 #![forbid(unsafe_code)]
 
+mod coverage;
 mod demo;
 mod step;
 mod tidy;
@@ -31,7 +32,9 @@ enum Task {
     Test,
     /// Check format, lints, the architecture page and what may not stand in a file
     Tidy,
-    /// What continuous integration runs: tidy, then test
+    /// Run the server's tests instrumented, and demand that they cover it
+    Coverage,
+    /// Tidy, test and coverage
     Ci,
 }
 
@@ -40,7 +43,8 @@ fn main() -> ExitCode {
         Task::Demo(args) => demo::run(&args),
         Task::Test => test(),
         Task::Tidy => tidy::run(),
-        Task::Ci => tidy::run().and_then(|()| test()),
+        Task::Coverage => coverage::run(),
+        Task::Ci => tidy::run().and_then(|()| test()).and_then(|()| coverage::run()),
     };
     match answer {
         Ok(()) => ExitCode::SUCCESS,

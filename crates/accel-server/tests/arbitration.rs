@@ -72,7 +72,7 @@ fn higher_bucket_preempts_a_running_request() {
     let mut low = Busy::new(&fixture, "low", 1);
     let mut high = Busy::new(&fixture, "high", 2);
     let mut long = low.submit(300);
-    fixture.until("the low request runs", |c| c.running == 1);
+    fixture.until_begun();
     let short = high.run(1);
     let long = low.wait(&mut long);
     assert!(long.started_ns < short.started_ns, "the low request had begun");
@@ -86,7 +86,7 @@ fn timeslice_lets_client_processes_take_turns() {
     let mut one = Busy::new(&fixture, "one", 9);
     let mut other = Busy::new(&fixture, "other", 1);
     let mut first = one.submit(200);
-    fixture.until("the first request runs", |c| c.running == 1);
+    fixture.until_begun();
     let second = other.run(20);
     let first = one.wait(&mut first);
     assert!(second.finished_ns < first.finished_ns, "the later client had its turns");

@@ -187,7 +187,7 @@ pub struct Ticket {
     slot: u16,
     launch_id: u64,
     submitted_ns: u64,
-    epoch: u64,
+    /// Shared with the link that the request was sent on, and tells links apart.
     abandoned: Arc<AtomicU64>,
     outcome: Option<Outcome>,
 }
@@ -214,7 +214,6 @@ pub struct Client {
     link: Option<Link>,
     callbacks: Vec<Option<Callback>>,
     launches: u64,
-    epoch: u64,
     wait: Wait,
 }
 
@@ -248,7 +247,7 @@ impl Client {
         let path = path.as_ref().to_path_buf();
         let link = Link::open(&path)?;
         let wait = Wait::Suspend;
-        Ok(Client { path, link: Some(link), callbacks: Vec::new(), launches: 0, epoch: 0, wait })
+        Ok(Client { path, link: Some(link), callbacks: Vec::new(), launches: 0, wait })
     }
 
     /// Chooses how this client waits from now on.
@@ -457,7 +456,6 @@ impl Client {
             for callback in self.callbacks.iter_mut().flatten() {
                 link.register(callback)?;
             }
-            self.epoch += 1;
             self.link = Some(link);
         }
         let link = self.link.as_mut().expect("opened above");
@@ -491,19 +489,18 @@ impl Client {
     }
 
     fn send(&mut self, launch_id: u64, order: impl FnOnce(u16) -> Order) -> Result<Ticket, Error> {
-        let epoch = self.epoch;
         self.with_link(|link, _| {
             let slot = link.take_slot()?;
             let (abandoned, submitted_ns) = (link.abandoned.clone(), monotonic_ns());
             link.send(slot, &order(slot))?;
-            Ok(Ticket { slot, launch_id, submitted_ns, epoch, abandoned, outcome: None })
+            Ok(Ticket { slot, launch_id, submitted_ns, abandoned, outcome: None })
         })
     }
 
     /// The link that a ticket belongs to, unless that link is gone.
     fn link_of(&mut self, ticket: &Ticket) -> Result<&mut Link, Error> {
-        let current = self.epoch == ticket.epoch;
-        self.link.as_mut().filter(|_| current).ok_or_else(|| lost(Some(ticket.launch_id), ""))
+        let link = self.link.as_mut().filter(|link| Arc::ptr_eq(&link.abandoned, &ticket.abandoned));
+        link.ok_or_else(|| lost(Some(ticket.launch_id), ""))
     }
 
     /// Waits in the chosen way until something may have changed, at most `limit_ns`.

@@ -152,15 +152,20 @@ impl Event {
             // Fails only for an address that is not mapped.
             let _ = futex::wake(&self.0.state, Flags::PRIVATE, i32::MAX as u32);
         }
-        if let Some((observer, token)) = &self.0.observer {
-            observer.completed(*token, outcome);
-        }
+        self.tell(|observer, token| observer.completed(token, outcome));
     }
 
     /// Tells the observer that the operation overran its budget.
     pub(crate) fn overrun(&self) {
+        self.tell(|observer, token| observer.overrun(token));
+    }
+
+    /// Calls the observer. A panic there is reported by the panic hook and ends here: it must not
+    /// end the device's thread, on which others' work depends.
+    fn tell(&self, what: impl FnOnce(&dyn Observer, u64)) {
         if let Some((observer, token)) = &self.0.observer {
-            observer.overrun(*token);
+            let call = std::panic::AssertUnwindSafe(|| what(&**observer, *token));
+            let _ = std::panic::catch_unwind(call);
         }
     }
 }
@@ -283,6 +288,20 @@ mod tests {
                 }
             }
         });
+    }
+
+    #[test]
+    fn panicking_observer_does_not_end_the_devices_thread() {
+        struct Panics;
+        impl Observer for Panics {
+            fn completed(&self, _: u64, _: &Outcome) {
+                panic!("this panic is part of the test");
+            }
+        }
+        let event = Event::observed(Arc::new(Panics), 1);
+        event.arm().unwrap();
+        event.signal(&outcome(3));
+        assert_eq!(event.query(), Some(outcome(3)));
     }
 
     #[test]

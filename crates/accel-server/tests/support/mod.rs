@@ -71,6 +71,15 @@ impl Fixture {
         }
     }
 
+    /// Waits until the device has finished its first block.
+    pub fn until_begun(&self) {
+        let start = Instant::now();
+        while self.server().devices()[0].1.statistics().blocks == 0 {
+            assert!(start.elapsed() < PATIENCE, "the device does not begin");
+            std::thread::yield_now();
+        }
+    }
+
     pub fn logged(&self, text: &str) -> bool {
         self.log.lock().unwrap().iter().any(|line| line.contains(text))
     }

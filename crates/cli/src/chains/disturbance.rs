@@ -39,8 +39,6 @@ pub struct Summary {
 pub struct Accelerator {
     /// Whether its compute threads have their real-time priority.
     pub realtime: bool,
-    /// Work that was begun.
-    pub launches: u64,
     /// How often work gave way to other work.
     pub preemptions: u64,
     /// Time that it worked, summed over its compute threads.
@@ -109,12 +107,14 @@ impl Evidence<'_> {
     pub fn marks(&self) -> Vec<String> {
         let mut marks = self.stolen_marks();
         for (id, accelerator) in self.accelerators() {
-            marks.extend(self.limits_mark(id, accelerator));
             let delay_ns = accelerator.run_delay_ns;
             let share = self.share(delay_ns);
             if share > LOST_SHARE {
                 let (delay, share) = (milliseconds(delay_ns), percent(share));
-                marks.push(format!("{id} was runnable but waited {delay} ({share}) for its core"));
+                let cause = self.limit(id, accelerator);
+                marks.push(format!(
+                    "{id} was runnable but waited {delay} ({share}) for its core{cause}"
+                ));
             }
         }
         if let Some(demoted) = self.counters().map(|c| c.demotions).filter(|count| *count > 0) {
@@ -136,28 +136,28 @@ impl Evidence<'_> {
     /// Other facts, by name.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts = Vec::new();
+        let mut tell = |name: String, value: String| facts.push((name, value));
         for (id, accelerator) in self.accelerators() {
-            facts.push((format!("{id} busy"), percent(self.busy(id, accelerator))));
-            let longest = milliseconds(accelerator.longest_block_ns);
-            facts.push((format!("{id} longest block"), longest));
-            let work = format!(
-                "{} launches, {} preemptions",
-                accelerator.launches, accelerator.preemptions
-            );
-            facts.push((format!("{id} work"), work));
+            tell(format!("{id} busy"), percent(self.busy(id, accelerator)));
+            tell(format!("{id} longest block"), milliseconds(accelerator.longest_block_ns));
+            tell(format!("{id} preemptions"), accelerator.preemptions.to_string());
         }
         if let Some(counters) = self.counters() {
-            let Counters { done, cancelled, failed, overruns, .. } = counters;
-            let requests = format!(
-                "{done} done, {cancelled} cancelled, {failed} failed, {overruns} longer than declared"
-            );
-            facts.push(("requests".into(), requests));
+            tell("requests".into(), counters.done.to_string());
+            let others = [
+                ("requests longer than declared", counters.overruns),
+                ("requests cancelled at the end", counters.cancelled),
+                ("requests failed", counters.failed),
+            ];
+            for (name, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+                tell(name.into(), count.to_string());
+            }
         }
-        let stolen = self.stolen().map(|(core, ns)| format!("{} on core {core}", milliseconds(ns)));
-        facts.push(("stolen time".into(), stolen.collect::<Vec<_>>().join(", ")));
+        for (core, ns) in self.stolen() {
+            tell(format!("stolen from core {core}"), milliseconds(ns));
+        }
         if let Some((id, p99)) = self.stretch() {
-            let stretch = format!("p99 {p99:.2} in {id}, the slowest executor");
-            facts.push(("processor time over nominal".into(), stretch));
+            tell("processor work / nominal".into(), format!("{p99:.2} (p99 of {id})"));
         }
         facts
     }
@@ -199,32 +199,33 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// Real-time threads that want more than the kernel leaves them are held back for a while.
-    fn limits_mark(&self, id: &str, accelerator: &Accelerator) -> Option<String> {
+    /// The kernel's limit that a delayed accelerator ran into, if it is that busy.
+    fn limit(&self, id: &str, accelerator: &Accelerator) -> String {
         let (busy, limits) = (self.busy(id, accelerator), &self.limits);
         if !accelerator.realtime {
-            return None;
+            return String::new();
         }
         let share = limits.runtime_us as f64 / limits.period_us.max(1) as f64;
-        if limits.throttles && limits.runtime_us < limits.period_us && busy > share {
-            return Some(format!(
-                "real-time throttling ({} us of {} us) may have delayed {id}, which was busy for {}",
-                limits.runtime_us,
-                limits.period_us,
+        if limits.throttles && busy > share {
+            let (runtime_us, period_us) = (limits.runtime_us, limits.period_us);
+            return format!(
+                ", being busy for {}: real-time threads are held back after {runtime_us} us of \
+                 {period_us} us",
                 percent(busy)
-            ));
+            );
         }
-        let server = limits.fair_server.as_ref().filter(|server| server.runtime_ns > 0)?;
-        let left = 1.0 - server.runtime_ns as f64 / server.period_ns.max(1) as f64;
-        (busy > left).then(|| {
-            format!(
-                "the kernel's fair server (ordinary threads get {} of {}) may have delayed {id}, \
-                 which was busy for {}",
-                milliseconds(server.runtime_ns),
-                milliseconds(server.period_ns),
-                percent(busy)
-            )
-        })
+        let server = limits.fair_server.as_ref().map(|s| (s.runtime_ns, s.period_ns.max(1)));
+        match server {
+            Some((runtime_ns, period_ns)) if busy > 1.0 - runtime_ns as f64 / period_ns as f64 => {
+                format!(
+                    ", being busy for {}: the kernel gives ordinary threads {} of {}",
+                    percent(busy),
+                    milliseconds(runtime_ns),
+                    milliseconds(period_ns)
+                )
+            }
+            _ => String::new(),
+        }
     }
 
     /// The executor whose processor work took longest, compared with its nominal time.
@@ -279,7 +280,7 @@ mod tests {
         assert!(evidence.marks().is_empty(), "{:?}", evidence.marks());
         let facts = evidence.facts();
         assert!(facts.contains(&("gpu0 busy".into(), "50.0 %".into())), "{facts:?}");
-        let stolen = ("stolen time".into(), "0 ms on core 0, 0 ms on core 3".into());
+        let stolen = ("stolen from core 3".into(), "0 ms".into());
         assert!(facts.contains(&stolen), "{facts:?}");
     }
 
@@ -290,19 +291,19 @@ mod tests {
     }
 
     #[test]
-    fn busy_realtime_thread_meets_the_kernels_limits() {
-        let mut evidence = evidence(0, accelerator(97 * SECOND / 10));
-        assert!(evidence.marks().is_empty());
-        evidence.limits.throttles = true;
-        assert!(evidence.marks()[0].starts_with("real-time throttling"), "{:?}", evidence.marks());
-        evidence.limits.throttles = false;
+    fn delay_of_a_busy_real_time_thread_names_the_kernels_limit() {
+        let busy = accelerator(97 * SECOND / 10);
+        assert!(evidence(0, accelerator(97 * SECOND / 10)).marks().is_empty());
+        let mut evidence = evidence(0, Accelerator { run_delay_ns: SECOND / 5, ..busy });
+        let bare = "gpu0 was runnable but waited 200 ms (2.0 %) for its core";
+        assert_eq!(evidence.marks(), [bare]);
         let (runtime_ns, period_ns, assumed) = (50_000_000, SECOND, true);
         evidence.limits.fair_server = Some(FairServer { runtime_ns, period_ns, assumed });
-        assert!(
-            evidence.marks()[0].contains("fair server (ordinary threads get 50 ms of 1000 ms)")
-        );
+        assert!(evidence.marks()[0].ends_with("ordinary threads 50 ms of 1000 ms"));
+        evidence.limits.throttles = true;
+        assert!(evidence.marks()[0].ends_with("held back after 950000 us of 1000000 us"));
         evidence.summary.as_mut().unwrap().accelerators.get_mut("gpu0").unwrap().realtime = false;
-        assert!(evidence.marks().is_empty());
+        assert_eq!(evidence.marks(), [bare]);
     }
 
     #[test]

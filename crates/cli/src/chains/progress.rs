@@ -24,16 +24,19 @@ impl Progress {
         self.show(what);
     }
 
-    /// So many seconds of something are left.
+    /// So many seconds of something are left; at 0 it only has to end what it began.
     pub fn left(&mut self, what: &str, seconds: u64) {
         let due = match self.shown {
             None => true,
             Some(shown) if self.terminal => shown != seconds,
-            Some(shown) => shown.saturating_sub(seconds) >= PACE_S,
+            Some(shown) => seconds == 0 && shown > 0 || shown.saturating_sub(seconds) >= PACE_S,
         };
         if due {
             self.shown = Some(seconds);
-            self.show(&format!("{what}: {seconds} s left"));
+            match seconds {
+                0 => self.show(&format!("{what}: ending")),
+                _ => self.show(&format!("{what}: {seconds} s left")),
+            }
         }
     }
 

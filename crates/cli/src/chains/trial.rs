@@ -80,8 +80,9 @@ impl Trial<'_> {
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
         let after = Snapshot::take(self.cores.used());
         let (summary, lost) = self.stop_server(&mut children, server, folder.path())?;
+        let (chains, failed) = outcome::results(self.system, self.plan, &reports);
         let mut marks = self.refused_marks(&refusals, summary.as_ref());
-        marks.extend(lost);
+        marks.extend(lost.into_iter().chain(failed));
         let ids = self.plan.executors.iter().map(|executor| executor.id.as_str());
         let units = self.cores.accelerators.iter().map(|(id, cores)| (id.clone(), cores.len()));
         let evidence = Evidence {
@@ -93,21 +94,8 @@ impl Trial<'_> {
             units: units.collect(),
             executors: ids.zip(&reports).collect(),
         };
-        Ok(self.judge(name, &reports, evidence, marks))
-    }
-
-    /// The result of a policy, from everything that was seen.
-    fn judge(
-        &self,
-        policy: &str,
-        reports: &[Report],
-        evidence: Evidence<'_>,
-        mut marks: Vec<String>,
-    ) -> PolicyRun {
-        let (chains, failed) = outcome::results(self.system, self.plan, reports);
-        marks.extend(failed);
         marks.extend(evidence.marks());
-        PolicyRun { policy: policy.into(), marks, chains, facts: evidence.facts() }
+        Ok(PolicyRun { policy: name.into(), marks, chains, facts: evidence.facts() })
     }
 
     /// Starts one process per executor.

@@ -20,8 +20,8 @@
 //!   Memory of a launch is let go right after its observer returned.
 //!
 //! Progress: submission, cancellation and the rest of the contract take the lock for a short
-//! time that does not depend on kernels. An observer that does not return keeps its unit; one
-//! that panics ends it.
+//! time that does not depend on kernels. An observer that does not return keeps its unit; a
+//! panic in one is caught.
 
 mod config;
 mod pace;
@@ -116,7 +116,7 @@ impl SoftwareDevice {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // It panicked only if an observer did, which has been reported then.
+            // Its panics are caught, so it ends in order.
             let _ = thread.join();
         }
     }
