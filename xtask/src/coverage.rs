@@ -31,10 +31,14 @@ pub fn run() -> anyhow::Result<()> {
         .run()?;
     let merged = folder.join("merged.profdata");
     let raw = files(&profiles, |path| path.metadata().is_ok_and(|data| data.len() > 0))?;
+    let list = folder.join("profiles.txt");
+    let names: Vec<String> = raw.iter().map(|path| path.display().to_string()).collect();
+    std::fs::write(&list, names.join("\n"))?;
     Step::program(profdata)
         .args(["merge", "-sparse", "--failure-mode=all", "-o"])
         .arg(&merged)
-        .args(raw)
+        .arg("-f")
+        .arg(&list)
         .run()?;
     report(&cov, &folder, &merged)
 }

@@ -30,5 +30,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .args(["chains", SYSTEM, "--policy", &args.policy, "--duration", &args.duration, "--html"])
         .arg(&report)
         .args(&args.more)
-        .run()
+        .answers()
 }

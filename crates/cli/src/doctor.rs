@@ -7,6 +7,8 @@
 mod facility;
 mod text;
 
+use device::Device;
+use device::software::SoftwareDevice;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -398,9 +400,15 @@ fn memory_lock() -> Check {
     }
 }
 
+/// The devices that a server could serve here: each is started, which is the only proof.
 fn devices() -> Vec<FoundDevice> {
-    vec![FoundDevice {
-        name: "software".into(),
-        found: "software accelerator on this machine's cores".into(),
-    }]
+    let found = match SoftwareDevice::start(device::software::Config::default()) {
+        Ok(device) => {
+            let kernels: Vec<&str> = device.kernels().iter().map(|kernel| kernel.name).collect();
+            let levels = device.properties().levels;
+            format!("software accelerator, {levels} levels; kernels {}", kernels.join(", "))
+        }
+        Err(error) => format!("software accelerator does not start: {error}"),
+    };
+    vec![FoundDevice { name: "cpu".into(), found }]
 }

@@ -24,7 +24,7 @@ fn json_has_every_field_and_the_exit_status_follows_the_states() {
     }
     let missing = checks(&diagnosis).iter().any(|check| check["state"] == "missing");
     assert_eq!(output.status.code(), Some(i32::from(missing)));
-    assert_eq!(diagnosis["devices"][0]["name"], "software");
+    assert_eq!(diagnosis["devices"][0]["name"], "cpu");
 }
 
 #[test]
