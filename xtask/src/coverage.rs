@@ -63,7 +63,11 @@ fn report(cov: &Path, folder: &Path, merged: &Path) -> anyhow::Result<()> {
         let name = file["filename"].as_str().unwrap_or_default();
         let Some((_, name)) = name.split_once(COVERED) else { continue };
         let count = |key: &str| file["summary"]["lines"][key].as_u64().unwrap_or(0);
-        println!("{:>6.1} %  {:>4} lines  {name}", percent(count("covered"), count("count")), count("count"));
+        println!(
+            "{:>6.1} %  {:>4} lines  {name}",
+            percent(count("covered"), count("count")),
+            count("count")
+        );
         lines += count("count");
         covered += count("covered");
     }
@@ -90,7 +94,8 @@ fn tools() -> anyhow::Result<(PathBuf, PathBuf)> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
     let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
     let major = llvm.and_then(|llvm| llvm.split('.').next()).unwrap_or_default();
-    let own = PathBuf::from(says(&["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin");
+    let own =
+        PathBuf::from(says(&["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin");
     let packaged = PathBuf::from("/usr/bin");
     for (folder, suffix) in [(own, String::new()), (packaged, format!("-{major}"))] {
         let tool = |name: &str| folder.join(format!("{name}{suffix}"));

@@ -88,7 +88,8 @@ impl Accelerator {
         };
         if policy != Policy::Timeslice {
             for bucket in 0..accelerator.levels as usize {
-                let concurrent = policy == Policy::Priority && bucket == 0 && config.concurrent_lowest;
+                let concurrent =
+                    policy == Policy::Priority && bucket == 0 && config.concurrent_lowest;
                 let lanes = if concurrent { CONCURRENT_LANES } else { 1 };
                 accelerator.buckets.push(Bucket { queue: Queue::new(), free: Vec::new() });
                 for _ in 0..lanes {
@@ -214,7 +215,9 @@ impl Accelerator {
     /// Whether the device still works for a session.
     pub(crate) fn works_for(&self, session: u64) -> bool {
         let of_session = |request: &Request| request.session.id == session;
-        self.lanes.iter().any(|lane| lane.cancelling || lane.running.as_ref().is_some_and(of_session))
+        self.lanes
+            .iter()
+            .any(|lane| lane.cancelling || lane.running.as_ref().is_some_and(of_session))
     }
 
     /// Gives waiting requests to free lanes, the highest bucket first. Requests that the device

@@ -82,7 +82,9 @@ fn resolve(subject: &Subject, index: usize) -> Result<Who, Error> {
             Ok(Some(user)) => Ok(Who::User(user.uid.as_raw())),
             _ => Err(unknown("user", name)),
         },
-        Subject::Group(name) => group_id(name).map(Who::Group).ok_or_else(|| unknown("group", name)),
+        Subject::Group(name) => {
+            group_id(name).map(Who::Group).ok_or_else(|| unknown("group", name))
+        }
     }
 }
 

@@ -174,7 +174,8 @@ impl Control {
                 Ok(None) => return,
                 Err(_) => return self.pause(),
             };
-            if let Err((code, text)) = self.admit(&socket).map(|admitted| self.keep(admitted, socket))
+            if let Err((code, text)) =
+                self.admit(&socket).map(|admitted| self.keep(admitted, socket))
             {
                 self.engine.count_refusal();
                 self.pause();
@@ -220,8 +221,10 @@ impl Control {
         }
         let own = self.connections.values().filter(|c| c.peer.uid == peer.uid).count();
         if own >= grant.sessions as usize {
-            let text =
-                format!("user {} has {own} sessions open, the limit is {}", peer.uid, grant.sessions);
+            let text = format!(
+                "user {} has {own} sessions open, the limit is {}",
+                peer.uid, grant.sessions
+            );
             return Err((Code::Limit, text));
         }
         Ok((peer, grant))
@@ -230,11 +233,14 @@ impl Control {
     fn keep(&mut self, (peer, grant): (Peer, Grant), socket: Socket) {
         let session = self.next_session;
         self.next_session += 1;
-        let watched = self
-            .watch(socket.as_fd(), 2 * session, epoll::EventFlags::empty())
-            .and_then(|()| match &peer.pidfd {
-                Some(pidfd) => self.watch(pidfd.as_fd(), 2 * session + 1, epoll::EventFlags::empty()),
-                None => Ok(()),
+        let watched =
+            self.watch(socket.as_fd(), 2 * session, epoll::EventFlags::empty()).and_then(|()| {
+                match &peer.pidfd {
+                    Some(pidfd) => {
+                        self.watch(pidfd.as_fd(), 2 * session + 1, epoll::EventFlags::empty())
+                    }
+                    None => Ok(()),
+                }
             });
         if watched.is_ok() {
             let since_ns = monotonic_ns();
@@ -256,7 +262,10 @@ impl Control {
         let answered = match Ask::parse(&buffer[..length]) {
             Some(ask) => self.answer(session, ask, fds),
             None => {
-                let text = format!("a packet of {length} bytes that is none of version {}", control::VERSION);
+                let text = format!(
+                    "a packet of {length} bytes that is none of version {}",
+                    control::VERSION
+                );
                 return self.end(session, Some((Code::Malformed, text)));
             }
         };
@@ -317,9 +326,7 @@ impl Control {
         let segment_bytes = SEGMENT_BYTES as u64;
         let welcome = control::Welcome { kind, slots: SLOTS as u32, session, segment_bytes };
         let listened = self.inbox.add(session, doorbell.as_fd());
-        let sent = connection
-            .socket
-            .send(welcome.as_bytes(), &[segment.as_fd(), doorbell.as_fd()]);
+        let sent = connection.socket.send(welcome.as_bytes(), &[segment.as_fd(), doorbell.as_fd()]);
         let memory = HashMap::new();
         connection.open = Some(Open { doorbell, mapping, memory, memory_bytes: 0 });
         if listened.is_err() || sent.is_err() {
@@ -378,7 +385,11 @@ impl Control {
         Ok(())
     }
 
-    fn reprioritise(&mut self, session: u64, packet: &control::Reprioritise) -> Result<(), Refusal> {
+    fn reprioritise(
+        &mut self,
+        session: u64,
+        packet: &control::Reprioritise,
+    ) -> Result<(), Refusal> {
         let Some(connection) = self.connections.get(&session) else { return Ok(()) };
         register::check_priority(&connection.grant, packet.chain_priority)?;
         let services = &self.settings.services;
@@ -440,7 +451,9 @@ impl Control {
         }
         if self.paused_until_ns.is_some_and(|until| now_ns >= until) {
             self.paused_until_ns = None;
-            if let Err(error) = self.watch(self.door.socket.as_fd(), DOOR, epoll::EventFlags::empty()) {
+            if let Err(error) =
+                self.watch(self.door.socket.as_fd(), DOOR, epoll::EventFlags::empty())
+            {
                 (self.settings.log)(&format!("no more connections: {error}"));
             }
         }

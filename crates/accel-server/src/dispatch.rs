@@ -140,7 +140,8 @@ impl Engine {
                 let of_registration =
                     |r: &Request| r.session.id == session && r.registration == number;
                 let removed = bucket.queue.remove(of_registration);
-                answers.extend(removed.into_iter().map(|r| r.answer(Status::Cancelled as u32, None)));
+                answers
+                    .extend(removed.into_iter().map(|r| r.answer(Status::Cancelled as u32, None)));
             }
             counters.cancelled += answers.len() as u64;
             accelerator.leave(registration.chain_priority);
@@ -164,7 +165,9 @@ impl Engine {
         let registration = sessions
             .get_mut(&session)
             .and_then(|entry| entry.registrations.get_mut(number as usize)?.as_mut())
-            .ok_or_else(|| (Code::Unknown, format!("registration {number}: no such registration")))?;
+            .ok_or_else(|| {
+                (Code::Unknown, format!("registration {number}: no such registration"))
+            })?;
         let explicit = explicit(registration)?;
         let accelerator = &mut accelerators[registration.accelerator];
         accelerator
@@ -276,7 +279,8 @@ impl Engine {
         counters.registrations = state.sessions.values().map(in_force).sum();
         let queued = |a: &Accelerator| a.buckets.iter().map(|b| b.queue.len() as u64).sum::<u64>();
         counters.queued = state.accelerators.iter().map(queued).sum();
-        let running = |a: &Accelerator| a.lanes.iter().filter(|l| l.running.is_some()).count() as u64;
+        let running =
+            |a: &Accelerator| a.lanes.iter().filter(|l| l.running.is_some()).count() as u64;
         counters.running = state.accelerators.iter().map(running).sum();
         counters
     }
@@ -368,7 +372,14 @@ impl State {
         let opening = session.open(slot).ok_or_else(in_use)?;
         let status = match order {
             Order::Cancel { target_slot, target_launch_id, .. } => {
-                return Ok(Some(self.cancel(session, opening, slot, launch_id, target_slot, target_launch_id)));
+                return Ok(Some(self.cancel(
+                    session,
+                    opening,
+                    slot,
+                    launch_id,
+                    target_slot,
+                    target_launch_id,
+                )));
             }
             Order::Launch { registration, request, .. } => {
                 match self.prepare(entry, registration, &request) {

@@ -20,11 +20,12 @@ impl Door {
     /// Opens the door. The socket gets its permissions under another name and then its own, so
     /// that nobody finds it half-open; one that a dead server left is replaced.
     pub(crate) fn open(path: &Path, mode: u32, group: Option<&str>) -> Result<Door, Error> {
-        let failed =
-            |call| move |errno| Error::Socket { path: path.to_path_buf(), call, errno };
+        let failed = |call| move |errno| Error::Socket { path: path.to_path_buf(), call, errno };
         let io = |call| {
             move |error: std::io::Error| {
-                failed(call)(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
+                failed(call)(
+                    rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO),
+                )
             }
         };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

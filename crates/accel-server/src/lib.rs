@@ -26,8 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod access;
 mod accelerator;
+mod access;
 mod bucket;
 mod control;
 mod dispatch;

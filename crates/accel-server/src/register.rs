@@ -43,7 +43,12 @@ impl Services {
             }
             let (index, kernel) = self.kernel(&named.kernel, &named.accelerator)?;
             let fixed_arguments = named.arguments.clone();
-            return Ok(Offer { accelerator: index, kernel, fixed_arguments, exec_ns: named.exec_ns });
+            return Ok(Offer {
+                accelerator: index,
+                kernel,
+                fixed_arguments,
+                exec_ns: named.exec_ns,
+            });
         }
         let (accelerator, kernel) = self.kernel(service, accelerator)?;
         Ok(Offer { accelerator, kernel, fixed_arguments: Vec::new(), exec_ns: None })

@@ -19,9 +19,13 @@ fn code(error: Error) -> Code {
 
 #[test]
 fn several_callbacks_and_services_share_one_session() {
-    let fixture = serve(&one_gpu("buckets: 6", "services: [{name: nap, accelerator: gpu0, kernel: busy, arguments: [1000000]}]"));
+    let fixture = serve(&one_gpu(
+        "buckets: 6",
+        "services: [{name: nap, accelerator: gpu0, kernel: busy, arguments: [1000000]}]",
+    ));
     let mut client = fixture.client();
-    let of = |service: &str, callback| Registration::service(service).chain("c", 4).callback(callback);
+    let of =
+        |service: &str, callback| Registration::service(service).chain("c", 4).callback(callback);
     let empty = client.register(&of("empty", 1)).unwrap();
     let nap = client.register(&of("nap", 2)).unwrap();
     let sum = client.register(&of("vecadd", 3).memory(120)).unwrap();
@@ -39,7 +43,8 @@ fn several_callbacks_and_services_share_one_session() {
 
 #[test]
 fn two_accelerators_in_one_process_are_told_apart() {
-    let yaml = "accelerators: [{id: left, buckets: 2}, {id: right, buckets: 2}]\nserver: {priority: 0}";
+    let yaml =
+        "accelerators: [{id: left, buckets: 2}, {id: right, buckets: 2}]\nserver: {priority: 0}";
     let fixture = serve(yaml);
     let on = |id: &str| Registration::service("busy").chain("c", 3).accelerator(id);
     let mut left = Busy::with(&fixture, on("left"));
@@ -225,9 +230,9 @@ fn client_that_leaves_its_socket_to_a_child() {
         // SAFETY: clears the close-on-exec flag of whatever is open; nothing else depends on it.
         unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
     }
-    let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     println!("child {}", child.id());
-    std::thread::sleep(Duration::from_secs(600));
+    child.wait().unwrap();
 }
 
 #[test]
@@ -298,7 +303,10 @@ fn second_server_does_not_take_over_the_socket() {
 fn configuration_that_cannot_be_served_names_its_key() {
     for (yaml, said) in [
         ("server: {priority: 0}", "accelerators: none: expected at least one to serve"),
-        ("accelerators: [{id: a, buckets: 1, device: \"cuda:0\"}]", "accelerators.a.device: cuda:0"),
+        (
+            "accelerators: [{id: a, buckets: 1, device: \"cuda:0\"}]",
+            "accelerators.a.device: cuda:0",
+        ),
         (
             "accelerators: [{id: a, buckets: 1}]\nservices: [{name: s, accelerator: a, kernel: warp}]",
             "services.s.kernel: \"warp\": expected one of",

@@ -349,7 +349,12 @@ impl Client {
         self.launches += 1;
         let launch_id = self.launches;
         let request = *request;
-        self.send(launch_id, |slot| Order::Launch { launch_id, registration: number, slot, request })
+        self.send(launch_id, |slot| Order::Launch {
+            launch_id,
+            registration: number,
+            slot,
+            request,
+        })
     }
 
     /// The outcome of a request, if it is there.
@@ -372,7 +377,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::TimedOut`], after which the ticket is still good; [`Error::ServerLost`].
-    pub fn wait(&mut self, ticket: &mut Ticket, timeout: Option<Duration>) -> Result<Outcome, Error> {
+    pub fn wait(
+        &mut self,
+        ticket: &mut Ticket,
+        timeout: Option<Duration>,
+    ) -> Result<Outcome, Error> {
         let end = timeout.map(|time| monotonic_ns().saturating_add(time.as_nanos() as u64));
         loop {
             if let Some(outcome) = self.poll(ticket)? {
@@ -499,7 +508,8 @@ impl Client {
 
     /// The link that a ticket belongs to, unless that link is gone.
     fn link_of(&mut self, ticket: &Ticket) -> Result<&mut Link, Error> {
-        let link = self.link.as_mut().filter(|link| Arc::ptr_eq(&link.abandoned, &ticket.abandoned));
+        let link =
+            self.link.as_mut().filter(|link| Arc::ptr_eq(&link.abandoned, &ticket.abandoned));
         link.ok_or_else(|| lost(Some(ticket.launch_id), ""))
     }
 

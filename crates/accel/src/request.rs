@@ -211,9 +211,8 @@ impl Status {
     /// The status in a completion's status word; None for a number that is none.
     pub fn from_word(word: u32) -> Option<Status> {
         use Status::*;
-        let all = [
-            Done, Cancelled, DeviceFailed, UnknownRegistration, OutOfRange, BadArguments, TooLate,
-        ];
+        let all =
+            [Done, Cancelled, DeviceFailed, UnknownRegistration, OutOfRange, BadArguments, TooLate];
         all.into_iter().find(|status| *status as u32 == word & 0xffff)
     }
 }

@@ -75,10 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn accelerator_cores(
-    args: &Args,
-    system: &System,
-) -> anyhow::Result<BTreeMap<String, Vec<usize>>> {
+fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<String, Vec<usize>>> {
     let cores: BTreeMap<_, _> = args.accelerator_cores.iter().cloned().collect();
     for id in cores.keys() {
         anyhow::ensure!(
@@ -123,7 +120,8 @@ fn write_summary(server: &Server, path: &Path) -> anyhow::Result<()> {
 
 fn device_summary(device: &dyn device::Device) -> serde_json::Value {
     let statistics = device.statistics();
-    let delays = statistics.compute_threads.iter().filter_map(|&tid| realtime::machine::run_delay_ns(tid));
+    let delays =
+        statistics.compute_threads.iter().filter_map(|&tid| realtime::machine::run_delay_ns(tid));
     serde_json::json!({
         "realtime": statistics.realtime,
         "launches": statistics.launches,

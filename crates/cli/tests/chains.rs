@@ -212,6 +212,19 @@ fn children_go_with_their_parent_even_if_it_is_killed() {
 }
 
 #[test]
+fn interrupted_run_cleans_up() {
+    let bench = Bench::new(SYSTEM);
+    let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
+    let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
+    assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
+    assert_eq!(bench.files(), 2, "the system file and the folder of sockets");
+    kill(&parent, Signal::INT);
+    assert!(progress.any(|line| line.unwrap() == "keeptime: interrupted"));
+    assert_eq!(parent.wait().unwrap().code(), Some(2));
+    assert_eq!((children_of(parent.id()), bench.files()), (0, 1));
+}
+
+#[test]
 fn server_that_dies_is_a_mark_and_not_a_hang() {
     let bench = Bench::new(SYSTEM);
     let options = ["--duration", "2s", "--policy", "priority", "--json"];
@@ -294,6 +307,8 @@ impl Bench {
         let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
         command.arg("chains").arg(self.file()).args(options);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A run that is killed cannot remove its folder of sockets.
+        command.env("TMPDIR", &self.folder);
         command
     }
 
@@ -302,6 +317,11 @@ impl Bench {
         // A busy machine may miss deadlines; that is no failure of the command.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
         json(&output)
+    }
+
+    /// How many files and folders are in the folder.
+    fn files(&self) -> usize {
+        std::fs::read_dir(&self.folder).unwrap().count()
     }
 
     /// A copy of the program where every user can run it; the build folder may be private.

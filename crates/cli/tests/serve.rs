@@ -43,8 +43,15 @@ fn server_serves_until_it_is_told_to_end_and_writes_its_summary() {
     let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     let (socket, summary) = (path("kt.sock"), path("summary.json"));
-    let mut server =
-        serve(&[file.to_str().unwrap(), "--socket", &socket, "--policy", "fifo", "--summary", &summary]);
+    let mut server = serve(&[
+        file.to_str().unwrap(),
+        "--socket",
+        &socket,
+        "--policy",
+        "fifo",
+        "--summary",
+        &summary,
+    ]);
     let mut client = Client::connect(&socket).unwrap();
     let busy = client.register(&Registration::service("busy").chain("c", 1)).unwrap();
     for _ in 0..3 {
@@ -73,7 +80,8 @@ fn bad_configurations_and_options_end_with_status_2_and_name_the_place() {
     ] {
         let (folder, file) = folder(yaml);
         let socket = folder.path().join("kt.sock");
-        let mut arguments = vec!["serve", file.to_str().unwrap(), "--socket", socket.to_str().unwrap()];
+        let mut arguments =
+            vec!["serve", file.to_str().unwrap(), "--socket", socket.to_str().unwrap()];
         arguments.extend(more);
         let output = output(&arguments);
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -108,12 +108,8 @@ impl CompletionCell {
             }
             // Relaxed: nothing is read on the strength of it; the outcome is read after the
             // acquiring load in `poll`. It fails when the state is DONE or WAITING already.
-            let announced = self.state.compare_exchange(
-                PENDING,
-                WAITING,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+            let announced =
+                self.state.compare_exchange(PENDING, WAITING, Ordering::Relaxed, Ordering::Relaxed);
             if announced == Err(DONE) {
                 continue;
             }

@@ -155,9 +155,7 @@ fn bytes_of<T: Plain>(from: &[T]) -> &[u8] {
 
 fn bytes_of_mut<T: Plain>(into: &mut [T]) -> &mut [u8] {
     // SAFETY: as for `bytes_of`, and every bit pattern is a valid number.
-    unsafe {
-        std::slice::from_raw_parts_mut(into.as_mut_ptr().cast(), std::mem::size_of_val(into))
-    }
+    unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast(), std::mem::size_of_val(into)) }
 }
 
 const WORD: usize = std::mem::size_of::<u64>();
@@ -172,7 +170,8 @@ unsafe fn load_bytes(from: *const u8, into: *mut u8, length: usize) {
     // SAFETY: all offsets below stay within `length`; word loads are aligned after `head`. The
     // order is relaxed: who may read what when is decided by the request protocol, not here.
     unsafe {
-        let byte = |i: usize| *into.add(i) = (*from.add(i).cast::<AtomicU8>()).load(Ordering::Relaxed);
+        let byte =
+            |i: usize| *into.add(i) = (*from.add(i).cast::<AtomicU8>()).load(Ordering::Relaxed);
         (0..head).for_each(byte);
         for i in 0..words {
             let at = head + i * WORD;
@@ -192,7 +191,8 @@ unsafe fn store_bytes(from: *const u8, into: *mut u8, length: usize) {
     let words = (length - head) / WORD;
     // SAFETY: as in `load_bytes`, with the roles exchanged.
     unsafe {
-        let byte = |i: usize| (*into.add(i).cast::<AtomicU8>()).store(*from.add(i), Ordering::Relaxed);
+        let byte =
+            |i: usize| (*into.add(i).cast::<AtomicU8>()).store(*from.add(i), Ordering::Relaxed);
         (0..head).for_each(byte);
         for i in 0..words {
             let at = head + i * WORD;

@@ -48,7 +48,8 @@ impl Segment {
     /// [`Error::SegmentTooSmall`] when it has fewer bytes than said, [`Error::BadSize`] when the
     /// peer said zero or an impossible number.
     pub fn accept(fd: OwnedFd, said: u64) -> Result<Segment, Error> {
-        let size = usize::try_from(said).ok().filter(|size| (1..=isize::MAX as usize).contains(size));
+        let size =
+            usize::try_from(said).ok().filter(|size| (1..=isize::MAX as usize).contains(size));
         let size = size.ok_or(Error::BadSize { size: said })?;
         // Only memory files answer this; any other kind of file counts as unsealed.
         let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
@@ -116,10 +117,8 @@ impl Mapping {
             }
         };
         let address = address.map_err(Error::system("mmap"))?;
-        let base = NonNull::new(address.cast::<u8>()).ok_or(Error::System {
-            call: "mmap",
-            errno: rustix::io::Errno::NOMEM,
-        })?;
+        let base = NonNull::new(address.cast::<u8>())
+            .ok_or(Error::System { call: "mmap", errno: rustix::io::Errno::NOMEM })?;
         Ok(Mapping { base, size })
     }
 

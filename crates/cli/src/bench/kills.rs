@@ -71,7 +71,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     fastrand::seed(args.seed);
     let realtime = prioritise(1).is_ok() && prioritise(0).is_ok();
     if !realtime {
-        eprintln!("keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)");
+        eprintln!(
+            "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
     }
     let service = Service::start(server_core, if realtime { 90 } else { 0 })?;
     let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
@@ -297,22 +299,40 @@ impl Result {
 
 fn render(args: &Args, result: &Result) -> String {
     let mut text = format!("{} clients killed at random, milliseconds\n\n", args.count);
-    text += &format!("{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "", "count", "p50", "p99", "p99.9", "max");
+    text += &format!(
+        "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+        "", "count", "p50", "p99", "p99.9", "max"
+    );
     let mut row = |name: &str, count: u64, q: Quantiles| {
         let ms = |ns: f64| format!("{:.3}", ns * 1e-6);
         text += &format!(
             "{name:<34} {count:>8} {:>8} {:>8} {:>8} {:>8}\n",
-            ms(q.p50_ns), ms(q.p99_ns), ms(q.p999_ns), ms(q.max_ns)
+            ms(q.p50_ns),
+            ms(q.p99_ns),
+            ms(q.p999_ns),
+            ms(q.max_ns)
         );
     };
-    row("delay of the critical chain", result.critical.requests, result.critical.delays.quantiles());
-    row("delay of the chain below it", result.checking.requests, result.checking.delays.quantiles());
+    row(
+        "delay of the critical chain",
+        result.critical.requests,
+        result.critical.delays.quantiles(),
+    );
+    row(
+        "delay of the chain below it",
+        result.checking.requests,
+        result.checking.delays.quantiles(),
+    );
     row("clean-up after a kill", args.count.div_ceil(10) as u64, result.reclaim);
     let (before, after) = (result.before, result.after);
     text += &format!(
         "\nserver: {} -> {} bytes mapped, {} -> {} KiB resident, {} -> {} descriptors\n",
-        before.mapped_bytes, after.mapped_bytes, before.resident_kib, after.resident_kib,
-        before.descriptors, after.descriptors
+        before.mapped_bytes,
+        after.mapped_bytes,
+        before.resident_kib,
+        after.resident_kib,
+        before.descriptors,
+        after.descriptors
     );
     text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", result.stolen_ms);
     match result.complaints() {
@@ -323,9 +343,7 @@ fn render(args: &Args, result: &Result) -> String {
 }
 
 fn render_json(args: &Args, result: &Result) -> anyhow::Result<String> {
-    let survivor = |s: &Survivor| {
-        json!({"requests": s.requests, "failures": s.failures.len(), "delay": s.delays.quantiles()})
-    };
+    let survivor = |s: &Survivor| json!({"requests": s.requests, "failures": s.failures.len(), "delay": s.delays.quantiles()});
     let value = json!({
         "kills": args.count,
         "seed": args.seed,

@@ -60,19 +60,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let priorities = if prioritise(50).is_ok() { [50, 90] } else { [0, 0] };
     if priorities[0] == 0 {
-        eprintln!("keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)");
+        eprintln!(
+            "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
     }
     if let Err(error) = thread::lock_memory() {
         eprintln!("keeptime bench: memory is not locked: {error}");
     }
     let mut results = Vec::new();
     for placement in placements {
-        eprintln!("keeptime bench: client on core {}, server on core {}", placement.client, placement.server);
+        eprintln!(
+            "keeptime bench: client on core {}, server on core {}",
+            placement.client, placement.server
+        );
         let modes = measure(&placement, priorities, args)
             .with_context(|| format!("placement {}", placement.name))?;
         results.push((placement, modes));
     }
-    let text = if args.json { render_json(&results, args, priorities)? } else { render(&results, args) };
+    let text =
+        if args.json { render_json(&results, args, priorities)? } else { render(&results, args) };
     write!(std::io::stdout().lock(), "{text}")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -136,13 +142,26 @@ fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
             for (what, q) in [("request", mode.request), ("floor", mode.floor)] {
                 text += &format!(
                     "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
-                    place.name, mode.name, what, us(q.p50_ns), us(q.p99_ns), us(q.p999_ns), us(q.max_ns)
+                    place.name,
+                    mode.name,
+                    what,
+                    us(q.p50_ns),
+                    us(q.p99_ns),
+                    us(q.p999_ns),
+                    us(q.max_ns)
                 );
             }
-            let ratio = |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.request) / of(&mode.floor));
+            let ratio =
+                |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.request) / of(&mode.floor));
             text += &format!(
                 "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
-                "", "", "ratio", ratio(|q| q.p50_ns), ratio(|q| q.p99_ns), ratio(|q| q.p999_ns), ratio(|q| q.max_ns)
+                "",
+                "",
+                "ratio",
+                ratio(|q| q.p50_ns),
+                ratio(|q| q.p99_ns),
+                ratio(|q| q.p999_ns),
+                ratio(|q| q.max_ns)
             );
         }
     }
@@ -150,7 +169,8 @@ fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
         let share = |paam: f64| mode.request.p50_ns / paam * 100.0;
         text += &format!(
             "\nThe median of a suspending client is {:.1} to {:.1} % of the 198 to 391 us that PAAM reports.\n",
-            share(PAAM_NS[1]), share(PAAM_NS[0])
+            share(PAAM_NS[1]),
+            share(PAAM_NS[0])
         );
     }
     text
@@ -162,7 +182,8 @@ fn render_json(
     priorities: [u8; 2],
 ) -> anyhow::Result<String> {
     let modes = |modes: &[Mode]| -> serde_json::Value {
-        let entry = |m: &Mode| (m.name.to_string(), json!({"request": m.request, "floor": m.floor}));
+        let entry =
+            |m: &Mode| (m.name.to_string(), json!({"request": m.request, "floor": m.floor}));
         serde_json::Value::Object(modes.iter().map(entry).collect())
     };
     let placements: serde_json::Map<String, serde_json::Value> =

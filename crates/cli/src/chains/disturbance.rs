@@ -199,29 +199,26 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// The kernel's limit that a delayed accelerator ran into, if it is that busy.
+    /// The kernel's limit that a delayed accelerator ran into, if it is that busy. Throttling and
+    /// the fair server look the same from here: real-time threads wait for the rest of a period.
     fn limit(&self, id: &str, accelerator: &Accelerator) -> String {
         let (busy, limits) = (self.busy(id, accelerator), &self.limits);
-        if !accelerator.realtime {
-            return String::new();
-        }
-        let share = limits.runtime_us as f64 / limits.period_us.max(1) as f64;
-        if limits.throttles && busy > share {
-            let (runtime_us, period_us) = (limits.runtime_us, limits.period_us);
-            return format!(
-                ", being busy for {}: real-time threads are held back after {runtime_us} us of \
-                 {period_us} us",
-                percent(busy)
-            );
-        }
-        let server = limits.fair_server.as_ref().map(|s| (s.runtime_ns, s.period_ns.max(1)));
-        match server {
-            Some((runtime_ns, period_ns)) if busy > 1.0 - runtime_ns as f64 / period_ns as f64 => {
+        let throttled = limits.throttles.then(|| {
+            let us = |us: i64| u64::try_from(us).unwrap_or(0) * 1000;
+            (us(limits.period_us - limits.runtime_us), us(limits.period_us))
+        });
+        let served =
+            limits.fair_server.as_ref().map(|server| (server.runtime_ns, server.period_ns));
+        let share = |(held_ns, period_ns): (u64, u64)| held_ns as f64 / period_ns.max(1) as f64;
+        let limit =
+            throttled.into_iter().chain(served).max_by(|a, b| share(*a).total_cmp(&share(*b)));
+        match limit {
+            Some(limit) if accelerator.realtime && limit.0 > 0 && busy > 1.0 - share(limit) => {
                 format!(
-                    ", being busy for {}: the kernel gives ordinary threads {} of {}",
+                    ", being busy for {}: the kernel may keep {} of each {} from real-time threads",
                     percent(busy),
-                    milliseconds(runtime_ns),
-                    milliseconds(period_ns)
+                    milliseconds(limit.0),
+                    milliseconds(limit.1)
                 )
             }
             _ => String::new(),
@@ -299,9 +296,9 @@ mod tests {
         assert_eq!(evidence.marks(), [bare]);
         let (runtime_ns, period_ns, assumed) = (50_000_000, SECOND, true);
         evidence.limits.fair_server = Some(FairServer { runtime_ns, period_ns, assumed });
-        assert!(evidence.marks()[0].ends_with("ordinary threads 50 ms of 1000 ms"));
-        evidence.limits.throttles = true;
-        assert!(evidence.marks()[0].ends_with("held back after 950000 us of 1000000 us"));
+        assert!(evidence.marks()[0].ends_with("keep 50 ms of each 1000 ms from real-time threads"));
+        (evidence.limits.throttles, evidence.limits.runtime_us) = (true, 900_000);
+        assert!(evidence.marks()[0].contains("keep 100 ms of each 1000 ms"));
         evidence.summary.as_mut().unwrap().accelerators.get_mut("gpu0").unwrap().realtime = false;
         assert_eq!(evidence.marks(), [bare]);
     }

@@ -108,7 +108,9 @@ mod tests {
 
     #[test]
     fn busy_thread_stays_below_the_kernels_share() {
-        for (block_ns, least_ns) in [(1_000, 850), (100_000, 850), (5_000_000, 700), (40_000_000, 400)] {
+        for (block_ns, least_ns) in
+            [(1_000, 850), (100_000, 850), (5_000_000, 700), (40_000_000, 400)]
+        {
             let (realtime_ns, changes) = realtime_ns(block_ns);
             assert!(realtime_ns < 940_000_000, "blocks of {block_ns} ns: {realtime_ns}");
             assert!(realtime_ns > least_ns * 1_000_000, "blocks of {block_ns} ns: {realtime_ns}");
