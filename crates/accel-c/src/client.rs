@@ -121,7 +121,7 @@ pub unsafe extern "C" fn keeptime_connect(
         // SAFETY: promised by the caller.
         unsafe { put(client, "client", null_mut())? };
         let path = if socket_path.is_null() {
-            accel::client::default_socket()
+            accel::default_socket()
         } else {
             // SAFETY: not null, so it is a string, as the caller promises.
             let path = unsafe { CStr::from_ptr(socket_path) };

@@ -14,16 +14,18 @@
 //!
 //! Lock order: dispatcher, then device. The device calls back without its own lock.
 
+mod answer;
+mod intake;
+
 use crate::accelerator::Accelerator;
 use crate::bucket::Request;
-use crate::session::{Entry, Registration, Session};
+use crate::session::{Entry, Registration};
 use accel::control::{Code, Counters, Packet};
-use accel::request::{Order, Status};
-use accel::session::SLOTS;
-use device::{ContextId, Launch, Outcome};
+use accel::request::Status;
+use answer::{Answer, publish};
+use device::{ContextId, Outcome};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
-use shm::completion::{Completion, Opening};
 use shm::{Doorbell, PeerSlice};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,14 +49,6 @@ struct State {
     counters: Counters,
     notices: Vec<String>,
     evictions: Vec<(u64, String)>,
-}
-
-/// An answer that is ready to go to its client.
-struct Answer {
-    session: Arc<Session>,
-    slot: u16,
-    opening: Opening,
-    outcome: Completion,
 }
 
 /// What the inbox should do next about a session.
@@ -323,155 +317,6 @@ impl State {
         }
     }
 
-    fn drain(&mut self, id: u64, now_ns: u64, answers: &mut Vec<Answer>) -> Drained {
-        let mut wasted = 0;
-        let mut taken = 0;
-        while taken < SLOTS {
-            let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
-            let message = match entry.consumer.pop(entry.memory.ring()) {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(error) => return self.evict(id, error.to_string()),
-            };
-            taken += 1;
-            let order = match Order::decode(&message) {
-                Ok(order) => order,
-                Err(error) => return self.evict(id, error.to_string()),
-            };
-            match self.take(id, order, now_ns) {
-                Ok(None) => {}
-                Ok(Some(answer)) => {
-                    wasted += 1;
-                    answers.push(answer);
-                }
-                Err(reason) => return self.evict(id, reason),
-            }
-        }
-        for accelerator in 0..self.accelerators.len() {
-            answers.append(&mut self.advance(accelerator));
-        }
-        let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
-        let cost = wasted + u32::from(taken == 0);
-        match entry.allowance.spend(cost, now_ns) {
-            false => Drained::Mute,
-            true if taken == SLOTS => Drained::More,
-            true => Drained::Empty,
-        }
-    }
-
-    /// Takes one order: queues it, or answers it at once. An error ends the session.
-    fn take(&mut self, id: u64, order: Order, now_ns: u64) -> Result<Option<Answer>, String> {
-        let (slot, launch_id) = match order {
-            Order::Launch { slot, launch_id, .. } | Order::Cancel { slot, launch_id, .. } => {
-                (slot, launch_id)
-            }
-        };
-        let Some(entry) = self.sessions.get(&id) else { return Err("closed".into()) };
-        let session = entry.session.clone();
-        let in_use = || format!("slot {slot} is in use or does not exist");
-        let opening = session.open(slot).ok_or_else(in_use)?;
-        let status = match order {
-            Order::Cancel { target_slot, target_launch_id, .. } => {
-                return Ok(Some(self.cancel(
-                    session,
-                    opening,
-                    slot,
-                    launch_id,
-                    target_slot,
-                    target_launch_id,
-                )));
-            }
-            Order::Launch { registration, request, .. } => {
-                match self.prepare(entry, registration, &request) {
-                    Ok((accelerator, chain_priority, launch)) => {
-                        self.arrivals += 1;
-                        let request = Request {
-                            session,
-                            opening,
-                            slot,
-                            launch_id,
-                            registration,
-                            chain_priority,
-                            arrived_ns: now_ns,
-                            launch,
-                        };
-                        self.accelerators[accelerator].enqueue(self.arrivals, request);
-                        return Ok(None);
-                    }
-                    Err(status) => status,
-                }
-            }
-        };
-        self.counters.failed += 1;
-        let arrived_ns = now_ns;
-        let outcome =
-            Completion { status: status as u32, launch_id, arrived_ns, ..Completion::default() };
-        Ok(Some(Answer { session, slot, opening, outcome }))
-    }
-
-    /// Turns a client's allegations into a launch that the device accepts.
-    fn prepare(
-        &self,
-        entry: &Entry,
-        registration: u32,
-        request: &accel::Request,
-    ) -> Result<(usize, u32, Launch), Status> {
-        let registration = entry.registrations.get(registration as usize).and_then(Option::as_ref);
-        let registration = registration.ok_or(Status::UnknownRegistration)?;
-        let part = |offset: u32, length: u32| {
-            let part = registration.memory.slice(offset as usize, length as usize);
-            part.map_err(|_| Status::OutOfRange)
-        };
-        let mut arguments = request.arguments;
-        for (argument, fixed) in arguments.iter_mut().zip(&registration.fixed_arguments) {
-            *argument = *fixed;
-        }
-        let launch = Launch {
-            kernel: registration.kernel,
-            arguments,
-            input: part(request.input_offset, request.input_length)?,
-            output: part(request.output_offset, request.output_length)?,
-            budget_ns: registration.budget_ns,
-        };
-        let device = &self.accelerators[registration.accelerator].device;
-        device.check(&launch).map_err(|_| Status::BadArguments)?;
-        Ok((registration.accelerator, registration.chain_priority, launch))
-    }
-
-    /// Takes a waiting request back, and answers the one who asked for it.
-    fn cancel(
-        &mut self,
-        session: Arc<Session>,
-        opening: Opening,
-        slot: u16,
-        launch_id: u64,
-        target_slot: u16,
-        target_launch_id: u64,
-    ) -> Answer {
-        let is_target = |r: &Request| {
-            r.session.id == session.id && r.slot == target_slot && r.launch_id == target_launch_id
-        };
-        let buckets = self.accelerators.iter_mut().flat_map(|a| a.buckets.iter_mut());
-        let target = buckets.flat_map(|bucket| bucket.queue.remove(is_target)).next();
-        let status = match target {
-            None => Status::TooLate,
-            Some(target) => {
-                self.counters.cancelled += 1;
-                publish(vec![target.answer(Status::Cancelled as u32, None)]);
-                Status::Done
-            }
-        };
-        let outcome = Completion { status: status as u32, launch_id, ..Completion::default() };
-        Answer { session, slot, opening, outcome }
-    }
-
-    /// Ends a session whose client broke the protocol; the control thread does the rest.
-    fn evict(&mut self, id: u64, reason: String) -> Drained {
-        self.counters.evictions += 1;
-        self.evictions.push((id, reason));
-        Drained::Gone
-    }
-
     fn forget(&mut self, id: u64) -> Remains {
         let mut remains = Remains { lanes: Vec::new() };
         let Some(entry) = self.sessions.remove(&id) else { return remains };
@@ -534,29 +379,5 @@ impl State {
         }
         self.notice(text);
         self.advance(accelerator)
-    }
-}
-
-impl Request {
-    /// The answer to this request. What the device did not do is zero.
-    fn answer(self, status: u32, device: Option<&Outcome>) -> Answer {
-        let outcome = Completion {
-            status,
-            launch_id: self.launch_id,
-            arrived_ns: self.arrived_ns,
-            started_ns: device.map_or(0, |outcome| outcome.started_ns),
-            finished_ns: device.map_or(0, |outcome| outcome.finished_ns),
-            busy_ns: device.map_or(0, |outcome| outcome.busy_ns),
-            answered_ns: 0,
-        };
-        Answer { session: self.session, slot: self.slot, opening: self.opening, outcome }
-    }
-}
-
-/// Publishes answers. Never blocks, whatever the clients do.
-fn publish(answers: Vec<Answer>) {
-    for Answer { session, slot, opening, mut outcome } in answers {
-        outcome.answered_ns = monotonic_ns();
-        session.answer(slot, opening, &outcome);
     }
 }

@@ -2,31 +2,27 @@
 //!
 //! A [`Client`] belongs to one thread at a time, like the ring behind it; a program with several
 //! executors opens one client in each. Requests of one client may be outstanding together, up to
-//! [`SLOTS`].
+//! [`SLOTS`](crate::session::SLOTS).
 //!
 //! The memory of a registration belongs to the client: a sealed segment that it creates, passes
 //! to the server and keeps. When the server restarts, the client finds it again, passes the same
 //! memory, and its contents are still there.
 
-use crate::control::{self, Name, Packet};
+use crate::Error;
+use crate::control::{self, Packet};
+use crate::link::{Link, lost};
+use crate::registration::{Callback, CallbackId, Registration};
 use crate::request::{Order, Request, Status};
-use crate::session::{SLOTS, SessionMemory};
-use crate::socket::{Received, Socket};
-use crate::{Error, control::Refused};
+use crate::ticket::{Outcome, Ticket};
 use realtime::clock::monotonic_ns;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use shm::{Completion, Doorbell, PeerSlice, Producer, Segment};
+use shm::{PeerSlice, Segment};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// How long a waiting client sleeps before it looks whether the server still lives.
 const LIVENESS_NS: u64 = 20_000_000;
-
-/// How long the server may take to answer on the control plane.
-const ANSWER_NS: u64 = 5_000_000_000;
 
 /// Where a client looks for its server when nobody says: at `$KEEPTIME_SOCKET`; without it at
 /// `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
@@ -53,161 +49,6 @@ pub enum Wait {
     Spin,
 }
 
-/// What to register: a service, for a callback of a chain.
-#[derive(Clone, Debug)]
-pub struct Registration {
-    service: String,
-    accelerator: String,
-    chain: String,
-    priority: u32,
-    callback: u64,
-    memory: usize,
-    exec_ns: u64,
-}
-
-impl Registration {
-    /// A registration for the service of this name, in a chain of its own at priority 0.
-    pub fn service(name: &str) -> Registration {
-        Registration {
-            service: name.into(),
-            accelerator: String::new(),
-            chain: name.into(),
-            priority: 0,
-            callback: 0,
-            memory: 0,
-            exec_ns: 0,
-        }
-    }
-
-    /// The chain that the callback belongs to, and its priority; larger is more critical.
-    pub fn chain(mut self, name: &str, priority: u32) -> Registration {
-        (self.chain, self.priority) = (name.into(), priority);
-        self
-    }
-
-    /// The client's own number for the callback.
-    pub fn callback(mut self, number: u64) -> Registration {
-        self.callback = number;
-        self
-    }
-
-    /// Bytes of memory that requests and results share.
-    pub fn memory(mut self, bytes: usize) -> Registration {
-        self.memory = bytes;
-        self
-    }
-
-    /// Declares how long one request occupies the device at most.
-    pub fn exec(mut self, time: Duration) -> Registration {
-        self.exec_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self
-    }
-
-    /// The accelerator, where the server has several that offer the service.
-    pub fn accelerator(mut self, id: &str) -> Registration {
-        self.accelerator = id.into();
-        self
-    }
-
-    fn packet(&self) -> Result<control::Register, Error> {
-        let accelerator = match self.accelerator.as_str() {
-            "" => Name::EMPTY,
-            id => Name::new("accelerator", id)?,
-        };
-        Ok(control::Register {
-            kind: control::Register::KIND,
-            chain_priority: self.priority,
-            callback: self.callback,
-            memory_bytes: self.memory as u64,
-            exec_ns: self.exec_ns,
-            chain: Name::new("chain", &self.chain)?,
-            service: Name::new("service", &self.service)?,
-            accelerator,
-        })
-    }
-}
-
-/// A registered callback of one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CallbackId(usize);
-
-impl CallbackId {
-    /// The number behind the id, for bindings.
-    pub fn index(self) -> usize {
-        self.0
-    }
-
-    /// The id of a number; the client checks it at each use.
-    pub fn from_index(index: usize) -> CallbackId {
-        CallbackId(index)
-    }
-}
-
-/// How a request ended. Times are CLOCK_MONOTONIC nanoseconds, 0 where a step did not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// The request's launch id.
-    pub launch_id: u64,
-    /// How it ended.
-    pub status: Status,
-    /// It ran longer than its declared execution time.
-    pub overran: bool,
-    /// It was moved to the lowest bucket because of that.
-    pub demoted: bool,
-    /// When the client sent it.
-    pub submitted_ns: u64,
-    /// When the server took it from the ring.
-    pub arrived_ns: u64,
-    /// When the device began.
-    pub started_ns: u64,
-    /// When the device's event said that it was done.
-    pub finished_ns: u64,
-    /// How long the device worked on it.
-    pub busy_ns: u64,
-    /// When the server published the completion.
-    pub answered_ns: u64,
-}
-
-impl Outcome {
-    /// The outcome itself if the request was done.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] otherwise.
-    pub fn ok(self) -> Result<Outcome, Error> {
-        match self.status {
-            Status::Done => Ok(self),
-            status => Err(Error::Failed { launch_id: self.launch_id, status }),
-        }
-    }
-}
-
-/// An outstanding request. Dropping it forgets the request; the request itself goes on.
-#[derive(Debug)]
-pub struct Ticket {
-    slot: u16,
-    launch_id: u64,
-    submitted_ns: u64,
-    /// Shared with the link that the request was sent on, and tells links apart.
-    abandoned: Arc<AtomicU64>,
-    outcome: Option<Outcome>,
-}
-
-impl Ticket {
-    /// The request's launch id.
-    pub fn launch_id(&self) -> u64 {
-        self.launch_id
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if self.outcome.is_none() {
-            // Relaxed: only the client that owns the slot reads this, and then polls the cell.
-            self.abandoned.fetch_or(1 << self.slot, Ordering::Relaxed);
-        }
-    }
-}
-
 /// A connection to an accelerator server, with its registered callbacks.
 pub struct Client {
     path: PathBuf,
@@ -215,26 +56,6 @@ pub struct Client {
     callbacks: Vec<Option<Callback>>,
     launches: u64,
     wait: Wait,
-}
-
-struct Callback {
-    registration: Registration,
-    segment: Option<Segment>,
-    memory: PeerSlice,
-    number: u32,
-    bucket: u32,
-}
-
-/// What is lost when the server goes.
-struct Link {
-    socket: Socket,
-    memory: SessionMemory,
-    doorbell: Doorbell,
-    producer: Producer,
-    /// Bit set: the slot is in use.
-    used: u64,
-    abandoned: Arc<AtomicU64>,
-    alive_ns: u64,
 }
 
 impl Client {
@@ -341,7 +162,7 @@ impl Client {
     /// Sends a request and returns at once.
     ///
     /// # Errors
-    /// [`Error::Full`] when [`SLOTS`] requests are outstanding; [`Error::UnknownCallback`].
+    /// [`Error::Full`] when [`SLOTS`](crate::session::SLOTS) requests are outstanding; [`Error::UnknownCallback`].
     pub fn submit(&mut self, callback: CallbackId, request: &Request) -> Result<Ticket, Error> {
         self.callback(callback)?;
         self.refresh()?;
@@ -366,7 +187,7 @@ impl Client {
             return Ok(Some(outcome));
         }
         let link = self.link_of(ticket)?;
-        match link.memory.completion(usize::from(ticket.slot)).and_then(|cell| cell.poll()) {
+        match link.cell(ticket).and_then(|cell| cell.poll()) {
             Some(completion) => link.settle(ticket, &completion).map(Some),
             None if monotonic_ns().saturating_sub(link.alive_ns) < LIVENESS_NS => Ok(None),
             None => self.check_alive(Some(ticket.launch_id)).map(|()| None),
@@ -516,7 +337,7 @@ impl Client {
     /// Waits in the chosen way until something may have changed, at most `limit_ns`.
     fn doze(&mut self, ticket: &Ticket, limit_ns: u64) {
         let Some(link) = &self.link else { return };
-        let Some(cell) = link.memory.completion(usize::from(ticket.slot)) else { return };
+        let Some(cell) = link.cell(ticket) else { return };
         match self.wait {
             Wait::Suspend => {
                 cell.wait(Some(Duration::from_nanos(limit_ns)));
@@ -534,156 +355,4 @@ impl Client {
             }
         }
     }
-}
-
-impl Link {
-    fn open(path: &Path) -> Result<Link, Error> {
-        let refused = |errno| Error::NoServer { path: path.into(), errno };
-        let socket = Socket::connect(path).map_err(refused)?;
-        let version = control::VERSION;
-        let hello = control::Hello { kind: control::Hello::KIND, version, magic: control::MAGIC };
-        let (welcome, fds) = exchange::<control::Welcome>(&socket, hello.as_bytes(), &[])?;
-        let two: Result<[OwnedFd; 2], _> = fds.try_into();
-        let [segment, doorbell] =
-            two.map_err(|_| Error::Protocol("welcome without segment and doorbell".into()))?;
-        let segment = Segment::accept(segment, welcome.segment_bytes)?;
-        Ok(Link {
-            socket,
-            memory: SessionMemory::attach(segment.map()?)?,
-            doorbell: Doorbell::from_fd(doorbell),
-            producer: Producer::default(),
-            used: 0,
-            abandoned: Arc::default(),
-            alive_ns: monotonic_ns(),
-        })
-    }
-
-    fn register(&mut self, callback: &mut Callback) -> Result<(), Error> {
-        let ask = callback.registration.packet()?;
-        let fds: Vec<BorrowedFd<'_>> = callback.segment.iter().map(AsFd::as_fd).collect();
-        let answer = self.ask::<control::Registered>(ask.as_bytes(), &fds)?;
-        (callback.number, callback.bucket) = (answer.registration, answer.bucket);
-        Ok(())
-    }
-
-    fn ask<A: Packet>(&mut self, ask: &[u8], fds: &[BorrowedFd<'_>]) -> Result<A, Error> {
-        let (answer, _) = exchange::<A>(&self.socket, ask, fds)?;
-        self.alive_ns = monotonic_ns();
-        Ok(answer)
-    }
-
-    fn take_slot(&mut self) -> Result<u16, Error> {
-        if self.used == u64::MAX {
-            self.reap();
-        }
-        let slot = self.used.trailing_ones() as u16;
-        if usize::from(slot) >= SLOTS {
-            return Err(Error::Full { slots: SLOTS });
-        }
-        self.used |= 1 << slot;
-        Ok(slot)
-    }
-
-    /// Frees the slots of forgotten requests that have completed.
-    fn reap(&mut self) {
-        // Relaxed: see the drop of a ticket.
-        let abandoned = self.abandoned.load(Ordering::Relaxed);
-        for slot in (0..SLOTS).filter(|slot| abandoned >> slot & 1 == 1) {
-            if self.memory.completion(slot).is_some_and(|cell| cell.poll().is_some()) {
-                self.abandoned.fetch_and(!(1 << slot), Ordering::Relaxed);
-                self.used &= !(1 << slot);
-            }
-        }
-    }
-
-    fn send(&mut self, slot: u16, order: &Order) -> Result<(), Error> {
-        if let Some(cell) = self.memory.completion(usize::from(slot)) {
-            cell.arm();
-        }
-        if !self.producer.push(self.memory.ring(), &order.encode())? {
-            self.used &= !(1 << slot);
-            return Err(Error::Full { slots: SLOTS });
-        }
-        self.doorbell.ring();
-        Ok(())
-    }
-
-    /// Turns a completion into the ticket's outcome and frees the slot.
-    fn settle(&mut self, ticket: &mut Ticket, done: &Completion) -> Result<Outcome, Error> {
-        let status = Status::from_word(done.status)
-            .ok_or_else(|| Error::Protocol(format!("completion with status {}", done.status)))?;
-        let outcome = Outcome {
-            launch_id: ticket.launch_id,
-            status,
-            overran: done.status & Status::OVERRUN != 0,
-            demoted: done.status & Status::DEMOTED != 0,
-            submitted_ns: ticket.submitted_ns,
-            arrived_ns: done.arrived_ns,
-            started_ns: done.started_ns,
-            finished_ns: done.finished_ns,
-            busy_ns: done.busy_ns,
-            answered_ns: done.answered_ns,
-        };
-        ticket.outcome = Some(outcome);
-        self.used &= !(1 << ticket.slot);
-        self.alive_ns = done.answered_ns;
-        Ok(outcome)
-    }
-
-    /// Finds out whether the server closed the session, and what it said before.
-    fn check_alive(&mut self, launch_id: Option<u64>) -> Result<(), Error> {
-        if self.socket.wait_readable(0)? {
-            let mut buffer = [0; control::MAX_PACKET];
-            match self.socket.receive(&mut buffer) {
-                Ok(Received::Nothing) => {}
-                Ok(Received::Packet(length, _)) => {
-                    let said = Refused::parse(&buffer[..length]).map(|refused| refused.unpack());
-                    let said = said.map_or(String::new(), |refusal| refusal.text);
-                    return Err(lost(launch_id, &said));
-                }
-                Ok(Received::Closed) | Err(_) => return Err(lost(launch_id, "")),
-            }
-        }
-        self.alive_ns = monotonic_ns();
-        Ok(())
-    }
-}
-
-fn lost(launch_id: Option<u64>, said: &str) -> Error {
-    let reason = if said.is_empty() { String::new() } else { format!(": {said}") };
-    Error::ServerLost { launch_id, reason }
-}
-
-/// Sends one packet and receives its answer.
-fn exchange<A: Packet>(
-    socket: &Socket,
-    ask: &[u8],
-    fds: &[BorrowedFd<'_>],
-) -> Result<(A, Vec<OwnedFd>), Error> {
-    // A server that has just said goodbye closes before it reads: its last words still count.
-    let sent = socket.send(ask, fds);
-    let end = monotonic_ns().saturating_add(ANSWER_NS);
-    let mut buffer = [0; control::MAX_PACKET];
-    loop {
-        match socket.receive(&mut buffer) {
-            Ok(Received::Packet(length, fds)) => return answer(&buffer[..length], fds),
-            Ok(Received::Closed) => return Err(lost(None, "")),
-            Ok(Received::Nothing) if sent.is_err() => return Err(lost(None, "")),
-            Ok(Received::Nothing) if monotonic_ns() < end => {
-                socket.wait_readable(100)?;
-            }
-            Ok(Received::Nothing) => return Err(Error::Protocol("the server is silent".into())),
-            Err(errno) => return Err(Error::System { call: "recvmsg", errno }),
-        }
-    }
-}
-
-fn answer<A: Packet>(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(A, Vec<OwnedFd>), Error> {
-    if let Some(answer) = A::parse(bytes) {
-        return Ok((answer, fds));
-    }
-    Err(match Refused::parse(bytes) {
-        Some(refused) => Error::Refused(refused.unpack()),
-        None => Error::Protocol(format!("unexpected answer of {} bytes", bytes.len())),
-    })
 }

@@ -23,10 +23,15 @@
 pub mod client;
 pub mod control;
 mod error;
+mod link;
+mod registration;
 pub mod request;
 pub mod session;
 pub mod socket;
+mod ticket;
 
-pub use client::{CallbackId, Client, Outcome, Registration, Ticket, Wait};
+pub use client::{Client, Wait, default_socket};
 pub use error::Error;
+pub use registration::{CallbackId, Registration};
 pub use request::{Request, Status};
+pub use ticket::{Outcome, Ticket};

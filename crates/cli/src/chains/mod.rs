@@ -30,7 +30,7 @@ use anyhow::Context;
 use realtime::work::Calibration;
 use realtime::{machine, thread};
 use report::chains::{ChainInfo, ChainsRun, PRIORITY};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use system::{Policy, System};
 
 use crate::serve;
@@ -178,10 +178,10 @@ fn check_writable(page: &Path) -> anyhow::Result<()> {
     file.map(|_| ()).with_context(|| format!("--html {}", page.display()))
 }
 
-/// A flag that SIGINT, SIGTERM and SIGHUP set.
+/// A flag that SIGINT and SIGTERM set.
 fn signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, interrupted.clone())
             .context("signals cannot be caught")?;
     }

@@ -1,0 +1,146 @@
+//! From a message in a client's ring to a request in a bucket: every field is checked here.
+
+use super::answer::Answer;
+use super::{Drained, State};
+use crate::bucket::Request;
+use crate::session::Entry;
+use accel::request::{Order, Status};
+use accel::session::SLOTS;
+use device::Launch;
+use shm::Completion;
+
+impl State {
+    /// Takes the waiting messages of a session, at most a ring full.
+    pub(super) fn drain(&mut self, id: u64, now_ns: u64, answers: &mut Vec<Answer>) -> Drained {
+        let mut wasted = 0;
+        let mut taken = 0;
+        while taken < SLOTS {
+            let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
+            let message = match entry.consumer.pop(entry.memory.ring()) {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(error) => return self.evict(id, error.to_string()),
+            };
+            taken += 1;
+            let order = match Order::decode(&message) {
+                Ok(order) => order,
+                Err(error) => return self.evict(id, error.to_string()),
+            };
+            match self.take(id, order, now_ns, answers) {
+                Ok(cost) => wasted += cost,
+                Err(reason) => return self.evict(id, reason),
+            }
+        }
+        for accelerator in 0..self.accelerators.len() {
+            answers.append(&mut self.advance(accelerator));
+        }
+        let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
+        let cost = wasted + u32::from(taken == 0);
+        match entry.allowance.spend(cost, now_ns) {
+            false => Drained::Mute,
+            true if taken == SLOTS => Drained::More,
+            true => Drained::Empty,
+        }
+    }
+
+    /// Takes one order: queues it, or answers it at once. Returns what it costs the client's
+    /// allowance; an error ends the session.
+    fn take(
+        &mut self,
+        id: u64,
+        order: Order,
+        now_ns: u64,
+        answers: &mut Vec<Answer>,
+    ) -> Result<u32, String> {
+        let (Order::Launch { slot, launch_id, .. } | Order::Cancel { slot, launch_id, .. }) = order;
+        let Some(entry) = self.sessions.get(&id) else { return Err("closed".into()) };
+        let session = entry.session.clone();
+        let in_use = || format!("slot {slot} is in use or does not exist");
+        let opening = session.open(slot).ok_or_else(in_use)?;
+        let status = match order {
+            Order::Launch { registration, request, .. } => {
+                match self.prepare(entry, registration, &request) {
+                    Ok((accelerator, chain_priority, launch)) => {
+                        self.arrivals += 1;
+                        let request = Request {
+                            session,
+                            opening,
+                            slot,
+                            launch_id,
+                            registration,
+                            chain_priority,
+                            arrived_ns: now_ns,
+                            launch,
+                        };
+                        self.accelerators[accelerator].enqueue(self.arrivals, request);
+                        return Ok(0);
+                    }
+                    Err(status) => {
+                        self.counters.failed += 1;
+                        status
+                    }
+                }
+            }
+            Order::Cancel { target_slot, target_launch_id, .. } => {
+                self.cancel(id, target_slot, target_launch_id, answers)
+            }
+        };
+        let outcome = Completion {
+            status: status as u32,
+            launch_id,
+            arrived_ns: now_ns,
+            ..Completion::default()
+        };
+        answers.push(Answer { session, slot, opening, outcome });
+        Ok(1)
+    }
+
+    /// Turns a client's allegations into a launch that the device accepts.
+    fn prepare(
+        &self,
+        entry: &Entry,
+        registration: u32,
+        request: &accel::Request,
+    ) -> Result<(usize, u32, Launch), Status> {
+        let registration = entry.registrations.get(registration as usize).and_then(Option::as_ref);
+        let registration = registration.ok_or(Status::UnknownRegistration)?;
+        let part = |offset: u32, length: u32| {
+            let part = registration.memory.slice(offset as usize, length as usize);
+            part.map_err(|_| Status::OutOfRange)
+        };
+        let mut arguments = request.arguments;
+        for (argument, fixed) in arguments.iter_mut().zip(&registration.fixed_arguments) {
+            *argument = *fixed;
+        }
+        let launch = Launch {
+            kernel: registration.kernel,
+            arguments,
+            input: part(request.input_offset, request.input_length)?,
+            output: part(request.output_offset, request.output_length)?,
+            budget_ns: registration.budget_ns,
+        };
+        let device = &self.accelerators[registration.accelerator].device;
+        device.check(&launch).map_err(|_| Status::BadArguments)?;
+        Ok((registration.accelerator, registration.chain_priority, launch))
+    }
+
+    /// Takes a waiting request back. Returns what the one who asked for it is told.
+    fn cancel(&mut self, id: u64, slot: u16, launch_id: u64, answers: &mut Vec<Answer>) -> Status {
+        let is_target =
+            |r: &Request| r.session.id == id && r.slot == slot && r.launch_id == launch_id;
+        let buckets = self.accelerators.iter_mut().flat_map(|a| a.buckets.iter_mut());
+        let Some(target) = buckets.flat_map(|bucket| bucket.queue.remove(is_target)).next() else {
+            return Status::TooLate;
+        };
+        self.counters.cancelled += 1;
+        answers.push(target.answer(Status::Cancelled as u32, None));
+        Status::Done
+    }
+
+    /// Ends a session whose client broke the protocol; the control thread does the rest.
+    fn evict(&mut self, id: u64, reason: String) -> Drained {
+        self.counters.evictions += 1;
+        self.evictions.push((id, reason));
+        Drained::Gone
+    }
+}

@@ -1,0 +1,70 @@
+//! An outstanding request, and how it ended.
+
+use crate::{Error, Status};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a request ended. Times are CLOCK_MONOTONIC nanoseconds, 0 where a step did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The request's launch id.
+    pub launch_id: u64,
+    /// How it ended.
+    pub status: Status,
+    /// It ran longer than its declared execution time.
+    pub overran: bool,
+    /// It was moved to the lowest bucket because of that.
+    pub demoted: bool,
+    /// When the client sent it.
+    pub submitted_ns: u64,
+    /// When the server took it from the ring.
+    pub arrived_ns: u64,
+    /// When the device began.
+    pub started_ns: u64,
+    /// When the device's event said that it was done.
+    pub finished_ns: u64,
+    /// How long the device worked on it.
+    pub busy_ns: u64,
+    /// When the server published the completion.
+    pub answered_ns: u64,
+}
+
+impl Outcome {
+    /// The outcome itself if the request was done.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] otherwise.
+    pub fn ok(self) -> Result<Outcome, Error> {
+        match self.status {
+            Status::Done => Ok(self),
+            status => Err(Error::Failed { launch_id: self.launch_id, status }),
+        }
+    }
+}
+
+/// An outstanding request. Dropping it forgets the request; the request itself goes on.
+#[derive(Debug)]
+pub struct Ticket {
+    pub(crate) slot: u16,
+    pub(crate) launch_id: u64,
+    pub(crate) submitted_ns: u64,
+    /// Shared with the link that the request was sent on, and tells links apart.
+    pub(crate) abandoned: Arc<AtomicU64>,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+impl Ticket {
+    /// The request's launch id.
+    pub fn launch_id(&self) -> u64 {
+        self.launch_id
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.outcome.is_none() {
+            // Relaxed: only the client that owns the slot reads this, and then polls the cell.
+            self.abandoned.fetch_or(1 << self.slot, Ordering::Relaxed);
+        }
+    }
+}
