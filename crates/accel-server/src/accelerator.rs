@@ -69,7 +69,7 @@ impl Accelerator {
         device: Arc<dyn Device>,
         observer: Arc<dyn Observer>,
     ) -> Result<Accelerator, Error> {
-        let failed = |source| Error::Device { id: config.id.clone(), source };
+        let failed = |reason| Error::Device { id: config.id.clone(), reason };
         let context = device.create_context().map_err(failed)?;
         let mut accelerator = Accelerator {
             id: config.id.clone(),
@@ -154,7 +154,7 @@ impl Accelerator {
     ) -> Result<(), Error> {
         if self.policy == Policy::Timeslice && !self.clients.contains_key(&session) {
             self.add_client(session)
-                .map_err(|source| Error::Device { id: self.id.clone(), source })?;
+                .map_err(|reason| Error::Device { id: self.id.clone(), reason })?;
         }
         let rank = self.ranks.entry(chain_priority).or_insert(Rank { registrations: 0, explicit });
         rank.registrations += 1;

@@ -40,20 +40,20 @@ pub enum Error {
         errno: rustix::io::Errno,
     },
     /// A thread cannot be started.
-    #[error("thread {name}: {source}")]
+    #[error("thread {name}: {reason}")]
     Thread {
         /// Its name.
         name: &'static str,
         /// The reason.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The device failed.
-    #[error("accelerator {id}: {source}")]
+    #[error("accelerator {id}: {reason}")]
     Device {
         /// The accelerator's id.
         id: String,
         /// The reason.
-        source: device::Error,
+        reason: device::Error,
     },
     /// Shared memory failed.
     #[error(transparent)]

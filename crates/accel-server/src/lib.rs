@@ -160,7 +160,7 @@ impl Server {
             let _ = report.send((pinned, set));
             body();
         });
-        self.threads.push(thread.map_err(|source| Error::Thread { name, source })?);
+        self.threads.push(thread.map_err(|reason| Error::Thread { name, reason })?);
         if let Ok((pinned, set)) = reported.recv() {
             for error in [pinned.err(), set.err()].into_iter().flatten() {
                 self.realtime = false;
@@ -277,7 +277,7 @@ fn start_device(
     };
     match SoftwareDevice::start(config) {
         Ok(device) => Ok(device),
-        Err(source) => Err(Error::Device { id: accelerator.id.clone(), source }),
+        Err(reason) => Err(Error::Device { id: accelerator.id.clone(), reason }),
     }
 }
 

@@ -158,7 +158,8 @@ pub struct Statistics {
     pub preemptions: u64,
     /// Time that blocks ran, summed over all units.
     pub busy_ns: u64,
-    /// The longest block: what more important work may have to wait for.
+    /// The longest block by the wall clock, so with whatever held the unit up meanwhile: what more
+    /// important work had to wait for at most.
     pub longest_block_ns: u64,
     /// Time that the copy engines copied.
     pub copy_busy_ns: u64,

@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
-    #[error("{file}: cannot be read: {source}")]
+    #[error("{file}: cannot be read: {reason}")]
     Read {
         /// The file.
         file: String,
         /// What the operating system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The file is larger than any system file should be.
     #[error("{file}: larger than {limit_bytes} bytes; is this a system file?")]

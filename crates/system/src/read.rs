@@ -28,7 +28,7 @@ impl System {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let text = read_text(path).map_err(|source| Error::Read { file: name.clone(), source })?;
+        let text = read_text(path).map_err(|reason| Error::Read { file: name.clone(), reason })?;
         match text {
             Some(text) => Self::parse(&text, &name),
             None => Err(Error::TooLarge { file: name, limit_bytes: MAX_BYTES }),

@@ -105,7 +105,7 @@ pub struct Evidence<'a> {
 impl Evidence<'_> {
     /// What spoils or qualifies the responses.
     pub fn marks(&self) -> Vec<String> {
-        let mut marks = self.stolen_marks();
+        let mut marks: Vec<String> = self.stolen_mark().into_iter().collect();
         for (id, accelerator) in self.accelerators() {
             let delay_ns = accelerator.run_delay_ns;
             let share = self.share(delay_ns);
@@ -188,15 +188,13 @@ impl Evidence<'_> {
         })
     }
 
-    fn stolen_marks(&self) -> Vec<String> {
+    fn stolen_mark(&self) -> Option<String> {
         let much = |ns: u64| ns > STOLEN_NS || self.share(ns) > LOST_SHARE;
-        let stolen = self.stolen().filter(|(_, ns)| much(*ns));
-        stolen
-            .map(|(core, ns)| {
-                let share = percent(self.share(ns));
-                format!("the hypervisor took {} ({share}) of core {core}", milliseconds(ns))
-            })
-            .collect()
+        let stolen = self.stolen().filter(|(_, ns)| much(*ns)).map(|(core, ns)| {
+            format!("{} ({}) of core {core}", milliseconds(ns), percent(self.share(ns)))
+        });
+        let stolen: Vec<String> = stolen.collect();
+        (!stolen.is_empty()).then(|| format!("the hypervisor took {}", stolen.join(", ")))
     }
 
     /// The kernel's limit that a delayed accelerator ran into, if it is that busy. Throttling and

@@ -221,7 +221,8 @@ fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
         accelerator: segment.accel.clone(),
         service,
         argument: if works { segment.exec_ns } else { 0 },
-        exec_ns: segment.exec_ns,
+        // What the analysis accounts for, A* = A + 2 kappa + sigma (PAAM, section IV-F).
+        exec_ns: segment.exec_ns + 2 * system.kappa_ns + system.sigma_ns,
     }
 }
 

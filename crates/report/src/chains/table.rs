@@ -171,14 +171,17 @@ fn round(number: f64) -> String {
     if (count - number).abs() < 0.05 { format!("{count:.0}") } else { format!("{number:.1}") }
 }
 
-/// Says how many chains of a policy missed how many deadlines; used by the page as well.
+/// How many deadlines the critical chains missed, and in how many jobs. A job that never ended
+/// counts as both. Used by the page as well.
 pub(super) fn critical_misses(run: &ChainsRun, policy: &PolicyRun) -> (u64, u64) {
     let results = run
         .chains
         .iter()
         .filter(|chain| !chain.best_effort)
         .filter_map(|chain| policy.chain(&chain.id));
-    results.fold((0, 0), |(misses, jobs), result| (misses + result.misses, jobs + result.jobs))
+    results.fold((0, 0), |(misses, jobs), result| {
+        (misses + result.misses, jobs + result.jobs + result.unfinished)
+    })
 }
 
 /// "12 345 jobs"
