@@ -26,6 +26,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let plural = if policies == 1 { "policy" } else { "policies" };
     eprintln!("==> The chains now run for real under {policies} {plural}, {} each.", args.duration);
     let report = crate::target().join("chains-report.html");
+    eprintln!("==> The page with the plots will be {}.", report.display());
     Step::program(crate::target().join("release/keeptime"))
         .args(["chains", SYSTEM, "--policy", &args.policy, "--duration", &args.duration, "--html"])
         .arg(&report)

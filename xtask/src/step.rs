@@ -56,19 +56,22 @@ impl Step {
     /// # Errors
     /// If the command cannot be started or does not succeed.
     pub fn run(self) -> anyhow::Result<()> {
-        self.run_to(0)
+        let seconds = self.run_to(0)?;
+        eprintln!("==> done in {seconds:.1} s");
+        Ok(())
     }
 
-    /// Runs a `keeptime` command whose answer may also be no, which is its exit status 1 and has
-    /// been said in its output.
+    /// Runs a `keeptime` command that has the last word. Its answer may also be no, which is its
+    /// exit status 1.
     ///
     /// # Errors
     /// If the command cannot be started or could not do its work.
     pub fn answers(self) -> anyhow::Result<()> {
-        self.run_to(1)
+        self.run_to(1).map(|_| ())
     }
 
-    fn run_to(mut self, worst: i32) -> anyhow::Result<()> {
+    /// Runs the command, which may end with statuses up to `worst`; how many seconds it took.
+    fn run_to(mut self, worst: i32) -> anyhow::Result<f64> {
         eprintln!("==> {}", self.shown);
         let start = Instant::now();
         let status =
@@ -78,7 +81,6 @@ impl Step {
             eprintln!("==> failed after {seconds:.1} s");
             bail!("{} ended with {status}", self.shown);
         }
-        eprintln!("==> done in {seconds:.1} s");
-        Ok(())
+        Ok(seconds)
     }
 }

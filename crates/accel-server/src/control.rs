@@ -174,14 +174,13 @@ impl Control {
                 Ok(None) => return,
                 Err(_) => return self.pause(),
             };
-            if let Err((code, text)) =
-                self.admit(&socket).map(|admitted| self.keep(admitted, socket))
-            {
-                self.engine.count_refusal();
-                self.pause();
-                (self.settings.log)(&format!("connection refused: {text}"));
-                let _ = code;
-                return;
+            match self.admit(&socket) {
+                Ok(admitted) => self.keep(admitted, socket),
+                Err((_, text)) => {
+                    self.engine.count_refusal();
+                    (self.settings.log)(&format!("connection refused: {text}"));
+                    return self.pause();
+                }
             }
         }
     }

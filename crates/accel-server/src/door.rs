@@ -37,21 +37,34 @@ impl Door {
         let hidden = path.with_extension(format!("new.{}", std::process::id()));
         let _ = std::fs::remove_file(&hidden);
         let socket = Socket::listen(&hidden, BACKLOG).map_err(failed("bind"))?;
-        let door = Door { socket, path: path.to_path_buf() };
-        if let Some(name) = group {
-            let unknown = || Error::Config {
-                key: "server.group".into(),
-                found: format!("{name:?}"),
-                expected: "expected a group that this machine knows".into(),
-            };
-            let gid = access::group_id(name).ok_or_else(unknown)?;
-            std::os::unix::fs::chown(&hidden, None, Some(gid)).map_err(io("chown"))?;
+        let opened = own(&hidden, mode, group, io)
+            .and_then(|()| std::fs::rename(&hidden, path).map_err(io("rename")));
+        if let Err(error) = opened {
+            let _ = std::fs::remove_file(&hidden);
+            return Err(error);
         }
-        let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(&hidden, permissions).map_err(io("chmod"))?;
-        std::fs::rename(&hidden, path).map_err(io("rename"))?;
-        Ok(door)
+        Ok(Door { socket, path: path.to_path_buf() })
     }
+}
+
+/// Gives a socket its group and its permissions.
+fn own<E: FnOnce(std::io::Error) -> Error>(
+    socket: &Path,
+    mode: u32,
+    group: Option<&str>,
+    io: impl Fn(&'static str) -> E,
+) -> Result<(), Error> {
+    if let Some(name) = group {
+        let unknown = || Error::Config {
+            key: "server.group".into(),
+            found: format!("{name:?}"),
+            expected: "expected a group that this machine knows".into(),
+        };
+        let gid = access::group_id(name).ok_or_else(unknown)?;
+        std::os::unix::fs::chown(socket, None, Some(gid)).map_err(io("chown"))?;
+    }
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(socket, permissions).map_err(io("chmod"))
 }
 
 impl Drop for Door {

@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 
 use accel_server::{Options, Server};
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use system::{Policy, System};
+
+/// Messages that wait to be printed.
+const MAX_LINES: usize = 256;
 
 /// Options of `keeptime serve`.
 #[derive(clap::Args)]
@@ -62,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         socket: args.socket.clone(),
         cores: args.cores.clone(),
         accelerator_cores: accelerator_cores(args, &system)?,
-        log: Arc::new(|line| eprintln!("keeptime serve: {line}")),
+        log: log(),
     };
     let file = args.config.display();
     let server = Server::start(&system, options).with_context(|| file.to_string())?;
@@ -73,6 +78,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     server.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// The server's messages are printed by an ordinary thread: whoever reads them slowly, or not at
+/// all, must not hold up a real-time one. What does not fit is counted and told later.
+fn log() -> accel_server::Log {
+    let (sender, lines) = sync_channel::<String>(MAX_LINES);
+    let lost = Arc::new(AtomicU64::new(0));
+    let counted = lost.clone();
+    std::thread::spawn(move || {
+        for line in lines {
+            eprintln!("keeptime serve: {line}");
+            match counted.swap(0, Ordering::Relaxed) {
+                0 => {}
+                lost => eprintln!("keeptime serve: {lost} messages before this were lost"),
+            }
+        }
+    });
+    Arc::new(move |line| {
+        if sender.try_send(line.into()).is_err() {
+            lost.fetch_add(1, Ordering::Relaxed);
+        }
+    })
 }
 
 fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<String, Vec<usize>>> {

@@ -35,8 +35,7 @@ impl State {
             answers.append(&mut self.advance(accelerator));
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
-        let cost = wasted + u32::from(taken == 0);
-        match entry.allowance.spend(cost, now_ns) {
+        match entry.allowance.turn(taken as u32, wasted, now_ns) {
             false => Drained::Mute,
             true if taken == SLOTS => Drained::More,
             true => Drained::Empty,

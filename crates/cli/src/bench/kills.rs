@@ -24,6 +24,8 @@ use super::service::Service;
 const VICTIMS: usize = 4;
 /// Memory of the chain that checks its results.
 const CHECKING_BYTES: usize = 12 * 4096;
+/// Work of one request of the most critical chain.
+const CRITICAL_WORK_NS: u64 = 1_000_000;
 /// What a delay or a clean-up may take.
 const LIMIT_NS: f64 = 10_000_000.0;
 
@@ -130,7 +132,7 @@ fn critical(socket: &Path, stop: &AtomicBool) -> Survivor {
             next_ns += 5_000_000;
             sleep_until_ns(next_ns);
             let start = monotonic_ns();
-            let outcome = client.run(busy, &Request::new().arguments(&[1_000_000]))?;
+            let outcome = client.run(busy, &Request::new().arguments(&[CRITICAL_WORK_NS]))?;
             Ok((monotonic_ns() - start).saturating_sub(outcome.busy_ns))
         })
     })
@@ -284,6 +286,10 @@ impl Result {
         }
         if self.critical.delays.quantiles().max_ns > LIMIT_NS {
             complaints.push("the critical chain was delayed by more than 10 ms".into());
+        }
+        // The policy itself lets the critical chain's request go first.
+        if self.checking.delays.quantiles().max_ns > LIMIT_NS + CRITICAL_WORK_NS as f64 {
+            complaints.push("the chain below it was delayed by more than 11 ms".into());
         }
         if self.reclaim.max_ns > LIMIT_NS {
             complaints.push("a clean-up took more than 10 ms".into());

@@ -13,15 +13,14 @@ pub struct Service {
     /// Where it listens.
     pub socket: PathBuf,
     child: Child,
-    folder: PathBuf,
+    _folder: tempfile::TempDir,
 }
 
 impl Service {
     /// Starts a server whose threads and accelerator share one core.
     pub fn start(core: usize, priority: u8) -> anyhow::Result<Service> {
-        let folder = std::env::temp_dir().join(format!("keeptime-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let (config, socket) = (folder.join("bench.yaml"), folder.join("bench.sock"));
+        let folder = tempfile::tempdir()?;
+        let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
         let text = format!(
             "accelerators: [{{id: bench, buckets: 6, cores: [{core}]}}]\n\
              server: {{cores: [{core}], priority: {priority}, limits: {{connects_per_second: 10000}}}}\n"
@@ -35,7 +34,7 @@ impl Service {
             .stderr(Stdio::null())
             .spawn()
             .context("the server cannot be started")?;
-        let mut service = Service { child, folder, socket };
+        let mut service = Service { child, _folder: folder, socket };
         let end = monotonic_ns() + 10_000_000_000;
         while Client::connect(&service.socket).is_err() {
             anyhow::ensure!(service.child.try_wait()?.is_none(), "the server ended");
@@ -55,6 +54,5 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

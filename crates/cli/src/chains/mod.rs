@@ -73,6 +73,9 @@ pub struct Args {
     /// Write a page with tables and plots to this file
     #[arg(long)]
     html: Option<PathBuf>,
+    /// Write everything that was measured, each response time included, to this file as JSON
+    #[arg(long)]
+    raw: Option<PathBuf>,
 }
 
 /// Options of `keeptime chain-server`: `keeptime serve`, ending with its parent.
@@ -139,8 +142,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let offsets_ns = plan::offsets_ns(&system, seed);
     let duration_ns = args.duration.as_nanos() as u64;
     let plan = Plan::new(&system, &cores, &offsets_ns, duration_ns)?;
-    if let Some(page) = &args.html {
-        check_writable(page)?;
+    for (option, file) in [("--html", &args.html), ("--raw", &args.raw)] {
+        if let Some(file) = file {
+            check_writable(option, file)?;
+        }
     }
     let mut progress = Progress::new();
     progress.begin("calibrating");
@@ -173,9 +178,9 @@ fn check_policies(policies: &[Policy]) -> anyhow::Result<()> {
 }
 
 /// Before minutes of running, not after them.
-fn check_writable(page: &Path) -> anyhow::Result<()> {
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(page);
-    file.map(|_| ()).with_context(|| format!("--html {}", page.display()))
+fn check_writable(option: &str, path: &Path) -> anyhow::Result<()> {
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    file.map(|_| ()).with_context(|| format!("{option} {}", path.display()))
 }
 
 /// A flag that SIGINT and SIGTERM set.
@@ -262,6 +267,10 @@ fn print(args: &Args, run: &ChainsRun) -> anyhow::Result<()> {
     if let Some(page) = &args.html {
         let html = report::chains::html(run)?;
         std::fs::write(page, html).with_context(|| format!("--html {}", page.display()))?;
+    }
+    if let Some(raw) = &args.raw {
+        let json = serde_json::to_string(run)?;
+        std::fs::write(raw, json).with_context(|| format!("--raw {}", raw.display()))?;
     }
     Ok(())
 }
