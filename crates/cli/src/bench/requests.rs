@@ -3,7 +3,7 @@
 //!
 //! Requests and floor are measured in turns, a few hundred of one and then of the other, so that
 //! both see the same machine. Before each round trip the client pauses, so that the other side is
-//! asleep and must be woken, as between the requests of a real chain: without the pause a peer
+//! asleep and must be woken, as between the requests of a real chain; without the pause a peer
 //! that is addressed by a spinning client never gets to sleep, and the floor is no wake at all.
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use accel::{Client, Registration, Request, Wait};
 use anyhow::Context;
-use realtime::clock::monotonic_ns;
+use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use serde_json::json;
 
@@ -122,11 +122,11 @@ fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Resul
     Ok(modes)
 }
 
-/// Keeps the core, so that the client itself is not slowed by waking up.
+/// Sleeps: a real-time client that kept its core busy all the time would be stopped by the
+/// kernel's throttling, 50 ms of each second.
 fn pause(us: u64) {
-    let end = monotonic_ns() + 1000 * us;
-    while monotonic_ns() < end {
-        std::hint::spin_loop();
+    if us > 0 {
+        sleep_until_ns(monotonic_ns() + 1000 * us);
     }
 }
 
