@@ -311,23 +311,6 @@ fn ringing_for_nothing_is_muted_and_loses_no_request() {
 }
 
 #[test]
-fn bursts_of_honest_requests_are_never_muted() {
-    let (fixture, _) = fixture();
-    let mut client = fixture.client();
-    let empty = client.register(&accel::Registration::service("empty").chain("c", 5)).unwrap();
-    // Many more rings than the server needs to hear: it takes several messages at a time.
-    for _ in 0..1000 {
-        let request = accel::Request::new();
-        let mut tickets: Vec<_> =
-            (0..32).map(|_| client.submit(empty, &request).unwrap()).collect();
-        for ticket in &mut tickets {
-            client.wait(ticket, Some(PATIENCE)).unwrap().ok().unwrap();
-        }
-    }
-    assert_eq!(fixture.server().counters().mutings, 0);
-}
-
-#[test]
 fn connecting_in_a_loop_is_slowed_down() {
     let yaml = one_gpu("buckets: 1", "server: {priority: 0, limits: {connects_per_second: 20}}");
     let fixture = serve(&yaml);

@@ -107,7 +107,8 @@ impl Busy {
     }
 
     pub fn run(&mut self, ms: u64) -> Outcome {
-        self.client.run(self.callback, &work(ms)).unwrap()
+        let mut ticket = self.submit(ms);
+        self.wait(&mut ticket).ok().unwrap()
     }
 
     pub fn wait(&mut self, ticket: &mut Ticket) -> Outcome {
