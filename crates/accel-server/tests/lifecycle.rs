@@ -8,7 +8,7 @@ use accel_server::{Options, Server};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
-use support::{Busy, PATIENCE, command, given, one_gpu, serve, signal, spawn, work};
+use support::{Busy, PATIENCE, command_of, given, one_gpu, serve, signal, spawn, work};
 
 fn code(error: Error) -> Code {
     match error {
@@ -152,14 +152,19 @@ fn users_outside_the_rules_are_turned_away() {
     }
     let rules = "server: {priority: 0, mode: \"0666\", access: [{user: 65533, priority: [0, 99]}]}";
     let fixture = serve(&one_gpu("buckets: 6", rules));
+    // The folder of the tests may be closed to other users.
+    let name = format!("keeptime-test-client-{}", std::process::id());
+    let program = std::env::temp_dir().join(name);
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     for (uid, said) in [(65534, "user 65534 is not among server.access"), (65533, "welcome")] {
-        let mut child = command("client_that_says_how_it_was_received", &fixture, "");
-        let mut child = child.uid(uid).gid(uid).spawn().unwrap();
+        let mut child = command_of(&program, "client_that_says_how_it_was_received", &fixture, "");
+        let mut child = child.uid(uid).gid(uid).current_dir("/").spawn().unwrap();
         let mut output = String::new();
         child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         child.wait().unwrap();
         assert!(output.contains(said), "user {uid}: {output}");
     }
+    std::fs::remove_file(&program).unwrap();
 }
 
 #[test]

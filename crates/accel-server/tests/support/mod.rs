@@ -3,7 +3,7 @@
 
 use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
 use accel_server::{Options, Server};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -123,11 +123,12 @@ pub fn work(ms: u64) -> Request {
 
 /// Runs one ignored test of this binary as a process of its own, with the socket and one word.
 pub fn spawn(test: &str, fixture: &Fixture, word: &str) -> Child {
-    command(test, fixture, word).spawn().unwrap()
+    command_of(&std::env::current_exe().unwrap(), test, fixture, word).spawn().unwrap()
 }
 
-pub fn command(test: &str, fixture: &Fixture, word: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+/// The same with a copy of this binary.
+pub fn command_of(program: &Path, test: &str, fixture: &Fixture, word: &str) -> Command {
+    let mut command = Command::new(program);
     command
         .args(["--ignored", "--exact", "--nocapture", test])
         .env("KEEPTIME_TEST_SOCKET", &fixture.socket)
