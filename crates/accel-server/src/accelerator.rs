@@ -133,8 +133,16 @@ impl Accelerator {
         match self.policy {
             Policy::Fifo => 0,
             Policy::Timeslice => self.clients.get(&session).map_or(0, |(bucket, _)| *bucket),
-            Policy::Priority => self.spread.get(&chain_priority).map_or(0, |&b| b as usize),
+            Policy::Priority => self.bucket_of_priority(chain_priority),
         }
+    }
+
+    /// A request may outlive the rank it was sent with, when its chain gets another priority. It
+    /// then goes with its neighbour below, or above, so that the map stays monotone.
+    fn bucket_of_priority(&self, chain_priority: u32) -> usize {
+        let below = self.spread.range(..=chain_priority).next_back();
+        let neighbour = below.or_else(|| self.spread.range(chain_priority..).next());
+        neighbour.map_or(0, |(_, &bucket)| bucket as usize)
     }
 
     /// Queues a request in its bucket.

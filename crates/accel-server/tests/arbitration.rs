@@ -180,6 +180,22 @@ fn new_priority_counts_for_requests_sent_from_then_on() {
 }
 
 #[test]
+fn waiting_request_keeps_its_urgency_when_its_chain_gets_another_priority() {
+    let fixture = serve(&one_gpu("buckets: 3", ""));
+    let mut low = Busy::new(&fixture, "low", 10);
+    let mut mover = Busy::new(&fixture, "mover", 90);
+    let mut long = low.submit(300);
+    fixture.until_begun();
+    let mut running = mover.submit(50);
+    let mut waiting = mover.submit(1);
+    fixture.until("the second request waits", |c| (c.running, c.queued) == (2, 1));
+    mover.client.reprioritise(mover.callback, 50).unwrap();
+    mover.wait(&mut running);
+    let (waiting, long) = (mover.wait(&mut waiting), low.wait(&mut long));
+    assert!(waiting.finished_ns < long.finished_ns, "it fell behind a lower chain");
+}
+
+#[test]
 fn overrun_is_counted_reported_and_told_to_the_client() {
     let fixture = serve(&one_gpu("buckets: 6", ""));
     let declared = Registration::service("busy").chain("liar", 5).exec(Duration::from_millis(2));

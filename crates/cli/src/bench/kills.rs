@@ -57,7 +57,7 @@ struct Survivor {
     failures: Vec<String>,
 }
 
-struct Result {
+struct Findings {
     critical: Survivor,
     checking: Survivor,
     reclaim: Quantiles,
@@ -87,7 +87,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if result.complaints().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn measure(service: &Service, core: usize, realtime: bool, count: usize) -> anyhow::Result<Result> {
+fn measure(
+    service: &Service,
+    core: usize,
+    realtime: bool,
+    count: usize,
+) -> anyhow::Result<Findings> {
     let socket = &service.socket;
     let stop = Arc::new(AtomicBool::new(false));
     let start = |work: fn(&Path, &AtomicBool) -> Survivor, priority: u8| {
@@ -112,7 +117,7 @@ fn measure(service: &Service, core: usize, realtime: bool, count: usize) -> anyh
     let join = |handle: std::thread::JoinHandle<Survivor>| {
         handle.join().map_err(|_| anyhow::anyhow!("a surviving client panicked"))
     };
-    Ok(Result {
+    Ok(Findings {
         critical: join(critical)?,
         checking: join(checking)?,
         reclaim,
@@ -275,7 +280,7 @@ impl Drop for Victim {
     }
 }
 
-impl Result {
+impl Findings {
     fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for (name, survivor) in [("critical", &self.critical), ("checking", &self.checking)] {
@@ -303,7 +308,7 @@ impl Result {
     }
 }
 
-fn render(args: &Args, result: &Result) -> String {
+fn render(args: &Args, result: &Findings) -> String {
     let mut text = format!("{} clients killed at random, milliseconds\n\n", args.count);
     text += &format!(
         "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
@@ -348,7 +353,7 @@ fn render(args: &Args, result: &Result) -> String {
     text
 }
 
-fn render_json(args: &Args, result: &Result) -> anyhow::Result<String> {
+fn render_json(args: &Args, result: &Findings) -> anyhow::Result<String> {
     let survivor = |s: &Survivor| json!({"requests": s.requests, "failures": s.failures.len(), "delay": s.delays.quantiles()});
     let value = json!({
         "kills": args.count,
