@@ -14,6 +14,8 @@ pub struct Chain {
     pub period_ns: u64,
     /// Relative deadline, at most the period.
     pub deadline_ns: u64,
+    /// How much later than its nominal release a job may be released, at most the period.
+    pub jitter_ns: u64,
     /// What its callbacks do while an accelerator works for them.
     pub wait: Wait,
     /// Whether its own deadline stays out of the verdict.
@@ -59,6 +61,9 @@ pub struct Segment {
     pub exec_ns: u64,
     /// Least time on the accelerator, where the file gives it.
     pub exec_min_ns: Option<u64>,
+    /// CPU time that the callback always spends before this request, since its start or since the
+    /// request before.
+    pub cpu_before_ns: u64,
     /// The service it calls, where the file names one.
     pub service: Option<String>,
 }
@@ -108,6 +113,7 @@ mod tests {
             priority: 1,
             period_ns: 10,
             deadline_ns: 10,
+            jitter_ns: 0,
             wait: Wait::Suspend,
             best_effort: false,
             bucket: BTreeMap::new(),

@@ -7,6 +7,7 @@ use crate::field::refuse;
 use crate::quantity::format_time;
 use crate::tree::{Node, Step, shorten};
 use crate::{Callback, Chain, Error, Segment, System};
+use analysis::MAX_WORK_NS;
 use std::collections::{HashMap, HashSet};
 
 /// Checks the system against itself.
@@ -23,7 +24,7 @@ pub(crate) fn check(system: &System, tree: &Node) -> Result<(), Error> {
     for accelerator in &system.accelerators {
         checker.monotone_buckets(&accelerator.id)?;
     }
-    Ok(())
+    checker.work()
 }
 
 struct Checker<'s> {
@@ -141,6 +142,8 @@ impl Checker<'_> {
             let found = format_time(chain.deadline_ns);
             return Err(self.refuse(path!["chains", i, "deadline"], found, expected));
         }
+        let path = path!["chains", i, "jitter"];
+        self.at_most(path, Some(chain.jitter_ns), "the period", chain.period_ns)?;
         for (accelerator, bucket) in &chain.bucket {
             let path = path!["chains", i, "bucket", accelerator.as_str()];
             match index.buckets.get(accelerator.as_str()) {
@@ -177,8 +180,32 @@ impl Checker<'_> {
         }
         let path = path!["chains", i, "callbacks", j, "cpu_min"];
         self.at_most(path, callback.cpu_min_ns, "cpu", callback.cpu_ns)?;
+        self.cpu_before((i, j), callback)?;
         for (k, segment) in callback.segments.iter().enumerate() {
             self.segment((i, j, k), segment, index)?;
+        }
+        Ok(())
+    }
+
+    /// What is always spent before the requests is part of the least CPU time, where that is given,
+    /// and of the worst-case one.
+    fn cpu_before(&self, (i, j): (usize, usize), callback: &Callback) -> Result<(), Error> {
+        let (key, most_ns) = match callback.cpu_min_ns {
+            Some(cpu_min_ns) => ("cpu_min", cpu_min_ns),
+            None => ("cpu", callback.cpu_ns),
+        };
+        let mut before_ns = 0u64;
+        for (k, segment) in callback.segments.iter().enumerate() {
+            before_ns = before_ns.saturating_add(segment.cpu_before_ns);
+            if before_ns > most_ns {
+                let path = path!["chains", i, "callbacks", j, "segments", k, "cpu_before"];
+                let found = match k {
+                    0 => format_time(before_ns),
+                    _ => format!("{} up to here", format_time(before_ns)),
+                };
+                let expected = format!("at most {key}, {}", format_time(most_ns));
+                return Err(self.refuse(path, found, expected));
+            }
         }
         Ok(())
     }
@@ -249,6 +276,25 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// All times together must leave room for the sums of the analysis.
+    fn work(&self) -> Result<(), Error> {
+        let system = self.system;
+        let costs_ns = [system.kappa_ns, system.kappa_ns, system.sigma_ns, system.epsilon_ns];
+        let overhead_ns: u128 = costs_ns.into_iter().map(u128::from).sum();
+        let of_callback = |callback: &Callback| {
+            let requests = callback.segments.iter().map(|s| u128::from(s.exec_ns) + overhead_ns);
+            requests.sum::<u128>() + u128::from(callback.cpu_ns) + u128::from(system.hop_ns)
+        };
+        let callbacks = system.chains.iter().flat_map(|chain| &chain.callbacks);
+        let work_ns: u128 = callbacks.map(of_callback).sum();
+        if work_ns <= u128::from(MAX_WORK_NS) {
+            return Ok(());
+        }
+        let found = format!("execution times and overheads of {work_ns} ns in all");
+        let expected = format!("at most {MAX_WORK_NS} ns (36 years)");
+        Err(self.refuse(path!["chains"], found, expected))
     }
 
     /// An error about a reference to something that its section does not have.

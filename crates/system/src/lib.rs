@@ -7,7 +7,8 @@
 //!
 //! The data path is `text -> tree` (positions kept) `-> read` (types) `-> check` (meaning)
 //! `-> System`. [`Chain::parts`] cuts a chain at its executors, and [`System::bucket_map`] says
-//! which bucket of an accelerator each chain uses.
+//! which bucket of an accelerator each chain uses. [`System::model`] is what the analysis sees, and
+//! [`System::to_yaml`] writes a file that says the same.
 //!
 //! ```
 //! let text = r#"
@@ -34,16 +35,20 @@ mod chain;
 mod check;
 mod error;
 mod field;
+mod model;
 mod quantity;
 mod read;
 mod server;
 mod tree;
+mod write;
 
 pub use bucket::{rank_even_buckets, spread_buckets};
 pub use chain::{Callback, Chain, Part, Segment, Wait};
 pub use error::Error;
 pub use quantity::{TimeUnit, format_time};
-pub use server::{AccessRule, Limits, Overrun, Policy, Server, Subject, default_socket_path};
+pub use server::{
+    AccessRule, Admission, Bound, Limits, Overrun, Policy, Server, Subject, default_socket_path,
+};
 
 use serde::Serialize;
 use std::fmt;

@@ -5,9 +5,9 @@
 use crate::field::{Field, Fields};
 use crate::tree::{self, Node};
 use crate::{
-    Accelerator, AccessRule, Callback, Chain, DeviceKind, Error, Executor, Limits, MAX_ARGUMENTS,
-    MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Subject, System, TimeUnit,
-    Wait, check,
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Error, Executor,
+    Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service,
+    Subject, System, TimeUnit, Wait, check,
 };
 use std::fs::File;
 use std::io::Read;
@@ -103,6 +103,7 @@ impl<'t> Sections<'t> {
             "priority",
             "period",
             "deadline",
+            "jitter",
             "wait",
             "best_effort",
             "bucket",
@@ -115,6 +116,7 @@ impl<'t> Sections<'t> {
             priority: fields.required("priority")?.number(0..=u32::MAX)?,
             period_ns,
             deadline_ns: fields.or("deadline", period_ns, |field| self.positive_time(&field))?,
+            jitter_ns: self.optional_time(&fields, "jitter")?.unwrap_or(0),
             wait: fields.or("wait", Wait::default(), |field| {
                 field.choice(&[("suspend", Wait::Suspend), ("spin", Wait::Spin)])
             })?,
@@ -155,11 +157,12 @@ impl<'t> Sections<'t> {
     }
 
     fn segment(&self, field: Field<'t>) -> Result<Segment, Error> {
-        let fields = field.fields(&["accel", "exec", "exec_min", "service"])?;
+        let fields = field.fields(&["accel", "exec", "exec_min", "cpu_before", "service"])?;
         Ok(Segment {
             accel: fields.required("accel")?.name()?,
             exec_ns: self.positive_time(&fields.required("exec")?)?,
             exec_min_ns: self.optional_time(&fields, "exec_min")?,
+            cpu_before_ns: self.optional_time(&fields, "cpu_before")?.unwrap_or(0),
             service: fields.optional("service").map(|field| field.name()).transpose()?,
         })
     }
@@ -183,7 +186,18 @@ impl<'t> Sections<'t> {
 
     fn server(&self, field: Field<'t>) -> Result<Server, Error> {
         let fields = field.fields(&[
-            "socket", "mode", "group", "policy", "slice", "priority", "cores", "overrun", "limits",
+            "socket",
+            "mode",
+            "group",
+            "policy",
+            "slice",
+            "priority",
+            "cores",
+            "overrun",
+            "admission",
+            "analysis",
+            "calibration",
+            "limits",
             "access",
         ])?;
         let default = Server::default();
@@ -204,6 +218,17 @@ impl<'t> Sections<'t> {
             overrun: fields.or("overrun", default.overrun, |field| {
                 field.choice(&[("count", Overrun::Count), ("demote", Overrun::Demote)])
             })?,
+            admission: fields.or("admission", default.admission, |field| {
+                field.choice(&[
+                    ("enforce", Admission::Enforce),
+                    ("report", Admission::Report),
+                    ("off", Admission::Off),
+                ])
+            })?,
+            analysis: fields.or("analysis", default.analysis, |field| {
+                field.choice(&[("tight", Bound::Tight), ("sound", Bound::Sound)])
+            })?,
+            calibration: fields.optional("calibration").map(|field| file(&field)).transpose()?,
             limits: fields.or("limits", default.limits, limits)?,
             access: fields.each("access", access_rule)?,
         })
@@ -285,6 +310,15 @@ fn socket(field: &Field<'_>) -> Result<PathBuf, Error> {
         return Err(field.refuse(expected));
     }
     Ok(PathBuf::from(text))
+}
+
+fn file(field: &Field<'_>) -> Result<PathBuf, Error> {
+    let expected = "the path of a file";
+    match field.text(expected)? {
+        "" => Err(field.refuse(expected)),
+        text if text.contains('\0') => Err(field.refuse(expected)),
+        text => Ok(PathBuf::from(text)),
+    }
 }
 
 /// Permissions are octal with or without quotes: `0660`, `"660"`, `0o660`.

@@ -1,0 +1,128 @@
+//! Integer arithmetic of the recurrences: numbers of jobs, fixed points, exact utilisation.
+//!
+//! [`NONE`] stands for a value that does not exist. Sums saturate, so that whatever contains it
+//! does not exist either, and no overflow can turn a large bound into a small one.
+
+/// No such value.
+pub(crate) const NONE: u64 = u64::MAX;
+
+/// The value, if it exists.
+pub(crate) fn some(value: u64) -> Option<u64> {
+    (value != NONE).then_some(value)
+}
+
+/// A period with its reciprocal: a division becomes a product that is then made exact.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Period {
+    ns: u64,
+    inverse: f64,
+}
+
+impl Period {
+    pub const ONE: Period = Period { ns: 1, inverse: 1.0 };
+
+    pub fn new(ns: u64) -> Period {
+        Period { ns, inverse: 1.0 / ns as f64 }
+    }
+
+    /// `ceil(t / T)`, exactly.
+    pub fn jobs(self, t: u64) -> u64 {
+        // Below 2^53 both conversions are exact, and the product is off by less than one.
+        if t >= 1 << 53 {
+            return t.div_ceil(self.ns);
+        }
+        let guess = (t as f64 * self.inverse) as u64;
+        let reached = guess * self.ns;
+        if reached < t {
+            // One step up is enough: the guess was the quotient or one below it.
+            guess + 1 + u64::from(reached + self.ns < t)
+        } else {
+            // The guess was the exact quotient or one above it.
+            guess - u64::from(reached - t >= self.ns)
+        }
+    }
+}
+
+/// `jobs * demand`, or [`NONE`].
+pub(crate) fn times(jobs: u64, demand: u64) -> u64 {
+    jobs.saturating_mul(demand)
+}
+
+/// Steps after which a fixed point is given up. Systems of practice need tens; a system made to
+/// keep the analysis busy (periods of nanoseconds, utilisation just below 1) gets no bound.
+const MAX_STEPS: u32 = 1 << 20;
+
+/// The least fixed point of a function that does not fall, from a start that is not above it;
+/// [`NONE`] where it is above `cap`, or further than [`MAX_STEPS`] steps away.
+pub(crate) fn least_fixed_point(start: u64, cap: u64, step: impl Fn(u64) -> u64) -> u64 {
+    let mut x = start;
+    for _ in 0..MAX_STEPS {
+        if x > cap {
+            return NONE;
+        }
+        let next = step(x);
+        if next <= x {
+            return x;
+        }
+        x = next;
+    }
+    NONE
+}
+
+/// Whether a sum of `demand / period` reaches 1, as rationals.
+pub(crate) fn overloads(demands: impl Iterator<Item = (u64, Period)> + Clone) -> bool {
+    let sum: f64 = demands.clone().map(|(demand, period)| demand as f64 * period.inverse).sum();
+    // Each of the terms is off by at most 2^-51 of itself.
+    if (sum - 1.0).abs() > 1e-9 {
+        return sum > 1.0;
+    }
+    use num_bigint::BigUint;
+    let (mut numerator, mut denominator) = (BigUint::ZERO, BigUint::from(1u32));
+    for (demand, period) in demands {
+        numerator = numerator * period.ns + &denominator * demand;
+        denominator *= period.ns;
+    }
+    numerator >= denominator
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_is_the_exact_quotient_rounded_up() {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random
+        };
+        for _ in 0..200_000 {
+            let period = (next() >> (next() % 60 + 4)).clamp(1, 1 << 53);
+            let t = next() >> (next() % 60);
+            for t in [t, t / period * period, (t / period * period).saturating_add(1), 0] {
+                assert_eq!(Period::new(period).jobs(t), t.div_ceil(period), "{t} / {period}");
+            }
+        }
+    }
+
+    #[test]
+    fn utilisation_of_one_is_told_from_almost_one() {
+        let third = |demand| (demand, Period::new(3_000_000_000_000));
+        let thirds = [third(1_000_000_000_000); 3];
+        assert!(overloads(thirds.iter().copied()));
+        let less = [thirds[0], thirds[1], third(999_999_999_999)];
+        assert!(!overloads(less.iter().copied()));
+        let more = [thirds[0], thirds[1], third(1_000_000_000_001)];
+        assert!(overloads(more.iter().copied()));
+        assert!(!overloads([(1, Period::new(2))].into_iter()));
+    }
+
+    #[test]
+    fn fixed_point_above_the_cap_does_not_exist() {
+        assert_eq!(least_fixed_point(1, 10, |x| (x + 3).min(9)), 9);
+        assert_eq!(least_fixed_point(1, 8, |x| (x + 3).min(9)), NONE);
+        assert_eq!(least_fixed_point(NONE, 10, |x| x), NONE);
+    }
+}

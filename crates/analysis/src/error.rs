@@ -1,0 +1,45 @@
+//! What can be wrong with a model.
+
+use std::fmt::Display;
+
+/// Why a system cannot be analysed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A chain contradicts itself or the rest of the system.
+    #[error("chain {chain}: {what}: found {found}, expected {expected}")]
+    Model {
+        /// The chain, an index.
+        chain: usize,
+        /// Which of its values.
+        what: &'static str,
+        /// The value.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// Times so long that they cannot be summed.
+    #[error("execution times and overheads of {work_ns} ns in all, expected at most 2^60 ns")]
+    Work {
+        /// Their sum.
+        work_ns: u128,
+    },
+    /// Two real-time executors have the same place.
+    #[error("two executors have priority {priority} on core {core}, expected an order")]
+    Executors {
+        /// The core.
+        core: u32,
+        /// The process priority.
+        priority: u32,
+    },
+}
+
+impl Error {
+    pub(crate) fn model(
+        chain: usize,
+        what: &'static str,
+        found: impl Display,
+        expected: String,
+    ) -> Error {
+        Error::Model { chain, what, found: found.to_string(), expected }
+    }
+}

@@ -1,0 +1,47 @@
+//! Numbers that are published or follow from the published theorem.
+
+mod support;
+
+use analysis::{Status, System, Variant, analyze};
+use support::{MS, US, case_study_1, counterexample};
+
+/// The guaranteed response times of the first chains, in microseconds.
+fn guaranteed_us(system: &System, variant: Variant) -> Vec<Option<f64>> {
+    let analysis = analyze(system, variant).unwrap();
+    let guaranteed = |chain: &analysis::ChainBound| match chain.status {
+        Status::Ok => chain.response_ns.map(|ns| ns as f64 / 1e3),
+        _ => None,
+    };
+    analysis.chains.iter().map(guaranteed).collect()
+}
+
+#[test]
+fn case_study_1_has_the_values_of_theorem_1() {
+    for variant in [Variant::Published, Variant::Sound] {
+        let free = guaranteed_us(&case_study_1(0, 0), variant);
+        assert_eq!(free[..3], [Some(48e3), Some(89e3), Some(216e3)]);
+        assert_eq!(free[3..], [None; 5]);
+        let overheads = guaranteed_us(&case_study_1(129 * US, 391 * US), variant);
+        assert_eq!(overheads[..2], [Some(49_814.0), Some(91_979.0)]);
+        assert_eq!(overheads[2..], [None; 6]);
+    }
+}
+
+#[test]
+fn case_study_1_is_bounded_better_by_the_refinements() {
+    let free = guaranteed_us(&case_study_1(0, 0), Variant::Tight);
+    println!("{free:?}");
+    assert!(free[1].unwrap() <= 69e3 && free[2].unwrap() <= 166e3);
+    let overheads = guaranteed_us(&case_study_1(129 * US, 391 * US), Variant::Tight);
+    println!("{overheads:?}");
+    assert!(overheads[1].unwrap() <= 71_463.0 && overheads[2].unwrap() <= 171_176.0);
+}
+
+#[test]
+fn printed_theorem_promises_two_milliseconds_where_sixty_are_needed() {
+    let system = counterexample();
+    let of = |variant| analyze(&system, variant).unwrap().chains[0].response_ns;
+    assert_eq!(of(Variant::Published), Some(2 * MS));
+    assert_eq!(of(Variant::Sound), None, "62 ms is above the deadline of 50 ms");
+    assert_eq!(of(Variant::Tight), None);
+}
