@@ -257,7 +257,7 @@ impl<'t> Check<'t> {
         here && match (interval.resource, interval.doing, request) {
             (Resource::Core(core), Doing::Run, None) => {
                 let waits =
-                    |r: &Request| r.asked_ns < interval.end_ns && interval.start_ns < r.end_ns;
+                    |r: &Request| r.asked_ns.max(interval.start_ns) < r.end_ns.min(interval.end_ns);
                 core == self.system.executors[run.executor].core
                     && !self.requests_of(run).iter().any(waits)
             }
@@ -284,7 +284,9 @@ impl<'t> Check<'t> {
             for (place, taken) in runs.iter().enumerate() {
                 let priority = |run: &CallbackRun| self.system.chains[run.chain].priority;
                 let better = runs[place + 1..].iter().find(|other| {
-                    other.ready_ns < taken.start_ns && priority(other) > priority(taken)
+                    other.ready_ns < taken.start_ns
+                        && taken.start_ns < other.start_ns
+                        && priority(other) > priority(taken)
                 });
                 ensure(better.is_none(), taken.start_ns, || {
                     format!("took {taken:?} rather than {better:?}")
