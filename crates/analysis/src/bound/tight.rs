@@ -41,6 +41,7 @@ use super::jobs::{NONE, Period, least_fixed_point, times};
 use super::status::chain_response;
 use super::view::{CallbackView, PartView, User, View};
 use super::{Term, TermKind};
+use std::ops::Range;
 
 /// Work of a chain that recurs with its period.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +108,8 @@ struct Used {
     head: u64,
     /// Longest blocking of one request.
     blocking: u64,
+    /// The segments of the bucket, in [`View::by_demand`].
+    bucket: Range<usize>,
     /// Where its users stand in `by_handling`.
     at: usize,
 }
@@ -126,6 +129,8 @@ pub(super) struct Tight {
     /// The longest blocking of each segment in its bucket.
     bucket_blocking: Vec<u64>,
     segment_finish: Vec<u64>,
+    /// How long after its earliest request each segment may still occupy its device.
+    presence: Vec<u64>,
     /// Response of the part up to each segment, from the fine pass.
     segment_response: Vec<u64>,
     pub blocking: Vec<u64>,
@@ -164,9 +169,12 @@ impl Tight {
     fn begin(&mut self, view: &View, fine: bool) {
         self.fine = fine;
         let (parts, segments) = (view.parts.len(), view.segments.len());
-        for values in
-            [&mut self.segment_handling, &mut self.segment_finish, &mut self.segment_response]
-        {
+        for values in [
+            &mut self.segment_handling,
+            &mut self.segment_finish,
+            &mut self.segment_response,
+            &mut self.presence,
+        ] {
             values.clear();
             values.resize(segments, 0);
         }
@@ -296,6 +304,7 @@ impl Tight {
                 let source = Source::new(period, segment.exact_demand, segment.head_min, ends);
                 least = least.min(source.offset);
                 self.user_segments[at] = source;
+                self.presence[k] = ends.saturating_sub(segment.head_min);
             }
             let whole = Source::new(period, user.exact_demand, head, finish);
             self.users[view.users_before[accelerator] + place] = UserWork { whole, least };
@@ -557,56 +566,26 @@ impl Tight {
         if !self.fine || most == 0 {
             return most;
         }
-        let (mut sum, mut left, mut limit) = (0u64, used.requests, NONE);
-        // Segments in order of falling demand; there are few, and few are looked at.
-        while left > 0 {
-            let Some((demand, count)) = self.next_below(view, part, used, x, limit) else { break };
+        let priority = view.chains[part.chain].priority;
+        let (mut sum, mut left) = (0u64, used.requests);
+        for &k in &view.by_demand[used.accelerator][used.bucket.clone()] {
+            let segment = &view.segments[k];
+            let below = &view.chains[segment.chain];
+            if segment.executor == part.executor || below.priority >= priority {
+                continue;
+            }
+            let count = match self.bounded[segment.chain] && !self.uncounted[segment.chain] {
+                true => below.period.jobs(x.saturating_add(self.presence[k])),
+                false => NONE,
+            };
             let blocking = left.min(count);
-            sum = sum.saturating_add(times(blocking, demand));
+            sum = sum.saturating_add(times(blocking, segment.exact_demand));
             left -= blocking;
-            limit = demand;
-        }
-        sum.min(most)
-    }
-
-    /// The longest demand below `limit` among the lower-priority segments of the bucket, and how
-    /// many requests of that demand a window holds.
-    fn next_below(
-        &self,
-        view: &View,
-        part: &PartView,
-        used: &Used,
-        x: u64,
-        limit: u64,
-    ) -> Option<(u64, u64)> {
-        let bucket = bucket(view, part, used)?;
-        let below = view.users_below(used.accelerator, part.chain).iter();
-        let mut longest: Option<(u64, u64)> = None;
-        for user in below.filter(|user| user.bucket == bucket) {
-            for at in user.segments.clone() {
-                let k = view.user_segments[at];
-                let segment = &view.segments[k];
-                if segment.executor == part.executor || segment.exact_demand >= limit {
-                    continue;
-                }
-                let count = match self.bounded[user.chain] && !self.uncounted[user.chain] {
-                    false => NONE,
-                    true => {
-                        let ends = self.segment_finish[k].saturating_add(user.after);
-                        let window = x.saturating_add(ends).saturating_sub(segment.head_min);
-                        view.chains[user.chain].period.jobs(window)
-                    }
-                };
-                longest = match longest {
-                    Some((demand, _)) if demand > segment.exact_demand => longest,
-                    Some((demand, others)) if demand == segment.exact_demand => {
-                        Some((demand, others.saturating_add(count)))
-                    }
-                    _ => Some((segment.exact_demand, count)),
-                };
+            if left == 0 {
+                break;
             }
         }
-        longest
+        sum
     }
 
     /// Lets blocking no longer be counted by these chains; whether any of them was.
@@ -667,10 +646,13 @@ impl Tight {
         terms.add(TermKind::Accelerator, part.chain, self.own.demand);
         for used in &self.own.used {
             let blocked = self.blocked(view, part, used, x);
-            let longest = view.users_below(used.accelerator, part.chain).iter();
-            let same = longest.filter(|user| Some(user.bucket) == bucket(view, part, used));
-            if let Some(user) = same.max_by_key(|user| user.largest) {
-                terms.add(TermKind::BucketBlocking, user.chain, blocked);
+            let priority = view.chains[part.chain].priority;
+            let bucket = view.by_demand[used.accelerator][used.bucket.clone()].iter();
+            let mut below = bucket.map(|&k| &view.segments[k]).filter(|segment| {
+                segment.executor != part.executor && view.chains[segment.chain].priority < priority
+            });
+            if let Some(longest) = below.next() {
+                terms.add(TermKind::BucketBlocking, longest.chain, blocked);
             }
         }
         for (accelerator, above) in (0..view.users.len()).map(|a| (a, view.users_above(a, part.chain))) {
@@ -703,7 +685,8 @@ impl Tight {
             let at = self.own.by_handling.len();
             self.own.by_handling.resize(at + above.len(), 0);
             let head = segment.head_min - part.head_min;
-            self.own.used.push(Used { accelerator, requests: 0, head, blocking: 0, at });
+            let bucket = view.bucket_segments(accelerator, segment.bucket);
+            self.own.used.push(Used { accelerator, requests: 0, head, blocking: 0, bucket, at });
             self.own.used.len() - 1
         });
         let blocking = self.bucket_blocking[k];
@@ -735,13 +718,6 @@ impl Own {
         self.used.clear();
         self.by_handling.clear();
     }
-}
-
-/// The bucket of a part's requests on an accelerator.
-fn bucket(view: &View, part: &PartView, used: &Used) -> Option<u32> {
-    let segments = view.segments[part.segments.clone()].iter();
-    let mut there = segments.filter(|segment| segment.accelerator == used.accelerator);
-    there.next().map(|segment| segment.bucket)
 }
 
 /// The longest lower-priority request of the bucket that another executor may have started when a

@@ -20,6 +20,10 @@ pub(super) struct View {
     pub users_before: Vec<usize>,
     /// Indices into `segments`, each user's in a row.
     pub user_segments: Vec<usize>,
+    /// By chain and accelerator: how many users have higher priority.
+    above: Vec<usize>,
+    /// By accelerator, the segments of each bucket in a row, the longest first.
+    pub by_demand: Vec<Vec<usize>>,
     /// Indices into `parts`: the ranges `hp`, `hpp` and `lp` of each part.
     pub others: Vec<usize>,
     /// The parts in an order in which each comes after those of its `hp` and `hpp`.
@@ -127,6 +131,7 @@ impl View {
             self.add_chain(system, index);
         }
         self.add_users(system);
+        self.rank_users();
         self.relate_parts();
         Ok(())
     }
@@ -249,6 +254,28 @@ impl View {
         }
     }
 
+    fn rank_users(&mut self) {
+        let accelerators = self.users.len();
+        self.above.clear();
+        self.above.resize(self.chains.len() * accelerators, 0);
+        self.by_demand.resize_with(accelerators, Vec::new);
+        for (accelerator, users) in self.users.iter().enumerate() {
+            for (chain, view) in self.chains.iter().enumerate() {
+                let higher =
+                    users.partition_point(|user| self.chains[user.chain].priority > view.priority);
+                self.above[chain * accelerators + accelerator] = higher;
+            }
+            let by_demand = &mut self.by_demand[accelerator];
+            by_demand.clear();
+            let used = users.iter().flat_map(|user| &self.user_segments[user.segments.clone()]);
+            by_demand.extend(used);
+            by_demand.sort_unstable_by_key(|&k| {
+                let segment = &self.segments[k];
+                std::cmp::Reverse((segment.bucket, segment.exact_demand, k))
+            });
+        }
+    }
+
     fn add_user(&mut self, chain: usize) {
         let parts = self.chains[chain].parts.clone();
         let Some(first) = parts.clone().next() else { return };
@@ -329,24 +356,31 @@ impl View {
 
     /// The users of an accelerator with higher priority than a chain.
     pub fn users_above(&self, accelerator: usize, chain: usize) -> &[User] {
-        let users = &self.users[accelerator];
-        let priority = self.chains[chain].priority;
-        let above = users.partition_point(|user| self.chains[user.chain].priority > priority);
-        &users[..above]
+        &self.users[accelerator][..self.above[chain * self.users.len() + accelerator]]
     }
 
     /// Where a chain stands among the users of an accelerator.
     pub fn user_of(&self, accelerator: usize, chain: usize) -> Option<usize> {
-        let place = self.users_above(accelerator, chain).len();
+        let place = self.above[chain * self.users.len() + accelerator];
         let user = self.users[accelerator].get(place);
         user.is_some_and(|user| user.chain == chain).then_some(place)
     }
 
     /// The users of an accelerator with lower priority than a chain.
     pub fn users_below(&self, accelerator: usize, chain: usize) -> &[User] {
-        let users = &self.users[accelerator];
-        let priority = self.chains[chain].priority;
-        let above = users.partition_point(|user| self.chains[user.chain].priority >= priority);
-        &users[above..]
+        let place = self.above[chain * self.users.len() + accelerator];
+        let users = &self.users[accelerator][place..];
+        match users.first() {
+            Some(user) if user.chain == chain => &users[1..],
+            _ => users,
+        }
+    }
+
+    /// The segments of a bucket, the longest first, in [`View::by_demand`].
+    pub fn bucket_segments(&self, accelerator: usize, bucket: u32) -> Range<usize> {
+        let segments = &self.by_demand[accelerator];
+        let begin = segments.partition_point(|&k| self.segments[k].bucket > bucket);
+        let length = segments[begin..].partition_point(|&k| self.segments[k].bucket == bucket);
+        begin..begin + length
     }
 }
