@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod assign;
 mod bandwidth_lock;
 mod bound;
 mod error;

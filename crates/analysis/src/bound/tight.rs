@@ -33,8 +33,8 @@
 //! - **Each request has its own `F`** (the fine pass): the bound of the response up to it, not the
 //!   whole chain's.
 //!
-//! A release at the very instant of a decision is counted (windows of processor interference are
-//! one nanosecond longer), so that the bound holds under either order of ties.
+//! A release at the very instant at which work ends is counted (every window is one nanosecond
+//! longer), so that the bound holds under any order of what happens at one instant.
 
 use super::explain::Terms;
 use super::jobs::{NONE, Period, least_fixed_point, times};
@@ -60,6 +60,11 @@ impl Source {
         let room = finish.saturating_sub(head);
         let demand = if demand == NONE { NONE } else { demand.min(room) };
         Source { period, offset: room.saturating_sub(demand), demand }
+    }
+
+    /// Counts what is released at the very end of a window too.
+    fn with_ties(self) -> Source {
+        Source { offset: self.offset.saturating_add(1), ..self }
     }
 
     /// The most work in a window of length `t`.
@@ -302,11 +307,12 @@ impl Tight {
                 head = head.min(segment.head_min);
                 finish = finish.max(ends);
                 let source = Source::new(period, segment.exact_demand, segment.head_min, ends);
+                let source = source.with_ties();
                 least = least.min(source.offset);
                 self.user_segments[at] = source;
-                self.presence[k] = ends.saturating_sub(segment.head_min);
+                self.presence[k] = ends.saturating_sub(segment.head_min).saturating_add(1);
             }
-            let whole = Source::new(period, user.exact_demand, head, finish);
+            let whole = Source::new(period, user.exact_demand, head, finish).with_ties();
             self.users[view.users_before[accelerator] + place] = UserWork { whole, least };
         }
     }
@@ -403,7 +409,7 @@ impl Tight {
             let source = |held: u64| {
                 let period = view.chains[other.chain].period;
                 let demand = other.cpu.saturating_add(held);
-                Source::new(period, demand, other.head_min, self.part_finish[index])
+                Source::new(period, demand, other.head_min, self.part_finish[index]).with_ties()
             };
             self.hp.push(SameExecutor {
                 handled: source(self.handling[index]),
@@ -420,7 +426,8 @@ impl Tight {
             };
             let demand = other.cpu.saturating_add(held);
             let finish = self.part_finish[index];
-            self.hpp.push(Source::new(chain.period, demand, other.head_min, finish));
+            let source = Source::new(chain.period, demand, other.head_min, finish);
+            self.hpp.push(source.with_ties());
         }
     }
 
@@ -468,7 +475,7 @@ impl Tight {
         from: u64,
         cap: u64,
     ) -> u64 {
-        let step = |x: u64| self.total(view, part, index, cpu, x, x.saturating_add(1));
+        let step = |x: u64| self.total(view, part, index, cpu, x, x);
         least_fixed_point(from, cap, step)
     }
 
@@ -487,7 +494,7 @@ impl Tight {
         if start == NONE {
             return NONE;
         }
-        let step = |x: u64| self.total(view, part, index, cpu, x, start + 1);
+        let step = |x: u64| self.total(view, part, index, cpu, x, start);
         least_fixed_point(from, cap, step)
     }
 
@@ -497,7 +504,7 @@ impl Tight {
         let own = self.blocking[index]
             .saturating_add(cpu)
             .saturating_add(self.own.requests * view.epsilon);
-        let preempted = self.hpp.iter().map(|h| h.work(x.saturating_add(1)));
+        let preempted = self.hpp.iter().map(|h| h.work(x));
         let own = preempted.fold(own, u64::saturating_add);
         let handled = self.own_handling(view, part, x);
         if self.hp.is_empty() {
@@ -610,7 +617,7 @@ impl Tight {
         self.respond(view, index);
         let hp = match self.start[index] {
             NONE => deadline,
-            start => start + 1,
+            start => start,
         };
         let mut terms = Terms::of(view, index);
         let held = |&lower: &usize| (self.held(view, &view.parts[lower]), lower);
@@ -618,7 +625,7 @@ impl Tight {
             terms.add(TermKind::Blocking, view.parts[lower].chain, ns);
         }
         for (&other, source) in view.others[part.hpp.clone()].iter().zip(&self.hpp) {
-            let work = source.work(x.saturating_add(1));
+            let work = source.work(x);
             terms.add(TermKind::CoreInterference, view.parts[other].chain, work);
         }
         let sum = |sources: &dyn Fn(&SameExecutor) -> Source| {

@@ -1,0 +1,361 @@
+//! Search for priorities, buckets and devices with which every chain meets its deadline.
+//!
+//! An order of the chains gives everything else: chain priorities by rank, executors by their most
+//! critical chain (as PiCAS does), buckets by a monotone cut of each accelerator's chains. Orders
+//! are tried from the cheapest: deadline monotonic, Audsley's assignment from the lowest level up,
+//! then a local search over orders and cuts. Segments of interchangeable devices are placed first,
+//! worst fit with decreasing utilisation (PAAM, section IV-E3).
+//!
+//! Audsley's assignment is exact where the test of a chain depends only on which chains are above
+//! it and which below: [`Variant::Sound`], one chain for each executor, all suspending. Elsewhere
+//! it is a heuristic; whatever is found is checked by the full analysis in the end.
+
+use crate::bound::{Analyzer, Status, Variant};
+use crate::{Error, System};
+use fastrand::Rng;
+
+/// What to search for, and how hard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AssignOptions {
+    /// The analysis that must accept the result.
+    pub variant: Variant,
+    /// Keep the order of the chains' priorities: only buckets and devices are searched.
+    pub keep_order: bool,
+    /// Analyses that the local search may spend.
+    pub effort: u32,
+    /// Where its random choices come from.
+    pub seed: u64,
+}
+
+impl Default for AssignOptions {
+    fn default() -> AssignOptions {
+        AssignOptions { variant: Variant::Tight, keep_order: false, effort: 4000, seed: 1 }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The system with its priorities, buckets and devices.
+    pub system: System,
+    /// Whether it is schedulable; if not, it is the one with the most chains that are ok.
+    pub schedulable: bool,
+    /// What found it.
+    pub method: Method,
+    /// How many systems were analysed.
+    pub analyses: u32,
+}
+
+/// How an order of priorities was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// The order that the chains had.
+    Given,
+    /// The shorter the deadline, the higher.
+    DeadlineMonotonic,
+    /// Audsley's assignment, the lowest first.
+    Audsley,
+    /// Changes of the best order so far.
+    LocalSearch,
+}
+
+/// Process priorities are given out from here down: the server's threads are above.
+const HIGHEST_PROCESS_PRIORITY: u32 = 90;
+
+/// Searches for an assignment of priorities, buckets and devices. Cores and executors stay.
+///
+/// `units` are groups of accelerators (indices) that may do each other's work; segments are
+/// spread over a group, whichever of it they name. Best-effort chains come after all others. A
+/// deadline that cannot be met with any order is not proof that none exists: the search is not
+/// exhaustive.
+///
+/// # Errors
+/// [`Error`] when the model contradicts itself other than in what is assigned here, and where
+/// more real-time executors share a core than there are process priorities.
+pub fn assign(
+    system: &System,
+    units: &[Vec<usize>],
+    options: &AssignOptions,
+) -> Result<Assignment, Error> {
+    let mut placed = system.clone();
+    worst_fit_decreasing(&mut placed, units);
+    let mut search = Search {
+        system: placed,
+        options,
+        analyzer: Analyzer::new(),
+        analyses: 0,
+        best: None,
+    };
+    search.run()?;
+    let analyses = search.analyses;
+    // Something was tried.
+    let Some(Tried { candidate, method, ok, of }) = search.best.take() else {
+        return Ok(Assignment {
+            system: search.system,
+            schedulable: true,
+            method: Method::Given,
+            analyses,
+        });
+    };
+    let system = apply(&search.system, &candidate)?;
+    Ok(Assignment { system, schedulable: ok == of, method, analyses })
+}
+
+/// Places segments on interchangeable accelerators: the segment of the greatest utilisation first,
+/// each on the unit with the least so far (worst fit decreasing).
+pub fn worst_fit_decreasing(system: &mut System, units: &[Vec<usize>]) {
+    for group in units {
+        let mut segments = Vec::new();
+        for (c, chain) in system.chains.iter().enumerate() {
+            for (i, callback) in chain.callbacks.iter().enumerate() {
+                for (k, segment) in callback.segments.iter().enumerate() {
+                    if group.contains(&segment.accelerator) {
+                        let load = segment.exec.max_ns as f64 / chain.period_ns as f64;
+                        segments.push((load, c, i, k));
+                    }
+                }
+            }
+        }
+        segments.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))));
+        let mut loads = vec![0.0; group.len()];
+        for (load, c, i, k) in segments {
+            let least = (0..group.len()).min_by(|&a, &b| f64::total_cmp(&loads[a], &loads[b]));
+            let Some(unit) = least else { continue };
+            loads[unit] += load;
+            system.chains[c].callbacks[i].segments[k].accelerator = group[unit];
+        }
+    }
+}
+
+/// How the chains of an accelerator are cut into buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// The same number in each bucket, by rank.
+    Even,
+    /// One for each of the highest chains, all others in the lowest.
+    Top,
+    /// One for each of the lowest chains, all others in the highest.
+    Bottom,
+    /// Two buckets: so many chains in the upper one; 0 is a single bucket.
+    Two(usize),
+}
+
+/// An order of the chains and a cut for each accelerator.
+#[derive(Debug, Clone)]
+struct Candidate {
+    order: Vec<usize>,
+    cuts: Vec<Cut>,
+}
+
+struct Tried {
+    candidate: Candidate,
+    method: Method,
+    ok: usize,
+    of: usize,
+}
+
+struct Search<'s> {
+    system: System,
+    options: &'s AssignOptions,
+    analyzer: Analyzer,
+    analyses: u32,
+    best: Option<Tried>,
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        let given = by_key(&self.system, |chain| std::cmp::Reverse(chain.priority));
+        let deadlines = by_key(&self.system, |chain| (chain.deadline_ns, chain.period_ns));
+        let orders = match self.options.keep_order {
+            true => vec![(given, Method::Given)],
+            false => vec![(deadlines.clone(), Method::DeadlineMonotonic), (given, Method::Given)],
+        };
+        for (order, method) in orders {
+            for cut in self.cuts() {
+                if self.attempt(self.alike(order.clone(), cut), method)? {
+                    return Ok(());
+                }
+            }
+        }
+        if !self.options.keep_order {
+            for cut in [Cut::Even, Cut::Top, Cut::Two(0)] {
+                if let Some(order) = self.audsley(&deadlines, cut)?
+                    && self.attempt(self.alike(order, cut), Method::Audsley)?
+                {
+                    return Ok(());
+                }
+            }
+        }
+        self.climb()
+    }
+
+    fn cuts(&self) -> Vec<Cut> {
+        let most = self.system.chains.len();
+        let two = (0..most).map(Cut::Two);
+        [Cut::Even, Cut::Top, Cut::Bottom].into_iter().chain(two).collect()
+    }
+
+    fn alike(&self, order: Vec<usize>, cut: Cut) -> Candidate {
+        Candidate { order, cuts: vec![cut; self.system.accelerators.len()] }
+    }
+
+    /// Analyses a candidate and keeps the best; whether it is schedulable.
+    fn attempt(&mut self, candidate: Candidate, method: Method) -> Result<bool, Error> {
+        let statuses = self.analyse(&candidate)?;
+        let counts = |chain: &usize| !self.system.chains[*chain].best_effort;
+        let of = (0..self.system.chains.len()).filter(counts).count();
+        let ok = |chain: &usize| statuses[*chain] == Status::Ok;
+        let ok = (0..self.system.chains.len()).filter(counts).filter(ok).count();
+        let better = self.best.as_ref().is_none_or(|best| ok > best.ok);
+        if better {
+            self.best = Some(Tried { candidate, method, ok, of });
+        }
+        Ok(ok == of)
+    }
+
+    fn analyse(&mut self, candidate: &Candidate) -> Result<Vec<Status>, Error> {
+        self.analyzer.load(&apply(&self.system, candidate)?)?;
+        self.analyses += 1;
+        let verdict = self.analyzer.run(self.options.variant);
+        Ok(verdict.chains.iter().map(|&(status, _)| status).collect())
+    }
+
+    /// Fills the levels from the lowest: any chain that meets its deadline there may stay there.
+    fn audsley(&mut self, start: &[usize], cut: Cut) -> Result<Option<Vec<usize>>, Error> {
+        let mut order = start.to_vec();
+        // Best-effort chains are at the end already, in any order.
+        let best_effort = |chain: &usize| self.system.chains[*chain].best_effort;
+        let levels = order.iter().position(best_effort).unwrap_or(order.len());
+        for level in (0..levels).rev() {
+            let mut found = false;
+            for from in (0..=level).rev() {
+                let chain = order.remove(from);
+                order.insert(level, chain);
+                let statuses = self.analyse(&self.alike(order.clone(), cut))?;
+                // What is above is not in its place yet, so that it may not be relied on.
+                if statuses[chain] != Status::Miss {
+                    found = true;
+                    break;
+                }
+                let chain = order.remove(level);
+                order.insert(from, chain);
+            }
+            if !found {
+                return Ok(None);
+            }
+        }
+        Ok(Some(order))
+    }
+
+    /// Changes the best candidate a little, again and again, and keeps what is not worse.
+    fn climb(&mut self) -> Result<(), Error> {
+        let mut rng = Rng::with_seed(self.options.seed);
+        let Some(best) = &self.best else { return Ok(()) };
+        let (mut current, mut ok) = (best.candidate.clone(), best.ok);
+        let cuts = self.cuts();
+        for _ in 0..self.options.effort {
+            let mut next = current.clone();
+            let chains = next.order.len();
+            let real_time = next.order.iter().position(|&c| self.system.chains[c].best_effort);
+            let real_time = real_time.unwrap_or(chains);
+            if !self.options.keep_order && real_time > 1 && rng.u8(..4) > 0 {
+                let from = rng.usize(..real_time);
+                let to = rng.usize(..real_time);
+                let chain = next.order.remove(from);
+                next.order.insert(to, chain);
+            } else if !next.cuts.is_empty() {
+                let accelerator = rng.usize(..next.cuts.len());
+                next.cuts[accelerator] = cuts[rng.usize(..cuts.len())];
+            }
+            let statuses = self.analyse(&next)?;
+            let counts = |&(chain, status): &(usize, &Status)| {
+                *status == Status::Ok && !self.system.chains[chain].best_effort
+            };
+            let now = statuses.iter().enumerate().filter(counts).count();
+            if now < ok {
+                continue;
+            }
+            (current, ok) = (next, now);
+            if let Some(best) = &mut self.best
+                && now > best.ok
+            {
+                let candidate = current.clone();
+                *best = Tried { candidate, method: Method::LocalSearch, ok, of: best.of };
+                if ok == best.of {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The chains in the order of a key, best effort last.
+fn by_key<K: Ord>(system: &System, key: impl Fn(&crate::Chain) -> K) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..system.chains.len()).collect();
+    order.sort_by_key(|&chain| (system.chains[chain].best_effort, key(&system.chains[chain])));
+    order
+}
+
+/// The system with the priorities and buckets of a candidate.
+fn apply(system: &System, candidate: &Candidate) -> Result<System, Error> {
+    let mut system = system.clone();
+    let chains = candidate.order.len();
+    for (rank, &chain) in candidate.order.iter().enumerate() {
+        system.chains[chain].priority = (chains - rank) as u32;
+    }
+    for (accelerator, &cut) in candidate.cuts.iter().enumerate() {
+        cut_buckets(&mut system, accelerator, &candidate.order, cut);
+    }
+    order_executors(&mut system)?;
+    Ok(system)
+}
+
+fn cut_buckets(system: &mut System, accelerator: usize, order: &[usize], cut: Cut) {
+    let device = system.accelerators[accelerator];
+    let users: Vec<usize> =
+        order.iter().copied().filter(|&chain| system.chains[chain].uses(accelerator)).collect();
+    // Nothing in a bucket that runs its requests beside each other has a bound.
+    let apart = device.concurrent_lowest && device.buckets > 1;
+    let lowest = u32::from(apart);
+    let bound = users.iter().filter(|&&chain| !apart || !system.chains[chain].best_effort).count();
+    let buckets = (device.buckets - lowest) as usize;
+    for (rank, &chain) in users.iter().enumerate() {
+        let bucket = match cut {
+            _ if rank >= bound => None,
+            Cut::Even => Some(buckets - 1 - rank * buckets / bound),
+            Cut::Top => Some((buckets - 1).saturating_sub(rank)),
+            Cut::Bottom => Some((bound - 1 - rank).min(buckets - 1)),
+            Cut::Two(upper) => Some(usize::from(rank < upper && buckets > 1)),
+        };
+        let chain = &mut system.chains[chain];
+        chain.buckets[accelerator] = bucket.map_or(0, |bucket| bucket as u32 + lowest);
+    }
+}
+
+/// Executors are ordered by their most critical chain.
+fn order_executors(system: &mut System) -> Result<(), Error> {
+    let mut top = vec![0; system.executors.len()];
+    for chain in &system.chains {
+        for callback in &chain.callbacks {
+            let rank: &mut u32 = &mut top[callback.executor];
+            *rank = (*rank).max(chain.priority);
+        }
+    }
+    let mut order: Vec<usize> = (0..system.executors.len()).collect();
+    order.sort_by_key(|&executor| std::cmp::Reverse(top[executor]));
+    let wide = order.len() as u32 > HIGHEST_PROCESS_PRIORITY;
+    let mut ranks = std::collections::HashMap::new();
+    for (rank, &executor) in order.iter().enumerate() {
+        let core = system.executors[executor].core;
+        // Unique in the whole system where the priorities suffice, otherwise on the core.
+        let on_core: &mut u32 = ranks.entry(core).or_insert(0);
+        let rank = if wide { *on_core } else { rank as u32 };
+        *on_core += 1;
+        if rank >= HIGHEST_PROCESS_PRIORITY {
+            return Err(Error::Executors { core, priority: 1 });
+        }
+        system.executors[executor].priority = HIGHEST_PROCESS_PRIORITY - rank;
+    }
+    Ok(())
+}
