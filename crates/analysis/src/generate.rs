@@ -125,9 +125,33 @@ fn rank_even(chains: &mut [Chain], accelerator: usize, buckets: u32) {
     }
 }
 
+/// The same system with deadline-monotonic priorities, buckets that are even by rank, and executors
+/// in the order of their most critical chains: what a designer would try first.
+///
+/// Among equal deadlines the first chain is more critical. Executors that no chain uses come last.
+pub fn deadline_monotonic(system: &System) -> System {
+    let mut system = system.clone();
+    order_by_deadline(&mut system.chains);
+    for (index, accelerator) in system.accelerators.iter().enumerate() {
+        rank_even(&mut system.chains, index, accelerator.buckets);
+    }
+    let mut highest: Vec<(u32, usize)> = (0..system.executors.len()).map(|e| (0, e)).collect();
+    for chain in &system.chains {
+        for callback in &chain.callbacks {
+            let highest = &mut highest[callback.executor].0;
+            *highest = chain.priority.max(*highest);
+        }
+    }
+    highest.sort_unstable();
+    for (rank, (_, executor)) in (1..).zip(highest) {
+        system.executors[executor].priority = rank;
+    }
+    system
+}
+
 /// Gives the chains the priorities 1 to their number, the shortest deadline highest; among equal
 /// deadlines the first chain is higher.
-fn deadline_monotonic(chains: &mut [Chain]) {
+fn order_by_deadline(chains: &mut [Chain]) {
     let mut order: Vec<usize> = (0..chains.len()).collect();
     order.sort_by_key(|&chain| std::cmp::Reverse((chains[chain].deadline_ns, chain)));
     for (priority, chain) in (1..).zip(order) {
@@ -161,7 +185,7 @@ mod tests {
     #[test]
     fn shorter_deadlines_come_first_and_fill_the_buckets_from_above() {
         let mut chains: Vec<Chain> = [30, 10, 20, 10, 50].map(chain).into();
-        deadline_monotonic(&mut chains);
+        order_by_deadline(&mut chains);
         assert_eq!(chains.iter().map(|c| c.priority).collect::<Vec<_>>(), [2, 5, 3, 4, 1]);
         let mut buckets = |count| {
             rank_even(&mut chains, 0, count);

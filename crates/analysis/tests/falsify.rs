@@ -27,7 +27,7 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-type Generator = fn(&mut fastrand::Rng) -> System;
+type Generator = fn(&mut generate::Rng) -> System;
 
 const KINDS: [(&str, Generator); 2] =
     [("random", generate::random), ("tiny", generate::tiny)];

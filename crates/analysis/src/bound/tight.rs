@@ -113,7 +113,7 @@ struct Used {
     head: u64,
     /// Longest blocking of one request.
     blocking: u64,
-    /// The segments of the bucket, in [`View::by_demand`].
+    /// The segments of the bucket, in [`Tight::by_demand`].
     bucket: Range<usize>,
     /// Where its users stand in `by_handling`.
     at: usize,
@@ -150,6 +150,8 @@ pub(super) struct Tight {
     bounded: Vec<bool>,
     /// Chains that blocking may not be counted by, since they have no guarantee.
     pub uncounted: Vec<bool>,
+    /// By accelerator, the segments of each bucket in a row, the longest first. For the fine pass.
+    by_demand: Vec<Vec<usize>>,
     users: Vec<UserWork>,
     user_segments: Vec<Source>,
     own: Own,
@@ -218,7 +220,31 @@ impl Tight {
             }
             self.finish_chain(view, chain);
         }
+        self.sort_by_demand(view);
         self.relate(view);
+    }
+
+    fn sort_by_demand(&mut self, view: &View) {
+        self.by_demand.resize_with(view.users.len(), Vec::new);
+        for (users, by_demand) in view.users.iter().zip(&mut self.by_demand) {
+            by_demand.clear();
+            if !self.fine {
+                continue;
+            }
+            let used = users.iter().flat_map(|user| &view.user_segments[user.segments.clone()]);
+            by_demand.extend(used);
+            by_demand.sort_unstable_by_key(|&k| {
+                let segment = &view.segments[k];
+                std::cmp::Reverse((segment.bucket, segment.exact_demand, k))
+            });
+        }
+    }
+
+    fn bucket_segments(&self, view: &View, accelerator: usize, bucket: u32) -> Range<usize> {
+        let segments = &self.by_demand[accelerator];
+        let begin = segments.partition_point(|&k| view.segments[k].bucket > bucket);
+        let length = segments[begin..].partition_point(|&k| view.segments[k].bucket == bucket);
+        begin..begin + length
     }
 
     /// Bounds chains, the highest priority first, until none has changed that another relies on.
@@ -575,7 +601,7 @@ impl Tight {
         }
         let priority = view.chains[part.chain].priority;
         let (mut sum, mut left) = (0u64, used.requests);
-        for &k in &view.by_demand[used.accelerator][used.bucket.clone()] {
+        for &k in &self.by_demand[used.accelerator][used.bucket.clone()] {
             let segment = &view.segments[k];
             let below = &view.chains[segment.chain];
             if segment.executor == part.executor || below.priority >= priority {
@@ -615,10 +641,7 @@ impl Tight {
         // Leaves the requests, the sources and the start of the part behind.
         self.collect_interference(view, part);
         self.respond(view, index);
-        let hp = match self.start[index] {
-            NONE => deadline,
-            start => start,
-        };
+        let hp = if self.start[index] == NONE { deadline } else { self.start[index] };
         let mut terms = Terms::of(view, index);
         let held = |&lower: &usize| (self.held(view, &view.parts[lower]), lower);
         if let Some((ns, lower)) = view.others[part.lp.clone()].iter().map(held).max() {
@@ -654,7 +677,7 @@ impl Tight {
         for used in &self.own.used {
             let blocked = self.blocked(view, part, used, x);
             let priority = view.chains[part.chain].priority;
-            let bucket = view.by_demand[used.accelerator][used.bucket.clone()].iter();
+            let bucket = self.by_demand[used.accelerator][used.bucket.clone()].iter();
             let mut below = bucket.map(|&k| &view.segments[k]).filter(|segment| {
                 segment.executor != part.executor && view.chains[segment.chain].priority < priority
             });
@@ -692,7 +715,7 @@ impl Tight {
             let at = self.own.by_handling.len();
             self.own.by_handling.resize(at + above.len(), 0);
             let head = segment.head_min - part.head_min;
-            let bucket = view.bucket_segments(accelerator, segment.bucket);
+            let bucket = self.bucket_segments(view, accelerator, segment.bucket);
             self.own.used.push(Used { accelerator, requests: 0, head, blocking: 0, bucket, at });
             self.own.used.len() - 1
         });

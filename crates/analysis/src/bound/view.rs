@@ -22,8 +22,6 @@ pub(super) struct View {
     pub user_segments: Vec<usize>,
     /// By chain and accelerator: how many users have higher priority.
     above: Vec<usize>,
-    /// By accelerator, the segments of each bucket in a row, the longest first.
-    pub by_demand: Vec<Vec<usize>>,
     /// Indices into `parts`: the ranges `hp`, `hpp` and `lp` of each part.
     pub others: Vec<usize>,
     /// The parts in an order in which each comes after those of its `hp` and `hpp`.
@@ -230,15 +228,18 @@ impl View {
         }
         self.users.resize_with(system.accelerators.len(), Vec::new);
         self.user_segments.clear();
-        for chain in 0..self.chains.len() {
-            self.add_user(chain);
+        self.by_priority.clear();
+        self.by_priority.extend(0..self.chains.len());
+        self.by_priority
+            .sort_unstable_by_key(|&chain| std::cmp::Reverse(self.chains[chain].priority));
+        for place in 0..self.by_priority.len() {
+            self.add_user(self.by_priority[place]);
         }
         let mut count = 0;
         self.users_before.clear();
         for users in &mut self.users {
             self.users_before.push(count);
             count += users.len();
-            users.sort_unstable_by_key(|user| std::cmp::Reverse(self.chains[user.chain].priority));
             let preempts = users.windows(2).any(|pair| pair[0].bucket != pair[1].bucket);
             if !preempts {
                 continue;
@@ -258,21 +259,12 @@ impl View {
         let accelerators = self.users.len();
         self.above.clear();
         self.above.resize(self.chains.len() * accelerators, 0);
-        self.by_demand.resize_with(accelerators, Vec::new);
         for (accelerator, users) in self.users.iter().enumerate() {
             for (chain, view) in self.chains.iter().enumerate() {
                 let higher =
                     users.partition_point(|user| self.chains[user.chain].priority > view.priority);
                 self.above[chain * accelerators + accelerator] = higher;
             }
-            let by_demand = &mut self.by_demand[accelerator];
-            by_demand.clear();
-            let used = users.iter().flat_map(|user| &self.user_segments[user.segments.clone()]);
-            by_demand.extend(used);
-            by_demand.sort_unstable_by_key(|&k| {
-                let segment = &self.segments[k];
-                std::cmp::Reverse((segment.bucket, segment.exact_demand, k))
-            });
         }
     }
 
@@ -341,10 +333,6 @@ impl View {
             let part = &mut self.parts[index];
             (part.hp, part.lp, part.hpp) = (begin..hp, hp..lp, lp..hpp);
         }
-        self.by_priority.clear();
-        self.by_priority.extend(0..self.chains.len());
-        self.by_priority
-            .sort_unstable_by_key(|&chain| std::cmp::Reverse(self.chains[chain].priority));
         self.order.clear();
         self.order.extend(0..self.parts.len());
         self.order.sort_unstable_by_key(|&part| {
@@ -374,13 +362,5 @@ impl View {
             Some(user) if user.chain == chain => &users[1..],
             _ => users,
         }
-    }
-
-    /// The segments of a bucket, the longest first, in [`View::by_demand`].
-    pub fn bucket_segments(&self, accelerator: usize, bucket: u32) -> Range<usize> {
-        let segments = &self.by_demand[accelerator];
-        let begin = segments.partition_point(|&k| self.segments[k].bucket > bucket);
-        let length = segments[begin..].partition_point(|&k| self.segments[k].bucket == bucket);
-        begin..begin + length
     }
 }

@@ -1,7 +1,7 @@
 //! Sets as a designer would make them, with every quantity a parameter.
 
 use super::distribution::{chance, log_uniform, split, uunifast_discard};
-use super::{Error, Overheads, Rng, deadline_monotonic, rank_even};
+use super::{Error, Overheads, Rng, order_by_deadline, rank_even};
 use crate::{Accelerator, Callback, Chain, Executor, Segment, Span, System, Wait};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -130,7 +130,7 @@ impl Proposal {
         let mut chains: Vec<Chain> = (shares.into_iter().zip(&homes))
             .map(|(share, &home)| self.chain(share, home, executors, rng))
             .collect();
-        deadline_monotonic(&mut chains);
+        order_by_deadline(&mut chains);
         for accelerator in 0..self.accelerators {
             rank_even(&mut chains, accelerator, self.buckets);
         }

@@ -6,22 +6,22 @@
 //! can be broken, only the second shows that a bound is refused.
 
 use super::distribution::{chance, log_uniform, split, unit, uunifast};
-use super::{Rng, deadline_monotonic, rank_even};
+use super::{Rng, order_by_deadline, rank_even};
 use crate::{Accelerator, Callback, Chain, Executor, Segment, Span, System, Wait};
 
 /// A system of ordinary times: 1 to 3 cores, 1 to 5 executors, 1 to 3 accelerators with 1 to 6
-/// buckets, and 1 to 8 chains with periods from 5 ms to 500 ms. Chains may come back to an
+/// buckets, and 1 to 8 chains with periods from 10 ms to 500 ms. Chains may come back to an
 /// executor; they spin, suspend, or some of each. Each overhead, best-case times, processor time
 /// before requests, jitter, short deadlines and best effort are there or not.
 pub fn random(rng: &mut Rng) -> System {
     let sizes = Sizes {
         chains: 8,
         callbacks: 5,
-        period_ns: (5_000_000, 500_000_000),
+        period_ns: (10_000_000, 500_000_000),
         grid_ns: 1_000,
-        kappa_ns: 300_000,
-        epsilon_ns: 500_000,
-        sigma_ns: 200_000,
+        kappa_ns: 200_000,
+        epsilon_ns: 300_000,
+        sigma_ns: 100_000,
         hop_ns: 1_000_000,
     };
     Draw { rng, sizes }.system()
@@ -80,7 +80,7 @@ impl Draw<'_> {
         let accelerators = self.accelerators();
         let habits = self.habits(executors.len(), accelerators.len());
         let count = self.rng.usize(1..=self.sizes.chains);
-        let load = 0.1 + 0.8 * unit(self.rng);
+        let load = 0.03 + 0.5 * unit(self.rng);
         let shares = uunifast(self.rng, count, load);
         let mut chains: Vec<Chain> =
             shares.into_iter().map(|share| self.chain(share.min(0.9), &habits)).collect();
@@ -216,7 +216,7 @@ impl Draw<'_> {
     /// Deadline monotonic, or in any order.
     fn priorities(&mut self, chains: &mut [Chain]) {
         if chance(self.rng, 0.6) {
-            return deadline_monotonic(chains);
+            return order_by_deadline(chains);
         }
         let mut priorities: Vec<u32> = (1..=chains.len() as u32).collect();
         self.rng.shuffle(&mut priorities);

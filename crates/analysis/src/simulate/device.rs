@@ -18,6 +18,7 @@ impl Simulator {
         let process = &mut self.processes[executor];
         process.phase = Phase::Requests;
         process.left_ns = self.demand.requests_ns[request];
+        (process.device, process.rank) = (planned.device, planned.rank);
         process.is_started = false;
         self.devices[planned.device].is_stale = true;
         if let Some(recorder) = &mut self.recorder {
@@ -72,20 +73,14 @@ impl Simulator {
         let mut choice = Choice { first: None, is_preempted: false };
         for &executor in &self.plan.devices[device].clients {
             let process = &self.processes[executor];
-            if process.phase != Phase::Requests {
+            if process.phase != Phase::Requests || process.device != device {
                 continue;
             }
-            let progress = &self.chains[process.chain];
-            let request = self.plan.callbacks[progress.callback].requests.start + progress.step;
-            let planned = &self.plan.requests[request];
-            if planned.device != device {
-                continue;
-            }
-            let bucket = planned.rank >> BUCKET;
+            let bucket = process.rank >> BUCKET;
             if process.is_started {
                 lowest_started = lowest_started.min(bucket);
             }
-            let key = Some((bucket, process.is_started, planned.rank));
+            let key = Some((bucket, process.is_started, process.rank));
             if key > first {
                 first = key;
                 choice.first = Some(executor);

@@ -36,7 +36,7 @@ impl Default for SearchOptions {
         SearchOptions {
             starts: 100,
             steps: 400,
-            climbs: 4,
+            climbs: 2,
             periods: 6,
             seed: 1,
             kappa: None,

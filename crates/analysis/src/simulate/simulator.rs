@@ -24,8 +24,8 @@ pub struct Simulator {
     /// Draws what [`Tie::Random`] leaves open.
     pub(super) order: Rng,
     pub(super) now_ns: u64,
-    /// One for each core, then each device, then each chain's release, then each chain's arrival
-    /// at its next executor.
+    /// One for each core, then each device, then each chain's release, then, if that takes any
+    /// time, each chain's arrival at its next executor.
     pub(super) alarms: Vec<u64>,
     pub(super) cores: Vec<Core>,
     pub(super) devices: Vec<Device>,
@@ -67,7 +67,11 @@ pub(super) struct Process {
     pub chain: usize,
     /// What is left of the present step or request.
     pub left_ns: u64,
-    /// Whether the present request has started.
+    /// The accelerator of the present request.
+    pub device: usize,
+    /// Its rank there: [`super::plan::PlannedRequest::rank`].
+    pub rank: u64,
+    /// Whether it has started.
     pub is_started: bool,
     /// How many callbacks are ready.
     pub ready: usize,
@@ -89,12 +93,14 @@ impl Simulator {
     pub fn new(system: &System) -> Result<Simulator, Error> {
         let plan = Plan::new(system)?;
         let chains = plan.chains.len();
+        let arrivals = if plan.hop_ns > 0 { chains } else { 0 };
+        let alarms = plan.cores.len() + plan.devices.len() + chains + arrivals;
         Ok(Simulator {
             scenario: Scenario { chains: Vec::new(), ..Scenario::synchronous(system) },
             demand: Demand::new(&plan),
             order: Rng::with_seed(0),
             now_ns: 0,
-            alarms: vec![NEVER; plan.cores.len() + plan.devices.len() + 2 * chains],
+            alarms: vec![NEVER; alarms],
             cores: vec![Core::default(); plan.cores.len()],
             devices: vec![Device::default(); plan.devices.len()],
             processes: vec![Process::default(); plan.executors.len()],
@@ -130,14 +136,7 @@ impl Simulator {
         let (found, expected) = (scenario.chains.len(), self.plan.chains.len());
         assert_eq!(found, expected, "the scenario was made for another number of chains");
         self.begin(scenario);
-        loop {
-            let next_ns = self.alarms.iter().copied().min().unwrap_or(NEVER);
-            if next_ns == NEVER {
-                break;
-            }
-            self.now_ns = next_ns;
-            self.instant();
-        }
+        while self.step() {}
         self.count_unfinished();
     }
 
