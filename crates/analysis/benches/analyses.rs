@@ -8,6 +8,8 @@
 //!
 //! `cargo bench -p analysis --bench analyses`
 
+#![allow(missing_docs, reason = "criterion generates a public function")]
+
 use analysis::admission::{Decision, decide};
 use analysis::generate::{Fig14, Overheads, Proposal, stream};
 use analysis::{Analyzer, System, Variant};

@@ -17,7 +17,7 @@ use support::{MS, US, counterexample};
 const SYSTEMS: u64 = 1200;
 /// Random schedules of each system.
 const SCHEDULES: u64 = 12;
-/// Every so many systems are also searched for bad schedules.
+/// Every so many systems are also searched for bad schedules; `KEEPTIME_SEARCHED` changes it.
 const SEARCHED: u64 = 16;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -99,7 +99,7 @@ fn worst_seen(system: &System, index: u64, tally: &Tally) -> Vec<(u64, String)> 
             }
         }
     }
-    if index % SEARCHED == 0 {
+    if index.is_multiple_of(number("KEEPTIME_SEARCHED", SEARCHED)) {
         let options = SearchOptions { seed: index, ..SearchOptions::default() };
         for (chain, found) in search(system, &options).unwrap().into_iter().enumerate() {
             if found.response_ns > Some(worst[chain].0) {

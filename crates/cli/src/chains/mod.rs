@@ -1,12 +1,13 @@
 //! `keeptime chains`: runs a system of callback chains for real, under one policy after another.
 //!
-//! [`fold`] finds a core for everything, the processor work is calibrated once, [`plan`] says
-//! what each executor does, and a [`trial`] per policy runs the accelerator server and one
-//! process per executor. An [`executor`] runs callbacks in the order of [`ready`] and hands jobs
-//! on by [`mail`]. [`outcome`] turns the reports into results, [`disturbance`] says what spoiled
-//! them, and the report crate prints them.
+//! [`fold`] finds a core for everything, [`bound`] says what can be promised there, the processor
+//! work is calibrated once, [`plan`] says what each executor does, and a [`trial`] per policy runs
+//! the accelerator server and one process per executor. An [`executor`] runs callbacks in the
+//! order of [`ready`] and hands jobs on by [`mail`]. [`outcome`] turns the reports into results,
+//! [`disturbance`] says what spoiled them, and the report crate prints them.
 
 mod alarm;
+mod bound;
 mod children;
 mod disturbance;
 pub mod executor;
@@ -214,14 +215,17 @@ fn describe(args: &Args, system: &System, cores: &Cores, calibration: &Calibrati
             100.0 * calibration.spread
         ));
     }
+    let bounds = bound::bounds(system, cores);
+    marks.extend(bounds.marks);
     let us = |ns: u64| ns as f64 / 1e3;
-    let chains = system.chains.iter().map(|chain| ChainInfo {
+    let bounded = system.chains.iter().zip(bounds.guaranteed_ns);
+    let chains = bounded.map(|(chain, bound_ns)| ChainInfo {
         id: chain.id.clone(),
         priority: chain.priority,
         period_us: us(chain.period_ns),
         deadline_us: us(chain.deadline_ns),
         best_effort: chain.best_effort,
-        bound_us: None,
+        bound_us: bound_ns.map(us),
     });
     ChainsRun {
         system_name: system.name.clone(),
