@@ -47,9 +47,8 @@ pub fn decide(
     variant: Variant,
 ) -> Result<Decision, Error> {
     analyzer.load(system)?;
-    let must = |chain: usize| {
-        promised(chain) || (chain == candidate && !system.chains[chain].best_effort)
-    };
+    let must =
+        |chain: usize| promised(chain) || (chain == candidate && !system.chains[chain].best_effort);
     let verdict = analyzer.run(variant);
     let broken = |(chain, &(status, _)): (usize, &(Status, Option<u64>))| {
         (must(chain) && status != Status::Ok).then_some(chain)

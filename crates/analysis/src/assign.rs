@@ -79,13 +79,8 @@ pub fn assign(
 ) -> Result<Assignment, Error> {
     let mut placed = system.clone();
     worst_fit_decreasing(&mut placed, units);
-    let mut search = Search {
-        system: placed,
-        options,
-        analyzer: Analyzer::new(),
-        analyses: 0,
-        best: None,
-    };
+    let mut search =
+        Search { system: placed, options, analyzer: Analyzer::new(), analyses: 0, best: None };
     search.run()?;
     let analyses = search.analyses;
     // Something was tried.

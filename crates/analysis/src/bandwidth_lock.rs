@@ -32,9 +32,8 @@ pub struct LockBound {
 pub fn bandwidth_lock(system: &System) -> Result<Vec<LockBound>, Error> {
     system.check()?;
     check_assumptions(system)?;
-    let priority = |chain: usize| {
-        system.executors[system.chains[chain].callbacks[0].executor].priority
-    };
+    let priority =
+        |chain: usize| system.executors[system.chains[chain].callbacks[0].executor].priority;
     let execution: Vec<u64> = (0..system.chains.len()).map(|c| execution_ns(system, c)).collect();
     let bound = |chain: usize| {
         let (below, above): (Vec<usize>, Vec<usize>) = (0..system.chains.len())
@@ -44,9 +43,8 @@ pub fn bandwidth_lock(system: &System) -> Result<Vec<LockBound>, Error> {
         let blocking_ns = blocking.unwrap_or(0);
         let own = execution[chain] + blocking_ns;
         let step = |r: u64| {
-            let work = |&h: &usize| {
-                times(Period::new(system.chains[h].period_ns).jobs(r), execution[h])
-            };
+            let work =
+                |&h: &usize| times(Period::new(system.chains[h].period_ns).jobs(r), execution[h]);
             above.iter().map(work).fold(own, u64::saturating_add)
         };
         let response = least_fixed_point(own, system.chains[chain].deadline_ns, step);
@@ -103,11 +101,8 @@ mod tests {
     use crate::{Accelerator, Callback, Chain, Executor, Segment, Span, Wait};
 
     fn task(executor: usize, period_ns: u64, cpu_ns: u64, segments: &[u64]) -> Chain {
-        let segment = |&ns: &u64| Segment {
-            accelerator: 0,
-            exec: Span::up_to(ns),
-            cpu_before_ns: 0,
-        };
+        let segment =
+            |&ns: &u64| Segment { accelerator: 0, exec: Span::up_to(ns), cpu_before_ns: 0 };
         let callback = Callback {
             executor,
             cpu: Span::up_to(cpu_ns),

@@ -174,11 +174,7 @@ mod tests {
             wait: Wait::Suspend,
             best_effort: false,
             buckets: vec![0],
-            callbacks: vec![Callback {
-                executor: 0,
-                cpu: Span::up_to(1),
-                segments: vec![segment],
-            }],
+            callbacks: vec![Callback { executor: 0, cpu: Span::up_to(1), segments: vec![segment] }],
         }
     }
 

@@ -58,8 +58,7 @@ impl Analyzer {
     fn overloaded(&self, segment: usize) -> bool {
         let segment = &self.view.segments[segment];
         let above = self.view.users_above(segment.accelerator, segment.chain);
-        let demand =
-            |user: &super::view::User| (user.demand, self.view.chains[user.chain].period);
+        let demand = |user: &super::view::User| (user.demand, self.view.chains[user.chain].period);
         super::jobs::overloads(above.iter().map(demand))
     }
 }

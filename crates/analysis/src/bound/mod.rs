@@ -320,7 +320,10 @@ impl Analyzer {
                     callbacks: self.callbacks(chain, index),
                     blocking_ns: some(blocking[index]),
                     cpu_ns: self.view.parts[index].cpu,
-                    segment_handling_ns: segment_handling[segments].iter().map(|&h| some(h)).collect(),
+                    segment_handling_ns: segment_handling[segments]
+                        .iter()
+                        .map(|&h| some(h))
+                        .collect(),
                     handling_l2_ns: some(l2[index]),
                     handling_l3_ns: some(l3),
                     handling_ns: some(handling[index]),

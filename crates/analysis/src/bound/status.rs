@@ -30,7 +30,8 @@ impl Relies {
         self.bits.resize(chains * self.words, 0);
         for part in &view.parts {
             self.add_users_above(view, part.chain, part.segments.clone(), part.chain);
-            let preempting = view.others[part.hp.clone()].iter().chain(&view.others[part.hpp.clone()]);
+            let preempting =
+                view.others[part.hp.clone()].iter().chain(&view.others[part.hpp.clone()]);
             for &other in preempting {
                 self.add(part.chain, view.parts[other].chain);
             }

@@ -8,9 +8,9 @@
 //! buckets preemptively and the requests of one bucket one at a time, by chain priority; the
 //! bucket does not fall as priority rises.
 
+use super::explain::Terms;
 use super::jobs::{NONE, Period, least_fixed_point, overloads, times};
 use super::view::{CallbackView, PartView, User, View};
-use super::explain::Terms;
 use super::{Term, TermKind};
 
 /// What one run of Theorem 1 finds, by segment and by part; [`NONE`] where there is none.
@@ -220,8 +220,7 @@ impl Theorem {
                 continue;
             }
             let hps = view.users_above(accelerator, chain).iter();
-            self.requests
-                .extend(hps.map(|user| (view.chains[user.chain].period, user.demand)));
+            self.requests.extend(hps.map(|user| (view.chains[user.chain].period, user.demand)));
         }
         base
     }

@@ -144,9 +144,10 @@ impl View {
             }
             clock = self.add_part(system, index, range, clock);
         }
-        let concurrent = chain.segments().map(|segment| segment.accelerator).find(|&a| {
-            system.accelerators[a].concurrent_lowest && chain.buckets[a] == 0
-        });
+        let concurrent = chain
+            .segments()
+            .map(|segment| segment.accelerator)
+            .find(|&a| system.accelerators[a].concurrent_lowest && chain.buckets[a] == 0);
         self.chains.push(ChainView {
             priority: chain.priority,
             period: Period::new(chain.period_ns),
@@ -327,9 +328,8 @@ impl View {
             let hp = push(&|other| same(other) && above(other));
             let lp = push(&|other| same(other) && !above(other));
             // Only executors at normal priority are equal: each may run before the other.
-            let hpp = push(&|other| {
-                !same(other) && other.process_priority >= part.process_priority
-            });
+            let hpp =
+                push(&|other| !same(other) && other.process_priority >= part.process_priority);
             let part = &mut self.parts[index];
             (part.hp, part.lp, part.hpp) = (begin..hp, hp..lp, lp..hpp);
         }
