@@ -19,13 +19,18 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn encode(ask: &Ask) -> &[u8] {
-    const QUERY: u32 = accel::control::QueryStatus::KIND;
+    const STATUS: u32 = accel::control::QueryStatus::KIND;
+    const SERVER: u32 = accel::control::QueryServer::KIND;
     match ask {
         Ask::Hello(packet) => packet.as_bytes(),
         Ask::Register(packet) => packet.as_bytes(),
         Ask::Deregister(packet) => packet.as_bytes(),
         Ask::Reprioritise(packet) => packet.as_bytes(),
-        Ask::QueryStatus => QUERY.as_bytes(),
+        Ask::QueryStatus => STATUS.as_bytes(),
+        Ask::QueryServer => SERVER.as_bytes(),
+        Ask::QueryAccelerator(packet) => packet.as_bytes(),
+        Ask::QuerySession(packet) => packet.as_bytes(),
+        Ask::QueryChain(packet) => packet.as_bytes(),
     }
 }
 

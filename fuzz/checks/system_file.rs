@@ -37,4 +37,8 @@ fn check_system(system: &System) {
         assert!(system.accelerator(&service.accelerator).is_some());
         assert!(service.arguments.len() <= system::MAX_ARGUMENTS);
     }
+    let model = system.model().check();
+    assert!(model.is_ok(), "{model:?}");
+    let again = System::parse(&system.to_yaml(), &system.name);
+    assert_eq!(again.as_ref().ok(), Some(system), "{again:?}");
 }

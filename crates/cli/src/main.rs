@@ -4,10 +4,15 @@
 //! be run.
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod bench;
+mod calibrate;
 mod chains;
 mod doctor;
 mod serve;
+mod status;
+mod study;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -23,12 +28,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Bound the response time of every chain, and say what to change first
+    Analyze(analyze::Args),
     /// Measure this machine beside a reference
     Bench(bench::Args),
     #[command(hide = true)]
     BenchFloorPeer(bench::floor::PeerArgs),
     #[command(hide = true)]
     BenchVictim(bench::victim::Args),
+    /// Measure the execution times of services, each alone on its accelerator
+    Calibrate(calibrate::Args),
     /// Run a system of callback chains for real, under one policy after another
     Chains(chains::Args),
     #[command(hide = true)]
@@ -39,18 +48,29 @@ enum Command {
     Doctor(doctor::Args),
     /// Serve accelerators to other processes, by chain priority
     Serve(serve::Args),
+    /// Ask a running server what it promises to whom, and what it measured
+    Status(status::Args),
+    /// Count how many random systems each analysis accepts
+    Study(study::Args),
+    /// Simulate a schedule of a system beside its bounds, or search for bad ones
+    Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
     let answer = match Arguments::parse().command {
+        Command::Analyze(args) => analyze::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchFloorPeer(args) => bench::floor::peer(&args),
         Command::BenchVictim(args) => bench::victim::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Chains(args) => chains::run(&args),
         Command::ChainExecutor(args) => chains::executor::run(&args),
         Command::ChainServer(args) => chains::serve(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Study(args) => study::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     answer.unwrap_or_else(|error| {
         // Whoever closed the pipe has read enough.

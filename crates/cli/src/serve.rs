@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use accel_server::{Options, Server};
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use system::{Policy, System};
+use system::{Admission, Bound, Policy, System};
 
 /// Messages that wait to be printed.
 const MAX_LINES: usize = 256;
@@ -23,6 +23,13 @@ pub struct Args {
     /// Arbitrate by this policy instead of the configured one
     #[arg(long, value_parser = parse_policy)]
     policy: Option<Policy>,
+    /// What to do with a chain that would break a promise, instead of what is configured: enforce
+    /// (refuse it), report (let it in and say who has no guarantee) or off
+    #[arg(long, value_name = "MODE", value_parser = parse_admission)]
+    admission: Option<Admission>,
+    /// Take execution times that nobody declares from this file of keeptime calibrate
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
     /// Listen here instead of at the configured socket
     #[arg(long)]
     socket: Option<PathBuf>,
@@ -47,6 +54,15 @@ pub fn parse_policy(name: &str) -> Result<Policy, String> {
     }
 }
 
+fn parse_admission(name: &str) -> Result<Admission, String> {
+    match name {
+        "enforce" => Ok(Admission::Enforce),
+        "report" => Ok(Admission::Report),
+        "off" => Ok(Admission::Off),
+        _ => Err("expected enforce, report or off".into()),
+    }
+}
+
 fn parse_accelerator_cores(text: &str) -> Result<(String, Vec<usize>), String> {
     let (id, cores) = text.split_once('=').ok_or("expected ACCELERATOR=CORE,CORE")?;
     let core = |core: &str| core.parse().map_err(|_| format!("{core:?} is not a core's number"));
@@ -64,6 +80,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let options = Options {
         policy: args.policy,
+        admission: args.admission,
+        calibration: args.calibration.clone(),
         socket: args.socket.clone(),
         cores: args.cores.clone(),
         accelerator_cores: accelerator_cores(args, &system)?,
@@ -123,9 +141,34 @@ fn announce(server: &Server, policy: Policy) {
             properties.name, properties.levels, properties.units
         );
     }
+    eprintln!("keeptime serve: {}", promises(server));
+    if let Some(calibration) = server.calibration() {
+        eprintln!(
+            "keeptime serve: execution times of {} services, measured {}, maxima times {}",
+            calibration.services.len(),
+            calibration.date,
+            calibration.margin
+        );
+    }
     let realtime = if server.is_realtime() { "" } else { ", at normal priority" };
     let socket = server.socket().display();
     eprintln!("keeptime serve: policy {policy:?}, listening at {socket}{realtime}");
+}
+
+/// What clients are promised.
+fn promises(server: &Server) -> String {
+    let note = server.admission_note();
+    let (mode, bound) = server.admission();
+    let bound = match bound {
+        Bound::Tight => "tight",
+        Bound::Sound => "sound",
+    };
+    match mode {
+        Admission::Enforce => format!("admission control by the {bound} analysis"),
+        Admission::Report => format!("the {bound} analysis reports, everybody is let in"),
+        Admission::Off if note.is_empty() => "no admission control".into(),
+        Admission::Off => format!("no admission control: {note}"),
+    }
 }
 
 fn write_summary(server: &Server, path: &Path) -> anyhow::Result<()> {

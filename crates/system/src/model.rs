@@ -1,4 +1,5 @@
-//! The file's system as the analysis sees it: indices for names, the buckets spelled out.
+//! The file's system as the analysis sees it: indices for names, the buckets spelled out; and the
+//! way back for what an assignment changes.
 
 use crate::{Callback, Chain, Segment, System, Wait};
 use analysis::Span;
@@ -36,6 +37,32 @@ impl System {
                 .map(|e| analysis::Executor { core: e.core, priority: e.priority })
                 .collect(),
             chains: self.chains.iter().map(chain).collect(),
+        }
+    }
+}
+
+impl System {
+    /// Takes over what an assignment changes in the [`System::model`] of this system: the
+    /// priorities of chains and executors, the buckets (all of them explicit then), and the
+    /// accelerators of segments. A segment that moves keeps no service, because a service belongs
+    /// to one accelerator.
+    pub fn adopt(&mut self, model: &analysis::System) {
+        for (executor, assigned) in self.executors.iter_mut().zip(&model.executors) {
+            executor.priority = assigned.priority;
+        }
+        let ids: Vec<String> = self.accelerators.iter().map(|a| a.id.clone()).collect();
+        for (chain, assigned) in self.chains.iter_mut().zip(&model.chains) {
+            chain.priority = assigned.priority;
+            let used = (0..ids.len()).filter(|&index| assigned.uses(index));
+            chain.bucket = used.map(|i| (ids[i].clone(), assigned.buckets[i])).collect();
+            let segments = chain.callbacks.iter_mut().flat_map(|c| &mut c.segments);
+            for (segment, assigned) in segments.zip(assigned.segments()) {
+                let accel = &ids[assigned.accelerator];
+                if segment.accel != *accel {
+                    segment.accel.clone_from(accel);
+                    segment.service = None;
+                }
+            }
         }
     }
 }

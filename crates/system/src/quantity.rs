@@ -3,6 +3,7 @@
 //! Decimal digits are shifted, never converted by way of a float, so that `"0.1 ms"` is exactly
 //! 100000 ns and a value that is no whole number of nanoseconds is refused.
 
+use analysis::MAX_TIME_NS;
 use serde::Serialize;
 use std::fmt;
 
@@ -71,10 +72,19 @@ pub fn format_time(time_ns: u64) -> String {
     format!("{} {unit}", time_ns / unit.nanoseconds())
 }
 
+/// A size in the largest unit that writes it as a whole number: `"64 MiB"`.
+pub(crate) fn format_bytes(bytes: u64) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let fits = |unit: &(&str, u64)| bytes != 0 && bytes.is_multiple_of(unit.1);
+    let (unit, factor) = units.into_iter().find(fits).unwrap_or(("B", 1));
+    format!("{} {unit}", bytes / factor)
+}
+
 /// Why a quantity was refused, as the end of the sentence "found ..., expected ...".
 pub(crate) type Expected = String;
 
-/// A time in nanoseconds; a bare integer is in `bare`.
+/// A time in nanoseconds, at most [`MAX_TIME_NS`], so that sums of thousands of them cannot
+/// overflow; a bare integer is in `bare`.
 pub(crate) fn time_ns(text: &str, bare: TimeUnit) -> Result<u64, Expected> {
     let (number, unit) = split(text);
     let form = || format!("a time such as \"10 ms\" (ns, us, ms, s) or a whole number of {bare}");
@@ -83,11 +93,13 @@ pub(crate) fn time_ns(text: &str, bare: TimeUnit) -> Result<u64, Expected> {
         "" => bare,
         name => TimeUnit::from_name(name).ok_or_else(form)?,
     };
-    scaled(number, unit.nanoseconds()).map_err(|problem| match problem {
-        Problem::Form => form(),
-        Problem::Fraction => "a whole number of nanoseconds".to_owned(),
-        Problem::Overflow => format!("a time of at most {}", format_time(u64::MAX)),
-    })
+    let limit = || format!("a time of at most {MAX_TIME_NS} ns (104 days)");
+    match scaled(number, unit.nanoseconds()) {
+        Ok(time_ns) if time_ns <= MAX_TIME_NS => Ok(time_ns),
+        Ok(_) | Err(Problem::Overflow) => Err(limit()),
+        Err(Problem::Form) => Err(form()),
+        Err(Problem::Fraction) => Err("a whole number of nanoseconds".to_owned()),
+    }
 }
 
 /// A size in bytes; a bare integer is in bytes.
@@ -172,7 +184,8 @@ mod tests {
             ("1.50000000000000000000000000000000000000 us", 1_500),
             ("120000", 120_000_000),
             ("0", 0),
-            ("18446744073709551615 ns", u64::MAX),
+            ("9007199254740992 ns", MAX_TIME_NS),
+            ("104 s", 104_000_000_000),
         ] {
             assert_eq!(time_ns(text, us), Ok(expected_ns), "{text}");
         }
@@ -188,9 +201,15 @@ mod tests {
         }
         let expected = time_ns("1.5 ns", TimeUnit::Microsecond).unwrap_err();
         assert_eq!(expected, "a whole number of nanoseconds");
-        for text in ["18446744073709551616 ns", "18446744074 s", "99999999999999999999999 s"] {
+        for text in [
+            "9007199254740993 ns",
+            "9007199.254740993 s",
+            "18446744073709551616 ns",
+            "18446744074 s",
+            "99999999999999999999999 s",
+        ] {
             let expected = time_ns(text, TimeUnit::Microsecond).unwrap_err();
-            assert_eq!(expected, "a time of at most 18446744073709551615 ns", "{text}");
+            assert_eq!(expected, "a time of at most 9007199254740992 ns (104 days)", "{text}");
         }
     }
 
@@ -217,5 +236,6 @@ mod tests {
         assert_eq!(format_time(391_000), "391 us");
         assert_eq!(format_time(1_500_000), "1500 us");
         assert_eq!(format_time(0), "0 ns");
+        assert_eq!([64 << 20, 1536, 3 << 30].map(format_bytes), ["64 MiB", "1536 B", "3 GiB"]);
     }
 }

@@ -1,7 +1,8 @@
 //! Settings of the accelerator server: its door, its threads, its limits, and who may come in.
 
+use crate::System;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The `server` section, defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,6 +23,13 @@ pub struct Server {
     pub cores: Vec<u32>,
     /// What happens to a request that runs longer than it declared.
     pub overrun: Overrun,
+    /// What happens to a chain that would break a promise.
+    pub admission: Admission,
+    /// Which bound a promise is made of.
+    pub analysis: Bound,
+    /// Measured execution times, as `keeptime calibrate` writes them; a relative path begins at
+    /// the folder of the system file. See [`System::calibration_path`].
+    pub calibration: Option<PathBuf>,
     /// How much clients may take.
     pub limits: Limits,
     /// Who may connect at which chain priorities; the first rule that matches counts.
@@ -50,6 +58,30 @@ pub enum Overrun {
     Count,
     /// It is counted, and goes on in the lowest bucket.
     Demote,
+}
+
+/// What happens to a chain that would break a promise: its own, or that of another chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Admission {
+    /// It is refused.
+    #[default]
+    Enforce,
+    /// It is let in, and the chains that lose their guarantee are marked.
+    Report,
+    /// Nothing is analysed, and nothing is promised.
+    Off,
+}
+
+/// Which bound a promise is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// The refined one.
+    #[default]
+    Tight,
+    /// The repaired theorem of PAAM.
+    Sound,
 }
 
 /// How much clients may take.
@@ -105,6 +137,9 @@ impl Default for Server {
             priority: 99,
             cores: Vec::new(),
             overrun: Overrun::Count,
+            admission: Admission::Enforce,
+            analysis: Bound::Tight,
+            calibration: None,
             limits: Limits::default(),
             access: Vec::new(),
         }
@@ -121,6 +156,16 @@ impl Server {
     /// Where the server listens and clients find it.
     pub fn socket_path(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(default_socket_path)
+    }
+}
+
+impl System {
+    /// Where the measured execution times are, if the file says so: a relative path begins at the
+    /// folder of the system file.
+    pub fn calibration_path(&self) -> Option<PathBuf> {
+        let path = self.server.calibration.as_ref()?;
+        let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
+        Some(folder.join(path))
     }
 }
 
@@ -146,6 +191,18 @@ mod tests {
     fn an_explicit_socket_wins() {
         let server = Server { socket: Some("/tmp/here.sock".into()), ..Server::default() };
         assert_eq!(server.socket_path(), PathBuf::from("/tmp/here.sock"));
+    }
+
+    #[test]
+    fn a_calibration_is_looked_for_beside_the_system_file() {
+        let path = |name: &str, file: &str| {
+            let text = format!("server: {{calibration: {file}}}");
+            System::parse(&text, name).unwrap().calibration_path()
+        };
+        assert_eq!(path("conf/robot.yaml", "robot.json"), Some("conf/robot.json".into()));
+        assert_eq!(path("robot.yaml", "robot.json"), Some("robot.json".into()));
+        assert_eq!(path("conf/robot.yaml", "/etc/robot.json"), Some("/etc/robot.json".into()));
+        assert_eq!(System::parse("", "robot.yaml").unwrap().calibration_path(), None);
     }
 
     #[test]

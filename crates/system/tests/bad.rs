@@ -68,7 +68,7 @@ kappa: 2
     ),
     (
         "kappa: 18446744073709551616 ns\n",
-        r#"bad.yaml:1:8: kappa: found "18446744073709551616 ns", expected a time of at most 18446744073709551615 ns"#,
+        r#"bad.yaml:1:8: kappa: found "18446744073709551616 ns", expected a time of at most 9007199254740992 ns (104 days)"#,
     ),
     (
         "kappa: {a: 1}\n",
@@ -173,7 +173,7 @@ executors: [{id: e1, core: 2, priority: 9}]
 chains:
 - {id: x, priority: 1, period: 10 ms, perod: 1, callbacks: [{id: c, executor: e1, cpu: 1}]}
 ",
-        "bad.yaml:4:39: chains[0].perod: unknown key; expected one of id, priority, period, deadline, wait, best_effort, bucket, callbacks",
+        "bad.yaml:4:39: chains[0].perod: unknown key; expected one of id, priority, period, deadline, jitter, wait, best_effort, bucket, callbacks",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
@@ -206,6 +206,78 @@ chains:
 - {id: x, priority: 1, period: 10 ms, deadline: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
 ",
         "bad.yaml:4:49: chains[0].deadline: found 11 ms, expected at most the period, 10 ms",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 9007199254740993 ns, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:32: chains[0].period: found "9007199254740993 ns", expected a time of at most 9007199254740992 ns (104 days)"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 9007200 s}]}
+",
+        r#"bad.yaml:4:78: chains[0].callbacks[0].cpu: found "9007200 s", expected a time of at most 9007199254740992 ns (104 days)"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 9007199254741}]}]}
+",
+        r#"bad.yaml:4:104: chains[0].callbacks[0].segments[0].exec: found "9007199254741", expected a time of at most 9007199254740992 ns (104 days)"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, jitter: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        "bad.yaml:4:47: chains[0].jitter: found 11 ms, expected at most the period, 10 ms",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, jitter: -1, callbacks: [{id: c, executor: e1, cpu: 1}]}
+",
+        r#"bad.yaml:4:47: chains[0].jitter: found "-1", expected a time such as "10 ms" (ns, us, ms, s) or a whole number of us"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5, segments: [{accel: gpu0, exec: 1, cpu_before: 6}]}]}
+",
+        "bad.yaml:4:127: chains[0].callbacks[0].segments[0].cpu_before: found 6 us, expected at most cpu, 5 us",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5, segments: [{accel: gpu0, exec: 1, cpu_before: 3}, {accel: gpu0, exec: 1, cpu_before: 3}]}]}
+",
+        "bad.yaml:4:166: chains[0].callbacks[0].segments[1].cpu_before: found 6 us up to here, expected at most cpu, 5 us",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 5, cpu_min: 2, segments: [{accel: gpu0, exec: 1, cpu_before: 3}]}]}
+",
+        "bad.yaml:4:139: chains[0].callbacks[0].segments[0].cpu_before: found 3 us, expected at most cpu_min, 2 us",
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 6}]
+executors: [{id: e1, core: 2, priority: 9}]
+chains:
+- {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, segments: [{accel: gpu0, exec: 1, exec_max: 3}]}]}
+",
+        "bad.yaml:4:107: chains[0].callbacks[0].segments[0].exec_max: unknown key; expected one of accel, exec, exec_min, cpu_before, service",
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
@@ -404,6 +476,18 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
     (
         "server: {overrun: kill}\n",
         r#"bad.yaml:1:19: server.overrun: found "kill", expected count or demote"#,
+    ),
+    (
+        "server: {admission: maybe}\n",
+        r#"bad.yaml:1:21: server.admission: found "maybe", expected enforce or report or off"#,
+    ),
+    (
+        "server: {analysis: published}\n",
+        r#"bad.yaml:1:20: server.analysis: found "published", expected tight or sound"#,
+    ),
+    (
+        "server: {calibration: \"\"}\n",
+        r#"bad.yaml:1:23: server.calibration: found "", expected the path of a file"#,
     ),
     (
         "server: {limits: {sessions: 0}}\n",

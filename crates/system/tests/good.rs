@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use system::{AccessRule, DeviceKind, Overrun, Policy, Subject, System, TimeUnit, Wait};
+use system::{
+    AccessRule, Admission, Bound, DeviceKind, Overrun, Policy, Subject, System, TimeUnit, Wait,
+};
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -110,11 +112,12 @@ chains:
     priority: 9
     period: 10
     deadline: 9
+    jitter: 8
     wait: spin
     best_effort: true
     bucket: {a: 2, b: 0}
     callbacks:
-      - {id: p, executor: e, cpu: 3, cpu_min: 1, segments: [{accel: a, exec: 4, exec_min: 2, service: s}]}
+      - {id: p, executor: e, cpu: 3, cpu_min: 1, segments: [{accel: a, exec: 4, exec_min: 2, cpu_before: 1, service: s}]}
       - {id: q, executor: f, segments: [{accel: b, exec: 1}]}
 server:
   socket: /tmp/s
@@ -125,6 +128,9 @@ server:
   priority: 42
   cores: [1]
   overrun: demote
+  admission: report
+  analysis: sound
+  calibration: times.json
   limits: {sessions: 1, registrations: 2, memory: 4 KiB, connects_per_second: 3}
   access: [{user: 1000, priority: [1, 2]}, {user: \"1000\", priority: [0, 0], sessions: 1, memory: 8192}, {group: g, priority: [3, 4294967295]}, {group: 5, priority: [0, 1]}]
 ";
@@ -139,14 +145,19 @@ server:
     assert_eq!(service.exec_ns, Some(4_000_000));
     let chain = system.chain("x").unwrap();
     assert_eq!((chain.wait, chain.best_effort), (Wait::Spin, true));
+    let times = (chain.period_ns, chain.deadline_ns, chain.jitter_ns);
+    assert_eq!(times, (10_000_000, 9_000_000, 8_000_000));
     assert_eq!(chain.bucket, BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 0)]));
     assert_eq!(chain.callbacks[0].cpu_min_ns, Some(1_000_000));
     assert_eq!(chain.callbacks[0].segments[0].exec_min_ns, Some(2_000_000));
+    assert_eq!(chain.callbacks[0].segments[0].cpu_before_ns, 1_000_000);
     assert_eq!(chain.callbacks[0].segments[0].service.as_deref(), Some("s"));
     assert_eq!(chain.parts().len(), 2);
     let server = &system.server;
     assert_eq!((server.mode, server.slice_ns, server.priority), (0o600, 5_000_000, 42));
     assert_eq!((server.policy, server.overrun), (Policy::Timeslice, Overrun::Demote));
+    assert_eq!((server.admission, server.analysis), (Admission::Report, Bound::Sound));
+    assert_eq!(server.calibration, Some(PathBuf::from("times.json")));
     assert_eq!((server.limits.sessions, server.limits.memory_bytes), (1, 4096));
     let subjects: Vec<_> = server.access.iter().map(|rule| rule.subject.clone()).collect();
     let expected = [
@@ -192,6 +203,8 @@ fn the_system_serialises_with_nanoseconds() {
     assert_eq!(json["kappa_ns"], 3000);
     assert_eq!(json["accelerators"][0]["device"], "cpu");
     assert_eq!(json["server"]["policy"], "priority");
+    assert_eq!(json["server"]["admission"], "enforce");
+    assert_eq!(json["server"]["analysis"], "tight");
 }
 
 #[test]

@@ -127,6 +127,8 @@ impl Trial<'_> {
         let mut arguments: Vec<OsString> = vec!["chain-server".into()];
         arguments.extend(parent_option());
         arguments.extend(["--policy".into(), policy_name(policy).into()]);
+        // What has no bound is run all the same: to see what it does is what the run is for.
+        arguments.extend(["--admission".into(), "report".into()]);
         arguments.extend(["--socket".into(), socket(folder).into()]);
         arguments.extend(["--summary".into(), summary(folder).into()]);
         if !self.cores.server.is_empty() {

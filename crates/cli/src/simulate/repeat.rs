@@ -1,0 +1,80 @@
+//! Scenarios as command lines, so that what a search found can be simulated again.
+
+use analysis::simulate::{Release, Scenario};
+use system::System;
+
+use super::scenario::{DEFAULT, EXECUTIONS, JITTERS, KAPPAS, SPLITS, TIES};
+use super::{Args, per_chain};
+
+/// The command that simulates this scenario and looks at this chain.
+pub fn command(args: &Args, system: &System, chain: usize, scenario: &Scenario) -> String {
+    let file = args.system.display().to_string();
+    let mut words = vec!["keeptime".to_owned(), "simulate".to_owned(), file];
+    words.extend(["--chain".to_owned(), system.chains[chain].id.clone()]);
+    words.extend(["--duration".to_owned(), time(scenario.horizon_ns)]);
+    words.extend(["--seed".to_owned(), scenario.seed.to_string()]);
+    // Jitter says nothing of a chain that has none.
+    let mut scenario = scenario.clone();
+    for (behaviour, chain) in scenario.chains.iter_mut().zip(&system.chains) {
+        if chain.jitter_ns == 0 {
+            behaviour.jitter = DEFAULT.jitter;
+        }
+    }
+    let scenario = &scenario;
+    let of = |default, value| (default != value).then_some(value);
+    let options = [
+        ("--offsets", column(scenario, system, |b| b.offset_ns, |ns| time(*ns))),
+        ("--execution", column(scenario, system, |b| b.execution, |e| word(&EXECUTIONS, e))),
+        ("--split", column(scenario, system, |b| b.split, |s| word(&SPLITS, s))),
+        ("--release", column(scenario, system, |b| b.release, release)),
+        ("--jitter", column(scenario, system, |b| b.jitter, |j| word(&JITTERS, j))),
+        ("--kappa", of("worst".to_owned(), word(&KAPPAS, &scenario.kappa))),
+        ("--tie", of("completion".to_owned(), word(&TIES, &scenario.tie))),
+    ];
+    for (option, value) in options {
+        words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+    }
+    quoted(words.into_iter())
+}
+
+/// The command of this process as it would be typed again.
+pub fn this_command() -> String {
+    quoted(["keeptime".to_owned()].into_iter().chain(std::env::args().skip(1)))
+}
+
+/// One property of all chains, where one of them differs from the default.
+fn column<T: PartialEq>(
+    scenario: &Scenario,
+    system: &System,
+    pick: impl Fn(&analysis::simulate::Behaviour) -> T,
+    write: impl Fn(&T) -> String,
+) -> Option<String> {
+    let values: Vec<T> = scenario.chains.iter().map(&pick).collect();
+    per_chain::write(&values, system, &pick(&DEFAULT), write)
+}
+
+fn word<T: PartialEq>(words: &[(&str, T)], value: &T) -> String {
+    let found = words.iter().find(|(_, candidate)| candidate == value);
+    found.map(|(word, _)| (*word).to_owned()).unwrap_or_default()
+}
+
+fn release(release: &Release) -> String {
+    match release {
+        Release::Periodic => "periodic".to_owned(),
+        Release::Sporadic { extra_ns } => format!("sporadic:{}", time(*extra_ns)),
+    }
+}
+
+/// A time without a space: `391us`.
+fn time(ns: u64) -> String {
+    system::format_time(ns).replace(' ', "")
+}
+
+fn quoted(words: impl Iterator<Item = String>) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=.,:/+@%".contains(c);
+    let quoted = words.map(|word| match word.chars().all(plain) && !word.is_empty() {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,142 @@
+//! The bounds of a system: who is guaranteed what, what the bounds are made of, and what to change
+//! first where they are not enough.
+//!
+//! [`table`] and [`composition`] are for a terminal, [`explain`] derives the bound of one chain,
+//! [`advice`] says in sentences what to change, [`json`] is for machines. All of them read one
+//! [`Bounds`]. [`margins`] says how far times may grow, [`changes`] what a search for priorities
+//! and buckets changed. [`lock`] is the table of the bandwidth lock's own analysis.
+//!
+//! A number is shown bare only where it is a guarantee. A bound that relies on a chain without a
+//! guarantee stands in parentheses; where there is no bound there is a dash and the reason.
+
+mod advice;
+mod changes;
+mod explain;
+mod json;
+mod lock;
+mod margins;
+mod table;
+pub(crate) mod terminal;
+pub(crate) mod unit;
+mod words;
+
+pub use advice::advice;
+pub use changes::{changes, method_name};
+pub use explain::explain;
+pub use json::json;
+pub(crate) use json::us;
+pub use lock::{lock, lock_json, lock_schedulable};
+pub use margins::{margins, margins_json};
+pub use table::{composition, table};
+pub(crate) use words::status_name;
+
+use analysis::{Analysis, ChainBound, PartBound, Status, System, Term, TermKind, Variant};
+
+/// A system, its bounds, and the names that the analysis does not know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounds {
+    /// The system file.
+    pub file: String,
+    /// What accelerators, executors and chains are called.
+    pub names: Names,
+    /// What was analysed.
+    pub system: System,
+    /// The bounds.
+    pub analysis: Analysis,
+    /// What qualifies all results, such as "every accelerator time is 1.25 times that of the file".
+    pub marks: Vec<String>,
+}
+
+/// Names by the indices of the model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The accelerators.
+    pub accelerators: Vec<String>,
+    /// The executors.
+    pub executors: Vec<String>,
+    /// The chains.
+    pub chains: Vec<String>,
+}
+
+/// One addend of a chain's bound, summed over its parts.
+struct Addend {
+    /// What it is, in words.
+    words: String,
+    ns: u64,
+    /// The chain that causes it, where that is another one.
+    culprit: Option<usize>,
+}
+
+impl Bounds {
+    /// What must be said before the first number of an unsound analysis.
+    pub fn warning(&self) -> Option<&'static str> {
+        (self.analysis.variant == Variant::Published).then_some(
+            "UNSOUND: the published theorem leaves out that a lower-priority callback which waits \
+             for an accelerator keeps its executor. Real response times exceed these numbers; \
+             compare with them, but promise nothing. Use --variant tight or sound.",
+        )
+    }
+
+    fn chain(&self, chain: usize) -> (&analysis::Chain, &ChainBound, &str) {
+        (&self.system.chains[chain], &self.analysis.chains[chain], &self.names.chains[chain])
+    }
+
+    /// Whether the chain's deadline counts and its bound keeps it.
+    fn is_ok(&self, chain: usize) -> bool {
+        self.analysis.chains[chain].status == Status::Ok
+    }
+
+    /// Time between the bound and the deadline, where the bound is a guarantee.
+    fn slack_ns(&self, chain: usize) -> Option<u64> {
+        let (model, bound, _) = self.chain(chain);
+        bound.response_ns.filter(|_| self.is_ok(chain)).map(|ns| model.deadline_ns.abs_diff(ns))
+    }
+
+    /// Indices of the chains, the highest priority first.
+    fn by_priority(&self) -> Vec<usize> {
+        self.system.chains_by_priority()
+    }
+
+    /// What the chain's bound is made of, largest first, all parts together.
+    fn addends(&self, chain: usize) -> Vec<Addend> {
+        let (model, bound, _) = self.chain(chain);
+        let mut sums: Vec<(Term, &PartBound)> = Vec::new();
+        for part in &bound.parts {
+            for term in part.terms.iter().filter(|term| term.ns > 0) {
+                let same = |(sum, of): &&mut (Term, &PartBound)| {
+                    let own = sum.chain == chain && term.chain == chain;
+                    let place = own || of.executor == part.executor;
+                    (sum.kind, sum.chain) == (term.kind, term.chain) && place
+                };
+                match sums.iter_mut().find(same) {
+                    Some((sum, _)) => sum.ns += term.ns,
+                    None => sums.push((*term, part)),
+                }
+            }
+        }
+        let mut addends: Vec<Addend> = sums
+            .into_iter()
+            .map(|(term, part)| Addend {
+                words: self.term_words(chain, part, &term),
+                ns: term.ns,
+                culprit: Some(term.chain).filter(|_| !is_own(&term, chain)),
+            })
+            .collect();
+        let hops = bound.parts.len().saturating_sub(1) as u64;
+        let own = [
+            ("hops between its executors", self.system.hop_ns.saturating_mul(hops)),
+            ("own release jitter", model.jitter_ns),
+        ];
+        for (words, ns) in own.into_iter().filter(|(_, ns)| *ns > 0) {
+            addends.push(Addend { words: words.to_owned(), ns, culprit: None });
+        }
+        addends.sort_by_key(|addend| std::cmp::Reverse(addend.ns));
+        addends
+    }
+}
+
+/// Whether a term is the chain's own work.
+fn is_own(term: &Term, chain: usize) -> bool {
+    let own = matches!(term.kind, TermKind::Cpu | TermKind::Accelerator | TermKind::Epsilon);
+    own && term.chain == chain
+}

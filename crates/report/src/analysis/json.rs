@@ -1,0 +1,99 @@
+//! The bounds for machines: times in microseconds, whole numbers where they are exact.
+
+use super::Bounds;
+use super::words::{status_name, variant_name};
+use analysis::{PartBound, Refusal, Term, TermKind};
+use serde_json::{Map, Value, json};
+
+/// `{"schedulable", "chains": {ID: {"status", "R_star", "parts": [..]}}}`, chains in the order of
+/// the file; further keys follow.
+pub fn json(bounds: &Bounds) -> Value {
+    let chains: Map<String, Value> = (0..bounds.system.chains.len())
+        .map(|chain| (bounds.names.chains[chain].clone(), of_chain(bounds, chain)))
+        .collect();
+    json!({
+        "schedulable": bounds.analysis.schedulable,
+        "chains": chains,
+        "file": bounds.file,
+        "variant": variant_name(bounds.analysis.variant),
+        "warning": bounds.warning(),
+        "marks": bounds.marks,
+    })
+}
+
+fn of_chain(bounds: &Bounds, chain: usize) -> Value {
+    let (model, bound, _) = bounds.chain(chain);
+    let parts: Vec<Value> = bound.parts.iter().map(|part| of_part(bounds, part)).collect();
+    let relies_on: Vec<&str> =
+        bound.relies_on.iter().map(|&other| bounds.names.chains[other].as_str()).collect();
+    json!({
+        "status": status_name(bound.status),
+        "R_star": bound.response_ns.map(us),
+        "parts": parts,
+        "priority": model.priority,
+        "period": us(model.period_ns),
+        "deadline": us(model.deadline_ns),
+        "best_effort": model.best_effort,
+        "slack": bounds.slack_ns(chain).map(us),
+        "relies_on": relies_on,
+        "reason": bound.refusal.as_ref().map(|refusal| reason(bounds, chain, refusal)),
+    })
+}
+
+fn of_part(bounds: &Bounds, part: &PartBound) -> Value {
+    let handling: Vec<Option<Value>> =
+        part.segment_handling_ns.iter().map(|ns| ns.map(us)).collect();
+    let terms: Vec<Value> = part.terms.iter().map(|term| of_term(bounds, term)).collect();
+    json!({
+        "executor": bounds.names.executors[part.executor],
+        "B": part.blocking_ns.map(us),
+        "E": us(part.cpu_ns),
+        "H_segments_l2": handling,
+        "H_l2": part.handling_l2_ns.map(us),
+        "H_l3": part.handling_l3_ns.map(us),
+        "H_star": part.handling_ns.map(us),
+        "R": part.response_ns.map(us),
+        "terms": terms,
+    })
+}
+
+fn of_term(bounds: &Bounds, term: &Term) -> Value {
+    let kind = match term.kind {
+        TermKind::Cpu => "cpu",
+        TermKind::Accelerator => "accelerator",
+        TermKind::Epsilon => "epsilon",
+        TermKind::Blocking => "blocking",
+        TermKind::BucketBlocking => "bucket_blocking",
+        TermKind::AcceleratorInterference => "accelerator_interference",
+        TermKind::ExecutorInterference => "executor_interference",
+        TermKind::CoreInterference => "core_interference",
+    };
+    json!({ "kind": kind, "chain": bounds.names.chains[term.chain], "time": us(term.ns) })
+}
+
+fn reason(bounds: &Bounds, chain: usize, refusal: &Refusal) -> Value {
+    let words = bounds.refusal_words(chain, refusal);
+    match refusal {
+        Refusal::Late { part, missing_ns, largest } => json!({
+            "kind": "late", "words": words, "part": part, "missing": us(*missing_ns),
+            "largest": largest.as_ref().map(|term| of_term(bounds, term)),
+        }),
+        Refusal::Overload { accelerator, chain } => json!({
+            "kind": "overload", "words": words,
+            "accelerator": bounds.names.accelerators[*accelerator],
+            "chain": bounds.names.chains[*chain],
+        }),
+        Refusal::Relies { chain } => json!({
+            "kind": "relies", "words": words, "chain": bounds.names.chains[*chain],
+        }),
+        Refusal::Concurrent { accelerator } => json!({
+            "kind": "concurrent", "words": words,
+            "accelerator": bounds.names.accelerators[*accelerator],
+        }),
+    }
+}
+
+/// Nanoseconds as microseconds: a whole number where it is one.
+pub(crate) fn us(ns: u64) -> Value {
+    if ns.is_multiple_of(1_000) { json!(ns / 1_000) } else { json!(ns as f64 / 1e3) }
+}

@@ -1,0 +1,65 @@
+//! Response times under the memory-bandwidth lock (BWLOCK++, equation 4).
+
+use super::Names;
+use super::json::us;
+use super::terminal::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page};
+use super::unit::Unit;
+use analysis::{LockBound, System};
+use serde_json::{Map, Value, json};
+
+/// Whether every chain whose deadline counts keeps it.
+pub fn lock_schedulable(system: &System, bounds: &[LockBound]) -> bool {
+    let counted = system.chains.iter().zip(bounds).filter(|(chain, _)| !chain.best_effort);
+    counted.into_iter().all(|(_, bound)| bound.response_ns.is_some())
+}
+
+/// One line per chain: execution, blocking, response.
+pub fn lock(names: &Names, system: &System, bounds: &[LockBound], color: bool) -> String {
+    let mut page = Page::new(color);
+    let verdict = match lock_schedulable(system, bounds) {
+        true => (GOOD, "schedulable under the bandwidth lock"),
+        false => (BAD, "not schedulable under the bandwidth lock"),
+    };
+    page.line(verdict.0, verdict.1);
+    let unit = Unit::of(system);
+    let model = "one core, accelerator segments not preempted (BWLOCK++, equation 4)";
+    page.line(FAINT, &format!("{model}; times in {}", unit.name()));
+    let row = |((name, chain), bound): ((&String, &analysis::Chain), &LockBound)| -> Vec<Cell> {
+        let (response, style) = match bound.response_ns {
+            Some(ns) => (unit.up(ns), GOOD),
+            None => ("above".to_owned(), if chain.best_effort { FAINT } else { BAD }),
+        };
+        vec![
+            (name.clone(), HEAD),
+            (unit.down(chain.deadline_ns), PLAIN),
+            (unit.up(bound.execution_ns), PLAIN),
+            (unit.up(bound.blocking_ns), PLAIN),
+            (response, style),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> =
+        names.chains.iter().zip(&system.chains).zip(bounds).map(row).collect();
+    let columns = [
+        ("chain", true),
+        ("deadline", false),
+        ("execution", false),
+        ("blocking", false),
+        ("response", false),
+    ];
+    page.table(&columns, &rows);
+    page.finish()
+}
+
+/// The same for machines: times in microseconds.
+pub fn lock_json(names: &Names, system: &System, bounds: &[LockBound]) -> Value {
+    let of = |bound: &LockBound| {
+        json!({
+            "E": us(bound.execution_ns),
+            "B": us(bound.blocking_ns),
+            "R": bound.response_ns.map(us),
+        })
+    };
+    let chains: Map<String, Value> =
+        names.chains.iter().zip(bounds).map(|(name, bound)| (name.clone(), of(bound))).collect();
+    json!({ "schedulable": lock_schedulable(system, bounds), "chains": chains })
+}

@@ -1,0 +1,101 @@
+//! A simulated schedule, or the worst schedules that a search found, beside the bounds.
+//!
+//! [`table`] and [`conclusion`] are for a terminal, [`json`] is for machines, [`gantt`] draws a
+//! piece of one schedule as SVG, and [`html`] is one page with the table and the picture.
+//!
+//! What was simulated is possible, not the worst that is possible: a bound below it would be
+//! wrong, and one above it is no waste.
+
+mod gantt;
+mod html;
+mod json;
+mod table;
+
+pub use gantt::{Gantt, MAX_DRAWN, gantt};
+pub use html::html;
+pub use json::json;
+pub use table::{conclusion, table};
+
+use crate::analysis::Names;
+use analysis::{Analysis, Status, System};
+
+/// What a simulation or a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulation {
+    /// The system file.
+    pub file: String,
+    /// What accelerators, executors and chains are called.
+    pub names: Names,
+    /// What was simulated.
+    pub system: System,
+    /// Its bounds, to compare with.
+    pub analysis: Analysis,
+    /// What was simulated, in words: how long, from which releases.
+    pub what: String,
+    /// The command that made this result.
+    pub command: String,
+    /// Whether each chain's numbers come from a schedule of its own, the worst that a search found.
+    pub searched: bool,
+    /// What qualifies all results.
+    pub marks: Vec<String>,
+    /// One entry per chain of the system; none where the chain was not asked for.
+    pub chains: Vec<Option<Simulated>>,
+}
+
+/// What was found of one chain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Simulated {
+    /// Response times of the jobs that ended, in order of release.
+    pub response_ns: Vec<u64>,
+    /// Jobs that ended after their deadline.
+    pub misses: u64,
+    /// Jobs that had not ended when simulated time ran out.
+    pub unfinished: u64,
+    /// Whether so many jobs waited that the chain was not released any more.
+    pub overloaded: bool,
+    /// The command that shows the longest response again.
+    pub repeat: Option<String>,
+}
+
+impl Simulated {
+    /// The longest response.
+    pub fn worst_ns(&self) -> Option<u64> {
+        self.response_ns.iter().copied().max()
+    }
+
+    /// The median, nearest rank.
+    pub fn median_ns(&self) -> Option<u64> {
+        let mut ascending = self.response_ns.clone();
+        ascending.sort_unstable();
+        ascending.get(ascending.len().div_ceil(2).checked_sub(1)?).copied()
+    }
+}
+
+impl Simulation {
+    /// Whether a chain whose deadline counts missed it, or responded later than its guarantee.
+    pub fn fails(&self) -> bool {
+        (0..self.chains.len()).any(|chain| self.misses_count(chain) || self.exceeds(chain))
+    }
+
+    /// Whether the chain's deadline counts and was missed.
+    fn misses_count(&self, chain: usize) -> bool {
+        let late = |found: &Simulated| found.misses > 0 || found.overloaded || found.unfinished > 0;
+        !self.system.chains[chain].best_effort && self.chains[chain].as_ref().is_some_and(late)
+    }
+
+    /// The bound where it is a guarantee.
+    fn guarantee_ns(&self, chain: usize) -> Option<u64> {
+        let bound = &self.analysis.chains[chain];
+        bound.response_ns.filter(|_| bound.status == Status::Ok)
+    }
+
+    fn worst_ns(&self, chain: usize) -> Option<u64> {
+        self.chains[chain].as_ref()?.worst_ns()
+    }
+
+    /// Whether a response was longer than what is guaranteed, which no schedule may be.
+    fn exceeds(&self, chain: usize) -> bool {
+        let pair = self.worst_ns(chain).zip(self.guarantee_ns(chain));
+        pair.is_some_and(|(worst_ns, bound_ns)| worst_ns > bound_ns)
+    }
+}

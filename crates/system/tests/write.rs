@@ -1,0 +1,378 @@
+//! A system that is written and read again is the same system.
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::path::{Path, PathBuf};
+use system::{
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Limits,
+    MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Subject, System, TimeUnit,
+    Wait,
+};
+
+/// Names that a careless writer would change.
+const TRICKY: [&str; 32] = [
+    "yes",
+    "No",
+    "null",
+    "~",
+    "true",
+    "1",
+    "007",
+    "1e3",
+    "0x1F",
+    ".nan",
+    "a: b",
+    "a:b",
+    "- x",
+    "-",
+    "a #b",
+    "#",
+    "'",
+    "\"",
+    "\\",
+    "{",
+    "a, b",
+    "[x]",
+    "&a",
+    "*a",
+    "!t",
+    "|",
+    ">",
+    "%d",
+    "@",
+    "`",
+    "---",
+    "前方 🚗",
+];
+
+fn name() -> impl Strategy<Value = String> {
+    let fits = |name: &String| {
+        !name.is_empty() && name.trim() == name && !name.chars().any(char::is_control)
+    };
+    prop_oneof![
+        select(&TRICKY[..]).prop_map(str::to_owned),
+        "[a-z][a-z0-9_-]{0,8}",
+        "\\PC{1,12}".prop_filter("a name", fits),
+    ]
+}
+
+/// Makes names unique by what follows them.
+fn own(name: &str, place: usize) -> String {
+    if place == 0 { name.to_owned() } else { format!("{name} {place}") }
+}
+
+fn time_ns() -> impl Strategy<Value = u64> {
+    let units = select(&[1u64, 1_000, 1_000_000, 1_000_000_000][..]);
+    (1..=9_000u64, units).prop_map(|(count, unit)| count * unit)
+}
+
+fn server() -> impl Strategy<Value = Server> {
+    let path = || option::of("/[a-z \"\\\\:\n🚗]{1,20}".prop_map(PathBuf::from));
+    let policy = select(&[Policy::Priority, Policy::Fifo, Policy::Timeslice][..]);
+    let overrun = select(&[Overrun::Count, Overrun::Demote][..]);
+    let admission = select(&[Admission::Enforce, Admission::Report, Admission::Off][..]);
+    let analysis = select(&[Bound::Tight, Bound::Sound][..]);
+    let cores = vec(0..MAX_CORES, 0..4).prop_map(distinct);
+    (
+        (path(), 0..=0o777u32, option::of(name()), policy, time_ns(), 0..=99u32, cores, overrun),
+        (admission, analysis, path(), limits(), vec(access(), 0..3)),
+    )
+        .prop_map(|(first, (admission, analysis, calibration, limits, access))| {
+            let (socket, mode, group, policy, slice_ns, priority, cores, overrun) = first;
+            Server {
+                socket,
+                mode,
+                group,
+                policy,
+                slice_ns,
+                priority,
+                cores,
+                overrun,
+                admission,
+                analysis,
+                calibration,
+                limits,
+                access,
+            }
+        })
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let numbers = (1..=65_536u32, 1..=65_536u32, 4_096..=1u64 << 40, 1..=65_536u32);
+    let random =
+        numbers.prop_map(|(sessions, registrations, memory_bytes, connects_per_second)| Limits {
+            sessions,
+            registrations,
+            memory_bytes,
+            connects_per_second,
+        });
+    prop_oneof![Just(Limits::default()), random]
+}
+
+fn access() -> impl Strategy<Value = AccessRule> {
+    let subject = prop_oneof![
+        name().prop_map(Subject::User),
+        any::<u32>().prop_map(Subject::UserId),
+        name().prop_map(Subject::Group),
+        any::<u32>().prop_map(Subject::GroupId),
+    ];
+    let sessions = option::of(1..=65_536u32);
+    let memory = option::of((1..=4u64 << 20).prop_map(|pages| pages * 4_096));
+    (subject, any::<u32>(), any::<u32>(), sessions, memory).prop_map(
+        |(subject, a, b, sessions, memory_bytes)| AccessRule {
+            subject,
+            priority_min: a.min(b),
+            priority_max: a.max(b),
+            sessions,
+            memory_bytes,
+        },
+    )
+}
+
+fn distinct(mut cores: Vec<u32>) -> Vec<u32> {
+    cores.sort_unstable();
+    cores.dedup();
+    cores
+}
+
+fn accelerator() -> impl Strategy<Value = Accelerator> {
+    let device = prop_oneof![
+        Just(DeviceKind::Cpu),
+        (0..=999u32).prop_map(DeviceKind::Cuda),
+        (0..=999u32).prop_map(DeviceKind::Vulkan),
+        Just(DeviceKind::Onnx),
+    ];
+    let cores = vec(0..MAX_CORES, 0..3).prop_map(distinct);
+    (name(), 1..=MAX_BUCKETS, device, cores, any::<bool>()).prop_map(
+        |(id, buckets, device, cores, concurrent_lowest)| Accelerator {
+            id,
+            buckets,
+            device,
+            cores,
+            concurrent_lowest,
+        },
+    )
+}
+
+fn service() -> impl Strategy<Value = (String, Index, String, Vec<u64>, Option<u64>)> {
+    (name(), any::<Index>(), name(), vec(any::<u64>(), 0..=4), option::of(time_ns()))
+}
+
+/// A segment whose accelerator and service are still places in lists that are not known yet.
+type LooseSegment = (Index, u64, Option<u64>, u64, Option<Index>);
+type LooseCallback = (String, Index, u64, Option<u64>, Vec<LooseSegment>);
+
+fn callback() -> impl Strategy<Value = LooseCallback> {
+    let any_time = prop_oneof![Just(0), time_ns()];
+    let segment = (
+        any::<Index>(),
+        time_ns(),
+        option::of(any_time.clone()),
+        any_time.clone(),
+        option::of(any::<Index>()),
+    );
+    (name(), any::<Index>(), time_ns(), option::of(any_time), vec(segment, 0..4))
+}
+
+type LooseChain = (
+    (String, u64, u64, u64, bool, bool),
+    std::collections::BTreeMap<usize, u32>,
+    Vec<LooseCallback>,
+);
+
+fn chain() -> impl Strategy<Value = LooseChain> {
+    let head = (name(), time_ns(), any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>());
+    (head, btree_map(0..3usize, 0..MAX_BUCKETS, 0..3), vec(callback(), 1..4))
+}
+
+fn system() -> impl Strategy<Value = System> {
+    let unit = select(
+        &[TimeUnit::Nanosecond, TimeUnit::Microsecond, TimeUnit::Millisecond, TimeUnit::Second][..],
+    );
+    let costs = vec(prop_oneof![Just(0), time_ns()], 4);
+    let executors = vec((name(), 0..MAX_CORES, any::<bool>()), 1..4);
+    let server = prop_oneof![Just(Server::default()), server()];
+    (
+        unit,
+        costs,
+        vec(accelerator(), 1..4),
+        executors,
+        vec(service(), 0..3),
+        vec(chain(), 0..5),
+        server,
+    )
+        .prop_map(|(unit, costs, accelerators, executors, services, chains, server)| {
+            let mut system = System {
+                name: "random.yaml".to_owned(),
+                time_unit: unit,
+                kappa_ns: costs[0],
+                epsilon_ns: costs[1],
+                sigma_ns: costs[2],
+                hop_ns: costs[3],
+                accelerators,
+                executors: Vec::new(),
+                chains: Vec::new(),
+                server,
+                services: Vec::new(),
+            };
+            for (i, accelerator) in system.accelerators.iter_mut().enumerate() {
+                accelerator.id = own(&accelerator.id, i);
+            }
+            for (i, (id, core, realtime)) in executors.into_iter().enumerate() {
+                let priority = if realtime { 1 + i as u32 } else { 0 };
+                system.executors.push(Executor { id: own(&id, i), core, priority });
+            }
+            for (i, (name, accelerator, kernel, arguments, exec_ns)) in
+                services.into_iter().enumerate()
+            {
+                let accelerator = accelerator.get(&system.accelerators).id.clone();
+                let name = own(&name, i);
+                system.services.push(Service { name, accelerator, kernel, arguments, exec_ns });
+            }
+            for (i, loose) in chains.into_iter().enumerate() {
+                let chain = settle(&system, i, loose);
+                system.chains.push(chain);
+            }
+            system
+        })
+}
+
+/// A chain that passes the checks: the highest priority comes last, so that the explicit buckets
+/// may only rise from chain to chain.
+fn settle(system: &System, place: usize, (head, buckets, callbacks): LooseChain) -> Chain {
+    let (id, period_ns, deadline, jitter, spin, best_effort) = head;
+    let mut bucket = std::collections::BTreeMap::new();
+    for (accelerator, wish) in buckets {
+        let Some(accelerator) = system.accelerators.get(accelerator) else { continue };
+        let below = system.chains.iter().filter_map(|c| c.bucket.get(&accelerator.id)).max();
+        let floor = below.copied().unwrap_or(0);
+        bucket.insert(accelerator.id.clone(), (wish % accelerator.buckets).max(floor));
+    }
+    let callbacks = callbacks.into_iter().enumerate();
+    Chain {
+        id: own(&id, place),
+        priority: 10 * place as u32,
+        period_ns,
+        deadline_ns: 1 + deadline % period_ns,
+        jitter_ns: jitter % (period_ns + 1),
+        wait: if spin { Wait::Spin } else { Wait::Suspend },
+        best_effort,
+        bucket,
+        callbacks: callbacks.map(|(i, callback)| settle_callback(system, i, callback)).collect(),
+    }
+}
+
+fn settle_callback(system: &System, place: usize, loose: LooseCallback) -> Callback {
+    let (id, executor, cpu_ns, cpu_min, segments) = loose;
+    let cpu_min_ns = cpu_min.map(|least_ns| least_ns.min(cpu_ns));
+    let mut left_ns = cpu_min_ns.unwrap_or(cpu_ns);
+    let segment = |(accel, exec_ns, exec_min, before, service): LooseSegment| {
+        let accel = accel.get(&system.accelerators).id.clone();
+        let offered: Vec<&Service> =
+            system.services.iter().filter(|service| service.accelerator == accel).collect();
+        let cpu_before_ns = before.min(left_ns);
+        left_ns -= cpu_before_ns;
+        Segment {
+            service: service
+                .filter(|_| !offered.is_empty())
+                .map(|service| service.get(&offered).name.clone()),
+            accel,
+            exec_ns,
+            exec_min_ns: exec_min.map(|least_ns| least_ns.min(exec_ns)),
+            cpu_before_ns,
+        }
+    };
+    Callback {
+        id: own(&id, place),
+        executor: executor.get(&system.executors).id.clone(),
+        cpu_ns,
+        cpu_min_ns,
+        segments: segments.into_iter().map(segment).collect(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn a_random_system_survives_its_own_file(system in system()) {
+        let text = system.to_yaml();
+        match System::parse(&text, &system.name) {
+            Ok(again) => prop_assert_eq!(again, system, "{}", text),
+            Err(error) => prop_assert!(false, "{}\n{}", error, text),
+        }
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+#[test]
+fn the_examples_survive_their_own_file() {
+    for name in ["paam-case-study-1.yaml", "server.yaml"] {
+        let system = System::read(example(name)).unwrap();
+        assert_eq!(System::parse(&system.to_yaml(), &system.name).unwrap(), system, "{name}");
+    }
+}
+
+#[test]
+fn a_file_reads_as_if_written_by_hand() {
+    let text = "\
+time_unit: ms
+kappa: 129 us
+epsilon: 391 us
+
+accelerators:
+  - {id: gpu0, buckets: 6, device: \"cuda:0\", cores: [0, 1], concurrent_lowest: true}
+
+executors:
+  - {id: front, core: 2, priority: 90}
+  - {id: \"yes\", core: 3, priority: 0}
+
+services:
+  - {name: detector, accelerator: gpu0, kernel: matmul, arguments: [256], exec: 4 ms}
+
+server:
+  mode: \"0600\"
+  cores: [0]
+  limits: {sessions: 16, memory: 128 MiB}
+  access:
+    - {user: \"1000\", priority: [50, 100]}
+    - {group: 5, priority: [0, 49], sessions: 2, memory: 8 MiB}
+
+chains:
+  - id: brake
+    priority: 2
+    period: 120 ms
+    deadline: 100 ms
+    jitter: 500 us
+    wait: spin
+    bucket: {gpu0: 5}
+    callbacks:
+      - {id: see, executor: front, cpu: 2 ms, segments: [{accel: gpu0, exec: 10 ms}]}
+      - id: decide
+        executor: \"yes\"
+        cpu: 1 s
+        cpu_min: 0 ns
+        segments:
+          - {accel: gpu0, exec: 1500 us, exec_min: 1 ms, cpu_before: 0 ns, service: detector}
+          - {accel: gpu0, exec: 1 ns}
+
+  - id: map
+    priority: 1
+    period: 500 ms
+    best_effort: true
+    callbacks:
+      - {id: build, executor: front, cpu: 20 ms}
+";
+    let system = System::parse(text, "robot.yaml").unwrap();
+    assert_eq!(system.to_yaml(), text.replace(", cpu_before: 0 ns", ""));
+}
+
+#[test]
+fn a_file_without_content_is_empty() {
+    assert_eq!(System::parse("", "empty.yaml").unwrap().to_yaml(), "");
+}
