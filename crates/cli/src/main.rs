@@ -8,6 +8,7 @@ mod analyze;
 mod bench;
 mod calibrate;
 mod chains;
+mod command_line;
 mod doctor;
 mod serve;
 mod status;

@@ -148,7 +148,7 @@ fn status_shows_what_was_admitted_and_what_was_measured() {
     assert!(page.status.success());
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     for expected in [
-        "policy priority, admission enforce by the tight analysis, at normal priority",
+        "policy priority, admission enforce by the tight analysis\n",
         "requests: 3 done",
         "guaranteed",
         "undeclared",

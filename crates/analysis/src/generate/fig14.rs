@@ -16,7 +16,7 @@ const PRIORITIES: u32 = 99;
 const PER_BUCKET: u32 = 17;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The chain sets of figure 14 of PAAM (document 003, section V-D).
+/// The chain sets of figure 14 of PAAM (section V-D).
 ///
 /// Every chain has four equal callbacks, each with one segment on the one accelerator, an executor
 /// of its own with the chain's priority, and an implicit deadline. Chain i, counted from 1, has

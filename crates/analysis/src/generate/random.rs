@@ -177,6 +177,8 @@ impl Draw<'_> {
                 executor = self.rng.usize(..habits.executors);
             }
             let execs: Vec<u64> = execs.by_ref().take(segments).collect();
+            // A callback does something.
+            let cpu_ns = if execs.is_empty() { cpu_ns.max(1) } else { cpu_ns };
             callbacks.push(self.callback(executor, cpu_ns, &execs, habits));
         }
         callbacks

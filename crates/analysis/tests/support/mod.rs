@@ -29,8 +29,16 @@ pub fn chain(priority: u32, period_ns: u64, bucket: u32, callbacks: Vec<Callback
 
 /// Case study 1 of PAAM with the cores of the authors' script, 10 ms for each segment.
 pub fn case_study_1(kappa_ns: u64, epsilon_ns: u64) -> System {
-    let cpu: [&[u64]; 8] =
-        [&[2, 6], &[2, 8, 9], &[6, 8, 4, 8], &[5, 7, 2], &[2, 1, 7], &[2, 7], &[2, 6], &[6, 8, 4, 8]];
+    let cpu: [&[u64]; 8] = [
+        &[2, 6],
+        &[2, 8, 9],
+        &[6, 8, 4, 8],
+        &[5, 7, 2],
+        &[2, 1, 7],
+        &[2, 7],
+        &[2, 6],
+        &[6, 8, 4, 8],
+    ];
     let periods = [120, 120, 220, 260, 360, 400, 120, 220];
     let buckets = [5, 5, 4, 3, 2, 1, 0, 0];
     let chains = (0..8usize).map(|i| {

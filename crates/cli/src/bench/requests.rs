@@ -21,7 +21,7 @@ use super::service::Service;
 
 /// Round trips of one kind before it is the other's turn.
 const TURN: usize = 250;
-/// What document 003 (PAAM, section V-C) reports as its overhead per request.
+/// What PAAM (section V-C) reports as its overhead per request.
 const PAAM_NS: [f64; 2] = [198_000.0, 391_000.0];
 
 /// Options of `keeptime bench requests`.

@@ -230,7 +230,7 @@ fn describe(args: &Args, system: &System, cores: &Cores, calibration: &Calibrati
     ChainsRun {
         system_name: system.name.clone(),
         machine: machine_in_words(),
-        command: command_line(),
+        command: crate::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         duration_s: args.duration.as_secs_f64(),
         marks,
@@ -245,18 +245,6 @@ fn machine_in_words() -> String {
     let kind = if machine::is_virtual() { ", virtual" } else { "" };
     let (model, release) = (machine::core_model(), machine::kernel_release());
     format!("{model}, {cores} core{plural}{kind}, Linux {release}")
-}
-
-/// The command as it would be typed again.
-fn command_line() -> String {
-    let quoted = std::env::args().skip(1).map(|argument| {
-        let plain = |c: char| c.is_alphanumeric() || "-_=.,:/+@%".contains(c);
-        match argument.chars().all(plain) && !argument.is_empty() {
-            true => argument,
-            false => format!("'{}'", argument.replace('\'', r"'\''")),
-        }
-    });
-    ["keeptime".to_owned()].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn print(args: &Args, run: &ChainsRun) -> anyhow::Result<()> {

@@ -3,6 +3,8 @@
 use analysis::simulate::{Release, Scenario};
 use system::System;
 
+use crate::command_line::quoted;
+
 use super::scenario::{DEFAULT, EXECUTIONS, JITTERS, KAPPAS, SPLITS, TIES};
 use super::{Args, per_chain};
 
@@ -37,11 +39,6 @@ pub fn command(args: &Args, system: &System, chain: usize, scenario: &Scenario) 
     quoted(words.into_iter())
 }
 
-/// The command of this process as it would be typed again.
-pub fn this_command() -> String {
-    quoted(["keeptime".to_owned()].into_iter().chain(std::env::args().skip(1)))
-}
-
 /// One property of all chains, where one of them differs from the default.
 fn column<T: PartialEq>(
     scenario: &Scenario,
@@ -68,13 +65,4 @@ fn release(release: &Release) -> String {
 /// A time without a space: `391us`.
 fn time(ns: u64) -> String {
     system::format_time(ns).replace(' ', "")
-}
-
-fn quoted(words: impl Iterator<Item = String>) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=.,:/+@%".contains(c);
-    let quoted = words.map(|word| match word.chars().all(plain) && !word.is_empty() {
-        true => word,
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }

@@ -236,7 +236,7 @@ fn finish(
     out: Option<&Path>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let command = command_line();
+    let command = crate::command_line::this_command();
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let run = outcome::run(study, shard, rows, &command, date);
     if let Some(folder) = out {
@@ -253,16 +253,4 @@ fn finish(
         stdout.flush()?;
     }
     Ok(())
-}
-
-/// The command as it would be typed again.
-fn command_line() -> String {
-    let quoted = std::env::args().skip(1).map(|argument| {
-        let plain = |c: char| c.is_alphanumeric() || "-_=.,:/+@%".contains(c);
-        match argument.chars().all(plain) && !argument.is_empty() {
-            true => argument,
-            false => format!("'{}'", argument.replace('\'', r"'\''")),
-        }
-    });
-    ["keeptime".to_owned()].into_iter().chain(quoted).collect::<Vec<_>>().join(" ")
 }
