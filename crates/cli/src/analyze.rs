@@ -99,7 +99,11 @@ impl std::fmt::Display for Factor {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let system = System::read(&args.system)?;
+    // A search replaces priorities, so that the file need not have any.
+    let system = match args.assign.wanted() {
+        true => System::read_draft(&args.system)?,
+        false => System::read(&args.system)?,
+    };
     system.require_chains()?;
     let explained = explained(args, &system)?;
     let mut model = system.model();

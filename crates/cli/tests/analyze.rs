@@ -342,3 +342,30 @@ fn bandwidth_lock_refuses_what_its_equation_does_not_cover() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("all chains on one core under the lock"), "{output:?}");
 }
+
+/// A file without priorities: deadline monotonic is enough.
+const DRAFT: &str = "
+time_unit: ms
+accelerators: [{id: gpu0, buckets: 4}]
+executors: [{id: e1, core: 1}, {id: e2, core: 1}]
+chains:
+- {id: slow, period: 500, callbacks: [{id: c, executor: e1, cpu: 100, segments: [{accel: gpu0, exec: 40}]}]}
+- {id: fast, period: 60, callbacks: [{id: c, executor: e2, cpu: 10, segments: [{accel: gpu0, exec: 10}]}]}
+";
+
+#[test]
+fn file_without_priorities_gets_some_that_are_schedulable() {
+    let bench = Bench::new(DRAFT);
+    assert_eq!(bench.run(&[]).status.code(), Some(2), "priorities are required elsewhere");
+    let found = bench.folder.path().join("found.yaml");
+    let output = bench.run(&["--assign", found.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(keeptime(&[found.to_str().unwrap()]).status.code(), Some(0));
+    let text = std::fs::read_to_string(&found).unwrap();
+    let place = |id: &str| {
+        text.find(&format!("id: {id}\n    priority: "))
+            .map(|at| text[at..].lines().nth(1).unwrap().trim().to_owned())
+    };
+    assert_eq!(place("fast").as_deref(), Some("priority: 2"), "{text}");
+    assert_eq!(place("slow").as_deref(), Some("priority: 1"), "{text}");
+}

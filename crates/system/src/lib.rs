@@ -33,6 +33,7 @@
 mod bucket;
 mod chain;
 mod check;
+mod draft;
 mod error;
 mod field;
 mod model;

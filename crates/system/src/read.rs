@@ -7,7 +7,7 @@ use crate::tree::{self, Node};
 use crate::{
     Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Error, Executor,
     Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service,
-    Subject, System, TimeUnit, Wait, check,
+    Subject, System, TimeUnit, Wait, check, draft,
 };
 use std::fs::File;
 use std::io::Read;
@@ -26,13 +26,17 @@ impl System {
     /// # Errors
     /// [`Error::Read`] and [`Error::TooLarge`], and everything that [`System::parse`] returns.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let name = path.display().to_string();
-        let text = read_text(path).map_err(|reason| Error::Read { file: name.clone(), reason })?;
-        match text {
-            Some(text) => Self::parse(&text, &name),
-            None => Err(Error::TooLarge { file: name, limit_bytes: MAX_BYTES }),
-        }
+        let (text, name) = read_text(path.as_ref())?;
+        Self::parse(&text, &name)
+    }
+
+    /// Reads a file in which chains and executors may lack their priorities; they get any.
+    ///
+    /// # Errors
+    /// Those of [`System::read`].
+    pub fn read_draft(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let (text, name) = read_text(path.as_ref())?;
+        Self::parse_draft(&text, &name)
     }
 
     /// Parses and checks the text of a system file; errors carry the name of the file.
@@ -40,18 +44,38 @@ impl System {
     /// # Errors
     /// Names the file, the line, the key, the value and what was expected.
     pub fn parse(text: &str, name_of_file: &str) -> Result<Self, Error> {
-        let tree = tree::parse(text, name_of_file)?;
-        let system = Sections::new(name_of_file, &tree)?.system()?;
-        check::check(&system, &tree)?;
+        Self::from_tree(&tree::parse(text, name_of_file)?, name_of_file)
+    }
+
+    /// Parses a file in which chains and executors may lack their priorities; they get any.
+    ///
+    /// # Errors
+    /// Those of [`System::parse`].
+    pub fn parse_draft(text: &str, name_of_file: &str) -> Result<Self, Error> {
+        let mut tree = tree::parse(text, name_of_file)?;
+        draft::complete(&mut tree);
+        Self::from_tree(&tree, name_of_file)
+    }
+
+    fn from_tree(tree: &Node, name_of_file: &str) -> Result<Self, Error> {
+        let system = Sections::new(name_of_file, tree)?.system()?;
+        check::check(&system, tree)?;
         Ok(system)
     }
 }
 
-/// The text of the file, or nothing where it is too large.
-fn read_text(path: &Path) -> std::io::Result<Option<String>> {
+/// The text and the name of a file.
+fn read_text(path: &Path) -> Result<(String, String), Error> {
+    let file = path.display().to_string();
     let mut text = String::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    Ok((text.len() as u64 <= MAX_BYTES).then_some(text))
+    let read = File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_string(&mut text));
+    match read {
+        Err(reason) => Err(Error::Read { file, reason }),
+        Ok(length) if length as u64 > MAX_BYTES => {
+            Err(Error::TooLarge { file, limit_bytes: MAX_BYTES })
+        }
+        Ok(_) => Ok((text, file)),
+    }
 }
 
 /// The top level of the file, and the unit of its bare times.

@@ -31,6 +31,13 @@ pub struct Options {
     seed: u64,
 }
 
+impl Options {
+    /// Whether a search was asked for.
+    pub fn wanted(&self) -> bool {
+        self.assign.is_some()
+    }
+}
+
 /// What a search found.
 pub struct Assigned {
     pub assignment: Assignment,
