@@ -52,13 +52,22 @@ int main(int argc, char **argv) {
     /* Null means the default socket; see keeptime_connect(). */
     check("keeptime_connect", keeptime_connect(argc > 1 ? argv[1] : NULL, &client));
 
-    /* One callback of the chain "perception", for the service "vecadd". */
+    /* One callback of the chain "perception", for the service "vecadd". The period declares the
+     * chain to admission control: the server promises its deadline, or says why it cannot. Without
+     * it (and what follows it) the chain is served, but nothing is promised. */
     keeptime_registration registration = {
         .size = sizeof registration,
         .service = "vecadd",
         .chain = "perception",
         .priority = 10,
         .memory_bytes = 3 * vector,
+        .exec_ns = 200000000,
+        .period_ns = 1000000000,
+        .deadline_ns = 500000000,
+        .cpu_ns = 50000000,
+        .core = 0,
+        .process_priority = 0,
+        .flags = KEEPTIME_EXECUTOR,
     };
     check("keeptime_register", keeptime_register(client, &registration, &add));
     float *memory = keeptime_memory(client, add, NULL);

@@ -51,13 +51,15 @@ std::vector<float> multiply_on_accelerator(const std::vector<float> &ab) {
     return {multiply.data<float>() + 2 * n * n, multiply.data<float>() + 3 * n * n};
 }
 
-// The same for a chain with a priority and a declared execution time, with a ticket, so that
-// this thread could do something else meanwhile.
+// The same for a chain that is declared, so that the server promises its deadline or refuses it,
+// with a ticket, so that this thread could do something else meanwhile.
 std::vector<float> multiply_later(const std::vector<float> &ab) {
     keeptime::Client client;
     client.set_wait(keeptime::Wait::spin);
     auto what = keeptime::Registration("matmul").chain("vision", 7).memory(3 * bytes);
-    auto multiply = client.callback(what.exec(std::chrono::milliseconds(50)));
+    what.period(std::chrono::seconds(1)).exec(std::chrono::milliseconds(50));
+    what.executor(0, 0).wait(keeptime::Wait::spin);
+    auto multiply = client.callback(what);
     std::copy(ab.begin(), ab.end(), multiply.data<float>());
     auto request = keeptime::Request({n}).input(0, 2 * bytes).output(2 * bytes, bytes);
     auto ticket = multiply.submit(request);

@@ -120,6 +120,11 @@ enum keeptime_refusal {
     /* The server is ending. */
     KEEPTIME_REFUSAL_ENDING = 9,
     KEEPTIME_REFUSAL_DEVICE = 10,
+    /* A chain would miss its deadline: this one, or one that was admitted before. It may be
+     * admitted later, when others have gone. */
+    KEEPTIME_REFUSAL_ADMISSION = 11,
+    /* What is declared contradicts itself, or an earlier registration of the same chain. */
+    KEEPTIME_REFUSAL_DECLARATION = 12,
     /* A reason that this version of the library does not know. */
     KEEPTIME_REFUSAL_OTHER = 65535
 };
@@ -130,6 +135,15 @@ enum keeptime_wait_mode {
     KEEPTIME_SUSPEND = 0,
     /* Watches the completion and keeps its core busy. */
     KEEPTIME_SPIN = 1
+};
+
+/* Bits of keeptime_registration.flags. */
+enum keeptime_registration_flag {
+    /* The chain's own deadline does not count: it is promised nothing, and let in unless it
+     * breaks a promise to another chain. */
+    KEEPTIME_BEST_EFFORT = 1,
+    /* core and process_priority are set. */
+    KEEPTIME_EXECUTOR = 2
 };
 
 /* Bits of keeptime_outcome.flags. */
@@ -177,6 +191,36 @@ typedef struct keeptime_registration {
     uint32_t priority;
     /* Zero. */
     uint32_t reserved;
+    /* How long one request occupies the device at least; 0: not known. */
+    uint64_t exec_min_ns;
+    /* The rest declares the chain to admission control. With a period, the server promises that
+     * the chain keeps its deadline, or refuses; without one all of it is zero, except for
+     * position, requests and the executor. All callbacks of a chain declare the same period,
+     * deadline, jitter, wait mode and priority. */
+    /* Least distance between two releases of the chain. */
+    uint64_t period_ns;
+    /* From the nominal release of the first callback to the end of the last one; 0: the period. */
+    uint64_t deadline_ns;
+    /* How much later than its nominal release a job may be released. */
+    uint64_t jitter_ns;
+    /* Processor time of the callback at most, without what requests cost. */
+    uint64_t cpu_ns;
+    /* Processor time of the callback at least; 0: not known. */
+    uint64_t cpu_min_ns;
+    /* Where in the chain the callback stands, from 0. A second registration at the same position,
+     * of the same callback number in the same client, is another request of that callback. */
+    uint32_t position;
+    /* Requests that one job of the chain sends by this registration; 0 means 1. */
+    uint32_t requests;
+    /* What runs the callback, needed with a period: the core that its thread is kept on, and the
+     * thread's SCHED_FIFO priority, 0 for normal scheduling. They count with KEEPTIME_EXECUTOR in
+     * flags. All registrations of one client are run by one thread, so they declare the same. */
+    uint32_t core;
+    uint32_t process_priority;
+    /* How the chain waits, an enum keeptime_wait_mode; keeptime_set_wait() makes it so. */
+    uint32_t wait_mode;
+    /* Bits of enum keeptime_registration_flag. */
+    uint32_t flags;
 } keeptime_registration;
 
 /* What to launch. Offsets count from the beginning of the callback's memory; offsets and lengths
@@ -284,7 +328,9 @@ int keeptime_register(keeptime_client *client, const keeptime_registration *regi
  * Errors: INVALID (no such callback), SERVER_LOST, NO_SERVER. */
 int keeptime_deregister(keeptime_client *client, keeptime_callback callback);
 
-/* Gives the callback's chain another priority, for requests sent from now on.
+/* Gives the callback's chain another priority, for requests sent from now on. A chain that was
+ * declared moves as a whole, or is refused and stays; one that was not is not known as one, and
+ * only this callback moves.
  * Errors: REFUSED, INVALID, SERVER_LOST, NO_SERVER. */
 int keeptime_reprioritise(keeptime_client *client, keeptime_callback callback, uint32_t priority);
 
@@ -464,6 +510,59 @@ public:
         return *this;
     }
 
+    /* Declares the chain: the least distance between two releases, and the deadline; zero stands
+     * for the period. The server promises that the chain keeps it, or refuses. */
+    Registration &period(std::chrono::nanoseconds period,
+                         std::chrono::nanoseconds deadline = std::chrono::nanoseconds::zero()) {
+        period_ns_ = static_cast<uint64_t>(detail::nanoseconds(period));
+        deadline_ns_ = static_cast<uint64_t>(detail::nanoseconds(deadline));
+        return *this;
+    }
+    /* How much later than its nominal release a job of the chain may be released. */
+    Registration &jitter(std::chrono::nanoseconds time) {
+        jitter_ns_ = static_cast<uint64_t>(detail::nanoseconds(time));
+        return *this;
+    }
+    /* How long one request occupies the device at least. */
+    Registration &exec_min(std::chrono::nanoseconds time) {
+        exec_min_ns_ = static_cast<uint64_t>(detail::nanoseconds(time));
+        return *this;
+    }
+    /* Processor time of the callback, at most and at least. */
+    Registration &cpu(std::chrono::nanoseconds most,
+                      std::chrono::nanoseconds least = std::chrono::nanoseconds::zero()) {
+        cpu_ns_ = static_cast<uint64_t>(detail::nanoseconds(most));
+        cpu_min_ns_ = static_cast<uint64_t>(detail::nanoseconds(least));
+        return *this;
+    }
+    /* Where in the chain the callback stands, from 0. */
+    Registration &position(uint32_t position) {
+        position_ = position;
+        return *this;
+    }
+    /* Requests that one job of the chain sends by this registration. */
+    Registration &requests(uint32_t count) {
+        requests_ = count;
+        return *this;
+    }
+    /* The core and the SCHED_FIFO priority of the thread that runs the callback. */
+    Registration &executor(uint32_t core, uint32_t priority) {
+        core_ = core;
+        process_priority_ = priority;
+        flags_ |= static_cast<uint32_t>(KEEPTIME_EXECUTOR);
+        return *this;
+    }
+    /* How the chain waits; Client::set_wait() makes it so. */
+    Registration &wait(Wait mode) {
+        wait_mode_ = static_cast<uint32_t>(mode);
+        return *this;
+    }
+    /* The chain's own deadline does not count. */
+    Registration &best_effort() {
+        flags_ |= static_cast<uint32_t>(KEEPTIME_BEST_EFFORT);
+        return *this;
+    }
+
     /* For keeptime_register(); valid while this object lives and is not changed. */
     keeptime_registration view() const noexcept {
         keeptime_registration view = keeptime_registration();
@@ -475,6 +574,18 @@ public:
         view.exec_ns = exec_ns_;
         view.callback = number_;
         view.priority = priority_;
+        view.exec_min_ns = exec_min_ns_;
+        view.period_ns = period_ns_;
+        view.deadline_ns = deadline_ns_;
+        view.jitter_ns = jitter_ns_;
+        view.cpu_ns = cpu_ns_;
+        view.cpu_min_ns = cpu_min_ns_;
+        view.position = position_;
+        view.requests = requests_;
+        view.core = core_;
+        view.process_priority = process_priority_;
+        view.wait_mode = wait_mode_;
+        view.flags = flags_;
         return view;
     }
 
@@ -485,7 +596,19 @@ private:
     size_t memory_bytes_ = 0;
     uint64_t exec_ns_ = 0;
     uint64_t number_ = 0;
+    uint64_t exec_min_ns_ = 0;
+    uint64_t period_ns_ = 0;
+    uint64_t deadline_ns_ = 0;
+    uint64_t jitter_ns_ = 0;
+    uint64_t cpu_ns_ = 0;
+    uint64_t cpu_min_ns_ = 0;
     uint32_t priority_ = 0;
+    uint32_t position_ = 0;
+    uint32_t requests_ = 1;
+    uint32_t core_ = 0;
+    uint32_t process_priority_ = 0;
+    uint32_t wait_mode_ = KEEPTIME_SUSPEND;
+    uint32_t flags_ = 0;
 };
 
 /* What to launch: Request({n}).input(0, 8 * n).output(8 * n, 4 * n). */

@@ -50,6 +50,11 @@ unsafe fn registration_of(from: *const layout::Registration) -> Result<accel::Re
         let text = format!("keeptime_registration: reserved is {}, not 0", fields.reserved);
         return Err(Fault::invalid(text));
     }
+    let unknown = fields.flags & !(layout::BEST_EFFORT | layout::EXECUTOR);
+    if unknown != 0 {
+        let text = format!("keeptime_registration: flags {unknown:#x} belong to a newer library");
+        return Err(Fault::invalid(text));
+    }
     // SAFETY: all three are null or strings, as the caller promises.
     let (service, chain, accelerator) = unsafe {
         (
@@ -64,7 +69,26 @@ unsafe fn registration_of(from: *const layout::Registration) -> Result<accel::Re
         .chain(chain.unwrap_or(service), fields.priority)
         .callback(fields.callback)
         .memory(fields.memory_bytes)
-        .exec(Duration::from_nanos(fields.exec_ns));
+        .exec(Duration::from_nanos(fields.exec_ns))
+        .exec_min(Duration::from_nanos(fields.exec_min_ns))
+        .period(Duration::from_nanos(fields.period_ns))
+        .deadline(Duration::from_nanos(fields.deadline_ns))
+        .jitter(Duration::from_nanos(fields.jitter_ns))
+        .cpu(Duration::from_nanos(fields.cpu_ns))
+        .cpu_min(Duration::from_nanos(fields.cpu_min_ns))
+        .position(fields.position)
+        .requests(fields.requests.max(1))
+        .wait(layout::wait_mode(c_int::try_from(fields.wait_mode).unwrap_or(c_int::MAX))?);
+    if fields.flags & layout::EXECUTOR != 0 {
+        registration = registration.executor(fields.core, fields.process_priority);
+    } else if (fields.core, fields.process_priority) != (0, 0) {
+        let text =
+            "keeptime_registration: core and process_priority need KEEPTIME_EXECUTOR in flags";
+        return Err(Fault::invalid(text));
+    }
+    if fields.flags & layout::BEST_EFFORT != 0 {
+        registration = registration.best_effort();
+    }
     if let Some(id) = accelerator {
         registration = registration.accelerator(id);
     }

@@ -76,7 +76,7 @@ impl From<Error> for Fault {
             Error::Full { .. } => Code::Full,
             Error::TimedOut { .. } => Code::TimedOut,
             Error::UnknownCallback(_) | Error::BadName { .. } => Code::Invalid,
-            Error::Protocol(_) => Code::Protocol,
+            Error::Protocol(_) | Error::Unsettled { .. } => Code::Protocol,
             Error::Memory(error) => memory_code(error),
             Error::System { .. } => Code::System,
         };

@@ -2,15 +2,15 @@
 //!
 //! Each begins with its size. A caller that was compiled against a newer header passes a larger
 //! one: it is accepted while the fields that this version does not know are zero. A caller that
-//! was compiled against an older header passes a smaller one; there is no older header yet. When
-//! fields are added, the sizes of version 1 below stay the least that is accepted.
+//! was compiled against an older header passes a smaller one: it is accepted from the size of the
+//! first version on ([`Structure::LEAST`]), and the fields that it does not have are zero.
 //!
 //! A test compiles the header and compares every size, offset and constant.
 
 use crate::fault::Fault;
 use accel::{Outcome, Request, control};
 use std::ffi::{c_char, c_int};
-use std::mem::size_of;
+use std::mem::{MaybeUninit, size_of};
 
 /// No structure of any version is larger; a larger size is one that nobody set.
 const LARGEST: usize = 4096;
@@ -28,6 +28,19 @@ pub struct Registration {
     pub(crate) callback: u64,
     pub(crate) priority: u32,
     pub(crate) reserved: u32,
+    // The first version ends here.
+    pub(crate) exec_min_ns: u64,
+    pub(crate) period_ns: u64,
+    pub(crate) deadline_ns: u64,
+    pub(crate) jitter_ns: u64,
+    pub(crate) cpu_ns: u64,
+    pub(crate) cpu_min_ns: u64,
+    pub(crate) position: u32,
+    pub(crate) requests: u32,
+    pub(crate) core: u32,
+    pub(crate) process_priority: u32,
+    pub(crate) wait_mode: u32,
+    pub(crate) flags: u32,
 }
 
 /// `keeptime_request`
@@ -66,6 +79,10 @@ pub struct Counters {
     counts: [u64; 14],
 }
 
+/// `KEEPTIME_BEST_EFFORT`
+pub(crate) const BEST_EFFORT: u32 = 1;
+/// `KEEPTIME_EXECUTOR`
+pub(crate) const EXECUTOR: u32 = 2;
 /// `KEEPTIME_OVERRAN`
 const OVERRAN: u32 = 1;
 /// `KEEPTIME_DEMOTED`
@@ -78,11 +95,14 @@ const DEMOTED: u32 = 2;
 pub unsafe trait Structure: Copy {
     /// Its name in the header.
     const NAME: &'static str;
+    /// Its size in the first version.
+    const LEAST: usize = size_of::<Self>();
 }
 
 // SAFETY: see its definition; 4-byte fields come in pairs, so that there is no padding.
 unsafe impl Structure for Registration {
     const NAME: &'static str = "keeptime_registration";
+    const LEAST: usize = std::mem::offset_of!(Registration, exec_min_ns);
 }
 // SAFETY: see its definition.
 unsafe impl Structure for RequestFields {
@@ -114,8 +134,13 @@ pub unsafe fn read<T: Structure>(from: *const T) -> Result<T, Fault> {
         let name = T::NAME;
         return Err(Fault::invalid(format!("{name}: byte {at} belongs to a newer library")));
     }
-    // SAFETY: the stated size is at least that of `T`, which is valid for all bits.
-    Ok(unsafe { from.read_unaligned() })
+    let mut value = MaybeUninit::<T>::zeroed();
+    let known = size.min(size_of::<T>());
+    // SAFETY: so many bytes are readable, as the caller promises, and there is room for them; the
+    // two do not overlap, since `value` is the library's own.
+    unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from.cast(), known) };
+    // SAFETY: `T` is valid for all bits, and all of them were written.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Whether the caller's structure can be written; null is fine.
@@ -138,12 +163,13 @@ pub unsafe fn check_writable<T: Structure>(to: *mut T) -> Result<(), Fault> {
 /// # Safety
 /// `to` is null, or [`check_writable`] has accepted it and nothing has changed since.
 pub unsafe fn write<T: Structure>(to: *mut T, value: &T) {
+    const { assert!(T::LEAST == size_of::<T>(), "a caller may have less room") };
     if to.is_null() {
         return;
     }
     let (first, length) = (size_of::<usize>(), size_of::<T>() - size_of::<usize>());
-    // SAFETY: the stated size is at least that of `T`; the two do not overlap, since `value` is
-    // the library's own.
+    // SAFETY: the stated size is at least that of `T`, whose first version is this one; the two do
+    // not overlap, since `value` is the library's own.
     unsafe {
         let from = (&raw const *value).cast::<u8>().add(first);
         to.cast::<u8>().add(first).copy_from_nonoverlapping(from, length);
@@ -153,14 +179,15 @@ pub unsafe fn write<T: Structure>(to: *mut T, value: &T) {
 /// # Safety
 /// `from` is null or points to a readable size.
 unsafe fn stated_size<T: Structure>(from: *const T) -> Result<usize, Fault> {
-    let (name, least) = (T::NAME, size_of::<T>());
+    let (name, least) = (T::NAME, T::LEAST);
     if from.is_null() {
         return Err(Fault::invalid(format!("{name}: null pointer")));
     }
     // SAFETY: not null, so it is readable as the caller promises, and begins with the size.
     let size = unsafe { from.cast::<usize>().read_unaligned() };
     if !(least..=LARGEST).contains(&size) {
-        let text = format!("{name}: size is {size}, expected sizeof({name}) = {least}");
+        let expected = size_of::<T>();
+        let text = format!("{name}: size is {size}, expected sizeof({name}) = {expected}");
         return Err(Fault::invalid(text));
     }
     Ok(size)

@@ -64,6 +64,55 @@ static void without_server(void) {
     expect("empty path", KEEPTIME_NO_SERVER, keeptime_connect("", &client), "");
 }
 
+/* What the server says to declarations that cannot be, and to one that it cannot promise. */
+static void declarations(keeptime_client *client) {
+    keeptime_registration good = {.size = sizeof good,
+                                  .service = "busy",
+                                  .chain = "brake",
+                                  .priority = 9,
+                                  .exec_ns = 40000000,
+                                  .period_ns = 100000000,
+                                  .deadline_ns = 90000000,
+                                  .cpu_ns = 5000000,
+                                  .cpu_min_ns = 1000000,
+                                  .core = 1,
+                                  .process_priority = 50,
+                                  .wait_mode = KEEPTIME_SPIN,
+                                  .flags = KEEPTIME_EXECUTOR};
+    keeptime_registration bad = good;
+    keeptime_callback brake = 0, other = 0;
+
+    expect("declared", KEEPTIME_OK, keeptime_register(client, &good, &brake), "");
+    bad.deadline_ns = 100000001;
+    expect("deadline", KEEPTIME_REFUSED, keeptime_register(client, &bad, &other), "the period");
+    if (keeptime_last_refusal(client) != KEEPTIME_REFUSAL_DECLARATION) {
+        INVALID(0, "kind of refusal of a contradiction");
+    }
+    bad = good;
+    bad.flags = 0;
+    bad.core = bad.process_priority = 0;
+    expect("executor", KEEPTIME_REFUSED, keeptime_register(client, &bad, &other), "no executor");
+    bad = good;
+    bad.position = 1;
+    bad.callback = 1;
+    bad.requests = 3;
+    expect("late", KEEPTIME_REFUSED, keeptime_register(client, &bad, &other), "deadline 90 ms");
+    if (keeptime_last_refusal(client) != KEEPTIME_REFUSAL_ADMISSION) {
+        INVALID(0, "kind of refusal of a late chain");
+    }
+    bad.requests = 0; /* as much as 1, but of a chain that declares something else */
+    bad.jitter_ns = 1;
+    expect("jitter", KEEPTIME_REFUSED, keeptime_register(client, &bad, &other), "jitter 1 ns");
+    /* A program of the first version knows none of this. */
+    bad = good;
+    bad.size = offsetof(keeptime_registration, exec_min_ns);
+    bad.chain = "first version";
+    bad.priority = 1;
+    expect("version 1", KEEPTIME_OK, keeptime_register(client, &bad, &other), "");
+    expect("deregister", KEEPTIME_OK, keeptime_deregister(client, other), "");
+    expect("deregister", KEEPTIME_OK, keeptime_deregister(client, brake), "");
+}
+
 static void registrations(keeptime_client *client) {
     keeptime_registration good = {.size = sizeof good, .service = "vecadd", .memory_bytes = 12};
     keeptime_registration bad = good;
@@ -96,6 +145,15 @@ static void registrations(keeptime_client *client) {
     bad.reserved = 1;
     INVALID(keeptime_register(client, &bad, &callback), "reserved");
     bad = good;
+    bad.flags = 4;
+    INVALID(keeptime_register(client, &bad, &callback), "flags 0x4");
+    bad = good;
+    bad.core = 1;
+    INVALID(keeptime_register(client, &bad, &callback), "KEEPTIME_EXECUTOR");
+    bad = good;
+    bad.wait_mode = 2;
+    INVALID(keeptime_register(client, &bad, &callback), "wait mode 2");
+    bad = good;
     bad.memory_bytes = SIZE_MAX;
     INVALID(keeptime_register(client, &bad, &callback), "bytes");
     bad = good;
@@ -109,6 +167,7 @@ static void registrations(keeptime_client *client) {
     if (keeptime_last_refusal(client) != KEEPTIME_REFUSAL_UNKNOWN) {
         INVALID(0, "kind of refusal");
     }
+    declarations(client);
     INVALID(keeptime_deregister(client, 0), "callback 0");
     INVALID(keeptime_deregister(client, 99), "callback 99");
     INVALID(keeptime_deregister(client, UINT64_MAX), "callback");

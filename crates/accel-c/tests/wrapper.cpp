@@ -89,10 +89,46 @@ static void exceptions() {
     }
 }
 
+static void declarations() {
+    using std::chrono::milliseconds;
+    keeptime::Client client;
+    auto brake = keeptime::Registration("busy")
+                     .chain("brake", 9)
+                     .period(milliseconds(100), milliseconds(90))
+                     .jitter(milliseconds(1))
+                     .exec(milliseconds(40))
+                     .exec_min(milliseconds(1))
+                     .cpu(milliseconds(5), milliseconds(1))
+                     .position(0)
+                     .requests(1)
+                     .executor(1, 50)
+                     .wait(keeptime::Wait::suspend);
+    keeptime::Callback first = client.callback(brake);
+    try {
+        client.callback(brake.position(1).number(1).requests(2));
+        expect("an exception", false);
+    } catch (const keeptime::Error &error) {
+        expect("late", error.refusal() == KEEPTIME_REFUSAL_ADMISSION);
+    }
+    try {
+        // On the same executor even a chain that is promised nothing would hold up the other.
+        auto map = keeptime::Registration("busy").chain("map", 1).executor(1, 50).best_effort();
+        client.callback(map.period(milliseconds(100)).exec(milliseconds(99)));
+        expect("an exception", false);
+    } catch (const keeptime::Error &error) {
+        expect("blocking", error.refusal() == KEEPTIME_REFUSAL_ADMISSION);
+    }
+    keeptime::Client other;
+    auto map = keeptime::Registration("busy").chain("map", 1).executor(2, 50).best_effort();
+    keeptime::Callback second = other.callback(map.period(milliseconds(100)).exec(milliseconds(99)));
+    expect("below", second.bucket() < first.bucket());
+}
+
 int main() {
     ownership();
     counters();
     exceptions();
+    declarations();
     std::printf("%d mistakes\n", mistakes);
     return mistakes;
 }

@@ -8,9 +8,12 @@
 //! in a context of its own, and the device shares itself among the contexts.
 
 use crate::Error;
+use crate::admission::Spread;
 use crate::bucket::{Queue, Request};
-use device::{ContextId, Device, Event, Level, Observer, StreamId};
-use std::collections::{BTreeMap, HashMap};
+use crate::meter::Meter;
+use device::{ContextId, Device, Event, Level, Observer, Outcome, Status, StreamId};
+use realtime::clock::monotonic_ns;
+use std::collections::HashMap;
 use std::sync::Arc;
 use system::Policy;
 
@@ -27,19 +30,23 @@ pub(crate) struct Lane {
     pub demoted: bool,
     /// A cancellation is under way; the lane takes no new request before it is through.
     pub cancelling: bool,
+    pub launched: Launched,
+}
+
+/// How a lane's request was launched, for what is measured.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Launched {
+    pub at_ns: u64,
+    /// In the turn of the inbox in which it had arrived: it did not have to wait.
+    pub at_once: bool,
+    /// The device was idle, and this was the launch of that number.
+    alone: Option<u64>,
 }
 
 pub(crate) struct Bucket {
     pub queue: Queue,
     /// Lanes without a request.
     pub free: Vec<usize>,
-}
-
-/// A chain priority in use, by how many registrations, with the bucket that the configuration
-/// gives its chain.
-struct Rank {
-    registrations: u32,
-    explicit: Option<u32>,
 }
 
 pub(crate) struct Accelerator {
@@ -55,9 +62,13 @@ pub(crate) struct Accelerator {
     observer: Arc<dyn Observer>,
     context: ContextId,
     levels: u32,
-    ranks: BTreeMap<u32, Rank>,
-    /// Chain priority to bucket, for the ranks above.
-    spread: BTreeMap<u32, u32>,
+    /// Chain priority to bucket, for the priorities in use; made by admission control.
+    spread: Spread,
+    pub meter: Arc<Meter>,
+    /// Launches so far.
+    launches: u64,
+    /// Lanes with a request.
+    busy: usize,
     /// Under `timeslice`: each session's bucket and context.
     clients: HashMap<u64, (usize, ContextId)>,
 }
@@ -82,8 +93,10 @@ impl Accelerator {
             observer,
             context,
             levels: if policy == Policy::Priority { config.buckets } else { 1 },
-            ranks: BTreeMap::new(),
-            spread: BTreeMap::new(),
+            spread: Spread::new(),
+            meter: Arc::new(Meter::new()),
+            launches: 0,
+            busy: 0,
             clients: HashMap::new(),
         };
         if policy != Policy::Timeslice {
@@ -118,6 +131,7 @@ impl Accelerator {
             overran: false,
             demoted: false,
             cancelling: false,
+            launched: Launched::default(),
         });
         Ok(index)
     }
@@ -153,45 +167,22 @@ impl Accelerator {
         self.buckets[bucket].queue.push(priority, arrival, request);
     }
 
-    /// A registration comes: chains may move to other buckets.
-    pub(crate) fn join(
-        &mut self,
-        session: u64,
-        chain_priority: u32,
-        explicit: Option<u32>,
-    ) -> Result<(), Error> {
+    /// A registration of this session comes.
+    pub(crate) fn join(&mut self, session: u64) -> Result<(), Error> {
         if self.policy == Policy::Timeslice && !self.clients.contains_key(&session) {
             self.add_client(session)
                 .map_err(|reason| Error::Device { id: self.id.clone(), reason })?;
         }
-        let rank = self.ranks.entry(chain_priority).or_insert(Rank { registrations: 0, explicit });
-        rank.registrations += 1;
-        rank.explicit = rank.explicit.or(explicit);
-        if rank.registrations == 1 {
-            self.respread();
-        }
         Ok(())
     }
 
-    /// A registration goes: chains may move to other buckets.
-    pub(crate) fn leave(&mut self, chain_priority: u32) {
-        let Some(rank) = self.ranks.get_mut(&chain_priority) else { return };
-        rank.registrations -= 1;
-        if rank.registrations == 0 {
-            self.ranks.remove(&chain_priority);
-            self.respread();
-        }
-    }
-
-    /// Spreads the chain priorities in use over the buckets anew, and moves waiting requests
-    /// along. What is on the device stays there.
-    fn respread(&mut self) {
-        if self.policy != Policy::Priority {
+    /// Moves chain priorities to other buckets, and waiting requests along. What is on the device
+    /// stays there.
+    pub(crate) fn set_spread(&mut self, spread: &Spread) {
+        if self.policy != Policy::Priority || self.spread == *spread {
             return;
         }
-        let explicit: Vec<Option<u32>> = self.ranks.values().rev().map(|r| r.explicit).collect();
-        let buckets = system::spread_buckets(&explicit, self.levels);
-        self.spread = self.ranks.keys().rev().copied().zip(buckets).collect();
+        self.spread.clone_from(spread);
         let waiting: Vec<(u64, Request)> =
             self.buckets.iter_mut().flat_map(|bucket| bucket.queue.drain()).collect();
         for (arrival, request) in waiting {
@@ -229,16 +220,22 @@ impl Accelerator {
     }
 
     /// Gives waiting requests to free lanes, the highest bucket first. Requests that the device
-    /// refuses are returned.
-    pub(crate) fn advance(&mut self) -> Vec<Request> {
+    /// refuses are returned. `taken_ns` is the time of this turn of the inbox, in one.
+    pub(crate) fn advance(&mut self, taken_ns: Option<u64>) -> Vec<Request> {
         let mut refused = Vec::new();
         for bucket in self.buckets.iter_mut().rev() {
             while let Some(&lane) = bucket.free.last() {
                 let Some(request) = bucket.queue.pop() else { break };
+                let at_ns = monotonic_ns();
                 let (stream, event) = (self.lanes[lane].stream, &self.lanes[lane].event);
                 match self.device.launch(stream, request.launch.clone(), event) {
                     Ok(()) => {
                         bucket.free.pop();
+                        self.launches += 1;
+                        let alone = (self.busy == 0).then_some(self.launches);
+                        let at_once = taken_ns == Some(request.arrived_ns);
+                        self.busy += 1;
+                        self.lanes[lane].launched = Launched { at_ns, at_once, alone };
                         self.lanes[lane].running = Some(request);
                     }
                     Err(_) => refused.push(request),
@@ -251,10 +248,20 @@ impl Accelerator {
     /// The request of a lane has ended: takes it out and frees the lane.
     pub(crate) fn retire(&mut self, lane: usize) -> Option<Request> {
         let request = self.lanes[lane].running.take();
+        self.busy -= usize::from(request.is_some());
         if !self.lanes[lane].cancelling {
             self.release(lane);
         }
         request
+    }
+
+    /// How long the request of a lane, which ends now, occupied its bucket without running; None
+    /// where others had the device meanwhile.
+    pub(crate) fn overhead_ns(&self, lane: usize, outcome: &Outcome, now_ns: u64) -> Option<u64> {
+        let launched = &self.lanes[lane].launched;
+        let alone = launched.alone == Some(self.launches) && outcome.status == Status::Done;
+        let begin_ns = outcome.started_ns.checked_sub(launched.at_ns).filter(|_| alone)?;
+        Some(begin_ns + now_ns.checked_sub(outcome.finished_ns)?)
     }
 
     /// Returns a lane without a request to where it belongs.

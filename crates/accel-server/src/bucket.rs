@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use crate::meter::Tally;
 use crate::session::Session;
 
 /// A request that has been checked and waits for the device, or is on it.
@@ -22,6 +23,7 @@ pub(crate) struct Request {
     pub registration: u32,
     pub chain_priority: u32,
     pub arrived_ns: u64,
+    pub tally: Arc<Tally>,
     pub launch: Launch,
 }
 

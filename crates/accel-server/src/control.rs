@@ -1,16 +1,21 @@
-//! The control thread: opens sessions, registers callbacks, and cleans up after clients.
+//! The control thread: opens sessions, registers callbacks where admission control lets them in,
+//! and cleans up after clients.
 //!
 //! It sleeps in one epoll set on the door, on every session's socket, on a descriptor of every
 //! client process, and on a bell that the dispatcher rings. A client's death shows at once as a
 //! hang-up of its socket, or, where a child of the client still holds the socket, as the end of
 //! the process. Nothing here waits for a client: packets that do not fit its socket end it.
 
+mod registration;
+mod status;
+
 use crate::access::{Access, Grant};
+use crate::admission::Admission;
 use crate::dispatch::Engine;
 use crate::door::{Door, Pace};
 use crate::inbox::Inbox;
 use crate::peer::Peer;
-use crate::register::{self, Refusal, Services};
+use crate::register::{Refusal, Services};
 use crate::session::{Allowance, Entry, Session};
 use crate::{Error, Log};
 use accel::control::{self, Ask, Code, Packet, Refused};
@@ -42,11 +47,22 @@ pub(crate) struct Settings {
     pub access: Access,
     pub limits: system::Limits,
     pub services: Services,
+    pub facts: Facts,
     pub log: Log,
+}
+
+/// What the server says of itself.
+pub(crate) struct Facts {
+    pub system: system::System,
+    pub policy: system::Policy,
+    /// Why there is no admission control although the configuration wants it; or empty.
+    pub note: String,
+    pub realtime: Arc<AtomicBool>,
 }
 
 pub(crate) struct Control {
     settings: Settings,
+    admission: Admission,
     engine: Arc<Engine>,
     inbox: Arc<Inbox>,
     door: Door,
@@ -88,6 +104,7 @@ struct Remains {
 impl Control {
     pub(crate) fn new(
         settings: Settings,
+        admission: Admission,
         engine: Arc<Engine>,
         inbox: Arc<Inbox>,
         door: Door,
@@ -98,6 +115,7 @@ impl Control {
         let pace = Pace::new(settings.limits.connects_per_second);
         let control = Control {
             settings,
+            admission,
             engine,
             inbox,
             door,
@@ -289,10 +307,8 @@ impl Control {
             Ask::Register(packet) => self.register(session, &packet, fds),
             Ask::Deregister(packet) => self.deregister(session, packet.registration),
             Ask::Reprioritise(packet) => self.reprioritise(session, &packet),
-            Ask::QueryStatus => {
-                let mut counters = self.engine.counters();
-                counters.memory_bytes = self.memory_bytes.load(Ordering::Relaxed);
-                self.send(session, counters.as_bytes(), &[]);
+            ask => {
+                self.tell(session, &ask);
                 Ok(())
             }
         }
@@ -321,6 +337,7 @@ impl Control {
             allowance: Allowance::new(monotonic_ns()),
         });
         self.memory_bytes.fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
+        self.admission.touch();
         let kind = control::Welcome::KIND;
         let segment_bytes = SEGMENT_BYTES as u64;
         let welcome = control::Welcome { kind, slots: SLOTS as u32, session, segment_bytes };
@@ -331,74 +348,6 @@ impl Control {
         if listened.is_err() || sent.is_err() {
             self.end(session, None);
         }
-        Ok(())
-    }
-
-    fn register(
-        &mut self,
-        session: u64,
-        packet: &control::Register,
-        fds: Vec<OwnedFd>,
-    ) -> Result<(), Refusal> {
-        let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
-        let Some(open) = &mut connection.open else { return Ok(()) };
-        let limit = self.settings.limits.registrations as usize;
-        if open.memory.len() >= limit {
-            return Err((Code::Limit, format!("{limit} registrations in this session, its limit")));
-        }
-        let left = connection.grant.memory_bytes.saturating_sub(open.memory_bytes);
-        let (registration, mapping) =
-            register::prepare(&self.settings.services, &connection.grant, left, packet, fds)?;
-        let (number, bucket) = self.engine.register(session, registration)?;
-        let bytes = mapping.as_ref().map_or(0, |mapping| mapping.size() as u64);
-        // A registration without memory still takes its place in the count.
-        let mapping = mapping.unwrap_or_else(|| open.mapping.clone());
-        open.memory.insert(number, mapping);
-        open.memory_bytes += bytes;
-        self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.send_registered(session, number, bucket);
-        Ok(())
-    }
-
-    fn send_registered(&mut self, session: u64, registration: u32, bucket: u32) {
-        let kind = control::Registered::KIND;
-        let answer = control::Registered { kind, registration, bucket };
-        self.send(session, answer.as_bytes(), &[]);
-    }
-
-    fn deregister(&mut self, session: u64, number: u32) -> Result<(), Refusal> {
-        let memory = self.engine.deregister(session, number);
-        if memory.is_none() {
-            return Err((Code::Unknown, format!("registration {number}: no such registration")));
-        }
-        let open = self.connections.get_mut(&session).and_then(|c| c.open.as_mut());
-        if let Some(open) = open
-            && let Some(mapping) = open.memory.remove(&number)
-            && !Arc::ptr_eq(&mapping, &open.mapping)
-        {
-            open.memory_bytes -= mapping.size() as u64;
-            self.dying.push(Remains { session: None, mappings: vec![mapping] });
-        }
-        drop(memory);
-        self.send(session, control::Done { kind: control::Done::KIND }.as_bytes(), &[]);
-        Ok(())
-    }
-
-    fn reprioritise(
-        &mut self,
-        session: u64,
-        packet: &control::Reprioritise,
-    ) -> Result<(), Refusal> {
-        let Some(connection) = self.connections.get(&session) else { return Ok(()) };
-        register::check_priority(&connection.grant, packet.chain_priority)?;
-        let services = &self.settings.services;
-        let bucket = self.engine.reprioritise(
-            session,
-            packet.registration,
-            packet.chain_priority,
-            |registration| services.explicit_bucket(registration, packet.chain_priority),
-        )?;
-        self.send_registered(session, packet.registration, bucket);
         Ok(())
     }
 
@@ -420,6 +369,7 @@ impl Control {
         if let Some(open) = connection.open {
             self.inbox.remove(open.doorbell.as_fd());
             self.engine.forget(session);
+            self.release(session, None);
             let mappings = open.memory.into_values();
             let own = mappings.filter(|mapping| !Arc::ptr_eq(mapping, &open.mapping));
             let mut mappings: Vec<Arc<Mapping>> = own.collect();

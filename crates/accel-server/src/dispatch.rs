@@ -18,11 +18,13 @@ mod answer;
 mod intake;
 
 use crate::accelerator::Accelerator;
+use crate::admission::Spread;
 use crate::bucket::Request;
+use crate::meter::Meter;
 use crate::session::{Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
-use answer::{Answer, publish};
+use answer::{Answer, Ended, publish};
 use device::{ContextId, Outcome};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
@@ -64,6 +66,14 @@ pub(crate) enum Drained {
     Gone,
 }
 
+/// What an accelerator has to do, and what was measured of it.
+pub(crate) struct Load {
+    pub queued: u32,
+    pub running: u32,
+    pub meter: Arc<Meter>,
+    pub device: String,
+}
+
 /// A dead session's work that is still on a device.
 pub(crate) struct Remains {
     lanes: Vec<(usize, usize, device::StreamId)>,
@@ -96,28 +106,29 @@ impl Engine {
         state.sessions.insert(entry.session.id, entry);
     }
 
-    /// Adds a registration to a session, and returns its number and bucket.
+    /// Adds a registration to a session, with the buckets that go with it, and returns its number
+    /// and bucket.
     pub(crate) fn register(
         &self,
         session: u64,
         registration: Registration,
+        spreads: &[Spread],
     ) -> Result<(u32, u32), (Code, String)> {
         let mut state = self.state.lock();
         let State { sessions, accelerators, .. } = &mut *state;
         let gone = || (Code::Violation, "the session is closed".to_string());
         let entry = sessions.get_mut(&session).ok_or_else(gone)?;
-        let accelerator = &mut accelerators[registration.accelerator];
+        let owner = registration.accelerator;
         let priority = registration.chain_priority;
-        accelerator
-            .join(session, priority, registration.explicit_bucket)
-            .map_err(|error| (Code::Device, error.to_string()))?;
+        accelerators[owner].join(session).map_err(|error| (Code::Device, error.to_string()))?;
+        set_spreads(accelerators, spreads);
         let free = entry.registrations.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
             entry.registrations.push(None);
             entry.registrations.len() - 1
         });
         entry.registrations[number] = Some(registration);
-        Ok((number as u32, accelerator.bucket_of(session, priority) as u32))
+        Ok((number as u32, accelerators[owner].bucket_of(session, priority) as u32))
     }
 
     /// Ends a registration and cancels its waiting requests. Returns its memory, which a running
@@ -138,39 +149,44 @@ impl Engine {
                     .extend(removed.into_iter().map(|r| r.answer(Status::Cancelled as u32, None)));
             }
             counters.cancelled += answers.len() as u64;
-            accelerator.leave(registration.chain_priority);
             (registration.memory, answers)
         };
         publish(answers);
         Some(memory)
     }
 
-    /// Gives a registration another chain priority, for requests that arrive from now on, and
-    /// returns its bucket.
+    /// Gives registrations another chain priority, for requests that arrive from now on, with the
+    /// buckets that go with it.
     pub(crate) fn reprioritise(
         &self,
-        session: u64,
-        number: u32,
+        registrations: &[(u64, u32)],
         chain_priority: u32,
-        explicit: impl Fn(&Registration) -> Result<Option<u32>, (Code, String)>,
-    ) -> Result<u32, (Code, String)> {
+        spreads: &[Spread],
+    ) {
         let mut state = self.state.lock();
-        let State { sessions, accelerators, .. } = &mut *state;
-        let registration = sessions
-            .get_mut(&session)
-            .and_then(|entry| entry.registrations.get_mut(number as usize)?.as_mut())
-            .ok_or_else(|| {
-                (Code::Unknown, format!("registration {number}: no such registration"))
-            })?;
-        let explicit = explicit(registration)?;
-        let accelerator = &mut accelerators[registration.accelerator];
-        accelerator
-            .join(session, chain_priority, explicit)
-            .map_err(|error| (Code::Device, error.to_string()))?;
-        accelerator.leave(registration.chain_priority);
-        registration.chain_priority = chain_priority;
-        registration.explicit_bucket = explicit;
-        Ok(accelerator.bucket_of(session, chain_priority) as u32)
+        for &(session, number) in registrations {
+            let entry = state.sessions.get_mut(&session);
+            let registration =
+                entry.and_then(|entry| entry.registrations.get_mut(number as usize)?.as_mut());
+            if let Some(registration) = registration {
+                registration.chain_priority = chain_priority;
+            }
+        }
+        set_spreads(&mut state.accelerators, spreads);
+    }
+
+    /// The bucket of a registration now.
+    pub(crate) fn bucket(&self, session: u64, number: u32) -> Option<u32> {
+        let state = self.state.lock();
+        let entry = state.sessions.get(&session)?;
+        let registration = entry.registrations.get(number as usize)?.as_ref()?;
+        let accelerator = &state.accelerators[registration.accelerator];
+        Some(accelerator.bucket_of(session, registration.chain_priority) as u32)
+    }
+
+    /// Moves chain priorities to other buckets.
+    pub(crate) fn set_spreads(&self, spreads: &[Spread]) {
+        set_spreads(&mut self.state.lock().accelerators, spreads);
     }
 
     /// Forgets a session whose client is gone: its waiting requests are dropped, its running ones
@@ -210,9 +226,13 @@ impl Engine {
     pub(crate) fn drain(&self, session: u64) -> Drained {
         let now_ns = monotonic_ns();
         let mut answers = Vec::new();
-        let drained = self.state.lock().drain(session, now_ns, &mut answers);
+        let (drained, news) = {
+            let mut state = self.state.lock();
+            let drained = state.drain(session, now_ns, &mut answers);
+            (drained, drained == Drained::Gone || !state.notices.is_empty())
+        };
         publish(answers);
-        if drained == Drained::Gone {
+        if news {
             self.control.ring();
         }
         drained
@@ -220,22 +240,25 @@ impl Engine {
 
     /// The device's event: a request has ended.
     pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &Outcome) {
-        let (answers, buried) = {
+        let (answers, buried, ended) = {
             let mut state = self.state.lock();
+            let now_ns = monotonic_ns();
             // None: the server has let go of its devices, which end what they still had.
             let Some(owner) = state.accelerators.get_mut(accelerator) else { return };
             let overran = outcome.overrun || owner.lanes[lane].overran;
             let demoted = owner.lanes[lane].demoted;
+            let ended = Ended::of(owner, lane, outcome, now_ns);
             let Some(request) = owner.retire(lane) else { return };
-            let mut answers = state.advance(accelerator);
+            request.tally.ended(outcome.finished_ns.saturating_sub(request.arrived_ns), overran);
+            let mut answers = state.advance(accelerator, None);
             let status = state.count(outcome.status);
             let flags = if overran { Status::OVERRUN } else { 0 }
                 | if demoted { Status::DEMOTED } else { 0 };
             let buried = request.session.is_dead();
             answers.push(request.answer(status as u32 | flags, Some(outcome)));
-            (answers, buried)
+            (answers, buried, ended)
         };
-        publish(answers);
+        ended.measure(publish(answers));
         if buried {
             self.control.ring();
         }
@@ -279,6 +302,20 @@ impl Engine {
         counters
     }
 
+    /// What one accelerator has to do now, and what was measured of it.
+    pub(crate) fn load(&self, accelerator: usize) -> Option<Load> {
+        let state = self.state.lock();
+        let owner = state.accelerators.get(accelerator)?;
+        let queued: usize = owner.buckets.iter().map(|bucket| bucket.queue.len()).sum();
+        let running = owner.lanes.iter().filter(|lane| lane.running.is_some()).count();
+        Some(Load {
+            queued: queued as u32,
+            running: running as u32,
+            meter: owner.meter.clone(),
+            device: owner.device.properties().name.clone(),
+        })
+    }
+
     /// The accelerators' ids and devices.
     pub(crate) fn devices(&self) -> Vec<(String, Arc<dyn device::Device>)> {
         let state = self.state.lock();
@@ -295,8 +332,8 @@ impl Engine {
 
 impl State {
     /// Moves waiting requests onto free lanes; what the device refuses is answered.
-    fn advance(&mut self, accelerator: usize) -> Vec<Answer> {
-        let refused = self.accelerators[accelerator].advance();
+    fn advance(&mut self, accelerator: usize, taken_ns: Option<u64>) -> Vec<Answer> {
+        let refused = self.accelerators[accelerator].advance(taken_ns);
         self.counters.failed += refused.len() as u64;
         refused.into_iter().map(|r| r.answer(Status::DeviceFailed as u32, None)).collect()
     }
@@ -333,9 +370,6 @@ impl State {
                 }
             }
         }
-        for registration in entry.registrations.iter().flatten() {
-            self.accelerators[registration.accelerator].leave(registration.chain_priority);
-        }
         remains
     }
 
@@ -349,7 +383,7 @@ impl State {
             } else {
                 owner.lanes[lane].cancelling = false;
             }
-            answers.append(&mut self.advance(accelerator));
+            answers.append(&mut self.advance(accelerator, None));
         }
         answers
     }
@@ -378,6 +412,12 @@ impl State {
             }
         }
         self.notice(text);
-        self.advance(accelerator)
+        self.advance(accelerator, None)
+    }
+}
+
+fn set_spreads(accelerators: &mut [Accelerator], spreads: &[Spread]) {
+    for (accelerator, spread) in accelerators.iter_mut().zip(spreads) {
+        accelerator.set_spread(spread);
     }
 }

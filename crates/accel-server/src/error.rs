@@ -55,6 +55,14 @@ pub enum Error {
         /// The reason.
         reason: device::Error,
     },
+    /// The measured execution times cannot be used.
+    #[error("calibration {path}: {reason}")]
+    Calibration {
+        /// The file.
+        path: PathBuf,
+        /// What it has, and what was expected.
+        reason: String,
+    },
     /// Shared memory failed.
     #[error(transparent)]
     Memory(#[from] shm::Error),

@@ -4,7 +4,8 @@
 //! Where one request travels:
 //!
 //! 1. `door`, `control`, `access`, `register`: a client connects, is recognised by the kernel's
-//!    word, and registers its callbacks with their memory.
+//!    word, and registers its callbacks with their memory, if `admission` finds that every chain
+//!    that was promised its deadline keeps it.
 //! 2. `inbox`: the client rings its doorbell; the request is taken from its ring.
 //! 3. `dispatch`: the request is checked and queued in its `bucket`; a free lane of the
 //!    `accelerator` launches it.
@@ -28,21 +29,27 @@
 
 mod accelerator;
 mod access;
+mod admission;
 mod bucket;
+mod calibration;
 mod control;
 mod dispatch;
 mod door;
 mod error;
 mod inbox;
+mod meter;
 mod peer;
 mod register;
 mod session;
 
+pub use admission::short_time;
+pub use calibration::{Calibration, Distribution, MAX_MARGIN, Occupancy, Overheads, ServiceTimes};
 pub use error::Error;
 
 use accel::control::Counters;
 use accelerator::Accelerator;
-use control::{Control, Settings};
+use admission::{Admission, File, Rules};
+use control::{Control, Facts, Settings};
 use device::software::{self, SoftwareDevice};
 use device::{Device, Observer, Outcome};
 use dispatch::Engine;
@@ -55,7 +62,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use system::{DeviceKind, Policy, System};
+use system::{Admission as Mode, Bound, DeviceKind, Overrun, Policy, System};
 
 /// Where the server's messages go.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
@@ -65,6 +72,10 @@ pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Options {
     /// The arbitration policy.
     pub policy: Option<Policy>,
+    /// What happens to a chain that would break a promise.
+    pub admission: Option<Mode>,
+    /// The file with measured execution times.
+    pub calibration: Option<PathBuf>,
     /// The socket.
     pub socket: Option<PathBuf>,
     /// Cores of the server's own threads.
@@ -79,6 +90,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             policy: None,
+            admission: None,
+            calibration: None,
             socket: None,
             cores: None,
             accelerator_cores: BTreeMap::new(),
@@ -94,7 +107,9 @@ pub struct Server {
     socket: PathBuf,
     stop: Arc<AtomicBool>,
     memory_bytes: Arc<AtomicU64>,
-    realtime: bool,
+    realtime: Arc<AtomicBool>,
+    admission: (Mode, Bound, String),
+    calibration: Option<Calibration>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -111,6 +126,8 @@ impl Server {
             return Err(config_error("accelerators", "none", "expected at least one to serve"));
         }
         let access = access::Access::new(config)?;
+        let calibration = options.calibration.clone().or_else(|| system.calibration_path());
+        let calibration = calibration.map(|path| Calibration::read(&path, system)).transpose()?;
         let path = options.socket.clone().unwrap_or_else(|| config.socket_path());
         let door = Door::open(&path, config.mode, config.group.as_deref())?;
         let engine = Arc::new(Engine::new(config.overrun)?);
@@ -119,13 +136,30 @@ impl Server {
             let observer = Arc::new(Events { engine: Arc::downgrade(&engine), accelerator: index });
             engine.add_accelerator(Accelerator::new(accelerator, policy, device, observer)?);
         }
-        let services = Services::new(system, engine.devices());
+        let rules = rules(system, policy, &options, calibration.as_ref());
+        let note = admission_note(&rules, policy, &options, config);
+        let services = Services::new(system, engine.devices(), calibration.clone());
         check_services(system, &engine.devices())?;
         let inbox = Arc::new(Inbox::new()?);
         let stop = Arc::new(AtomicBool::new(false));
         let log = options.log.clone();
-        let settings = Settings { access, limits: config.limits, services, log };
-        let control = Control::new(settings, engine.clone(), inbox.clone(), door, stop.clone())?;
+        let realtime = Arc::new(AtomicBool::new(true));
+        let facts = Facts {
+            system: system.clone(),
+            policy,
+            note: note.clone(),
+            realtime: realtime.clone(),
+        };
+        let settings = Settings { access, limits: config.limits, services, facts, log };
+        let admission = (rules.mode, config.analysis, note);
+        let control = Control::new(
+            settings,
+            Admission::new(rules),
+            engine.clone(),
+            inbox.clone(),
+            door,
+            stop.clone(),
+        )?;
         let memory_bytes = control.memory_gauge();
         let mut server = Server {
             engine: engine.clone(),
@@ -133,7 +167,9 @@ impl Server {
             socket: path,
             stop,
             memory_bytes,
-            realtime: true,
+            realtime,
+            admission,
+            calibration,
             threads: Vec::new(),
         };
         let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
@@ -163,7 +199,7 @@ impl Server {
         self.threads.push(thread.map_err(|reason| Error::Thread { name, reason })?);
         if let Ok((pinned, set)) = reported.recv() {
             for error in [pinned.err(), set.err()].into_iter().flatten() {
-                self.realtime = false;
+                self.realtime.store(false, Ordering::Relaxed);
                 log(&format!("{name}: {error}"));
             }
         }
@@ -177,7 +213,22 @@ impl Server {
 
     /// Whether the server's own threads run at the priority and on the cores they should.
     pub fn is_realtime(&self) -> bool {
-        self.realtime
+        self.realtime.load(Ordering::Relaxed)
+    }
+
+    /// What happens to a chain that would break a promise, and by which analysis it is decided.
+    pub fn admission(&self) -> (Mode, Bound) {
+        (self.admission.0, self.admission.1)
+    }
+
+    /// The measured execution times that it goes by.
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_ref()
+    }
+
+    /// Why there is no admission control although it is asked for; or empty.
+    pub fn admission_note(&self) -> &str {
+        &self.admission.2
     }
 
     /// The server's counters.
@@ -249,6 +300,57 @@ fn scheduling(priority: u32, below: u32) -> Scheduling {
         Ok(priority @ 1..) => Scheduling::Fifo(priority.saturating_sub(below as u8).max(1)),
         _ => Scheduling::Normal,
     }
+}
+
+/// What admission control goes by. Without priorities there is nothing to analyse.
+fn rules(
+    system: &System,
+    policy: Policy,
+    options: &Options,
+    calibration: Option<&Calibration>,
+) -> Rules {
+    let config = &system.server;
+    let levels = |buckets: u32| if policy == Policy::Priority { buckets } else { 1 };
+    let mut model = system.model();
+    if config.overrun == Overrun::Count {
+        let chains = model.chains.iter_mut().zip(&system.chains);
+        let callbacks = chains.flat_map(|(m, s)| m.callbacks.iter_mut().zip(&s.callbacks));
+        for (segment, named) in callbacks.flat_map(|(m, s)| m.segments.iter_mut().zip(&s.segments))
+        {
+            // Nothing stops a request that takes longer than the file says.
+            let service = named.service.as_ref().zip(calibration);
+            let measured = service.and_then(|(service, times)| times.measured(service));
+            let longest = measured.map_or(0, |measured| measured.most_ns);
+            segment.exec.max_ns = segment.exec.max_ns.max(longest);
+        }
+    }
+    Rules {
+        mode: match policy {
+            Policy::Priority => options.admission.unwrap_or(config.admission),
+            Policy::Fifo | Policy::Timeslice => Mode::Off,
+        },
+        variant: match config.analysis {
+            Bound::Tight => analysis::Variant::Tight,
+            Bound::Sound => analysis::Variant::Sound,
+        },
+        file: File { system: system.clone(), model },
+        buckets: system.accelerators.iter().map(|a| levels(a.buckets)).collect(),
+    }
+}
+
+/// Why there is no admission control although it is asked for; or empty.
+fn admission_note(
+    rules: &Rules,
+    policy: Policy,
+    options: &Options,
+    config: &system::Server,
+) -> String {
+    let wanted = options.admission.unwrap_or(config.admission);
+    if rules.mode == wanted {
+        return String::new();
+    }
+    let policy = format!("{policy:?}").to_lowercase();
+    format!("there is no analysis of policy {policy}, so nothing is promised")
 }
 
 fn start_device(

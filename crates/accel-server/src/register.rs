@@ -2,13 +2,16 @@
 //! user may have.
 
 use crate::access::Grant;
+use crate::admission::{self, Exec, Source};
+use crate::calibration::Calibration;
+use crate::meter::{Pace, Tally};
 use crate::session::Registration;
 use accel::control::{Code, Register};
 use device::{Device, KernelId};
 use rustix::fd::OwnedFd;
 use shm::{Mapping, PeerSlice, Segment};
 use std::sync::Arc;
-use system::System;
+use system::{Overrun, System};
 
 /// A refusal: what kind, and what was found and expected.
 pub(crate) type Refusal = (Code, String);
@@ -17,6 +20,7 @@ pub(crate) type Refusal = (Code, String);
 pub(crate) struct Services {
     system: System,
     devices: Vec<(String, Arc<dyn Device>)>,
+    calibration: Option<Calibration>,
 }
 
 struct Offer {
@@ -24,11 +28,67 @@ struct Offer {
     kernel: KernelId,
     fixed_arguments: Vec<u64>,
     exec_ns: Option<u64>,
+    measured: Option<Measured>,
+}
+
+/// Measured times of a service, margin included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub least_ns: u64,
+    pub most_ns: u64,
+    /// The most that the device has counted as the run of one request.
+    pub busy_ns: u64,
+}
+
+/// A registration packet, checked and turned into what the parts of the server need.
+pub(crate) struct Prepared {
+    pub chain: String,
+    pub priority: u32,
+    pub source: Source,
+    pub executor: Option<(u32, u32)>,
+    pub mapping: Option<Arc<Mapping>>,
+    accelerator: usize,
+    kernel: KernelId,
+    fixed_arguments: Vec<u64>,
+    budget_ns: Option<u64>,
+}
+
+impl Prepared {
+    pub(crate) fn accelerator(&self) -> usize {
+        self.accelerator
+    }
+
+    /// The registration as the dispatcher sees it.
+    pub(crate) fn registration(self, tally: Arc<Tally>, now_ns: u64) -> Registration {
+        let pace = match &self.source {
+            Source::Declared(declaration) => {
+                let period_ns = declaration.terms.period_ns;
+                Some(Pace::new(period_ns, declaration.requests, now_ns))
+            }
+            _ => None,
+        };
+        Registration {
+            accelerator: self.accelerator,
+            kernel: self.kernel,
+            fixed_arguments: self.fixed_arguments,
+            chain: self.chain,
+            chain_priority: self.priority,
+            budget_ns: self.budget_ns,
+            pace,
+            told_excess: false,
+            tally,
+            memory: self.mapping.map_or_else(PeerSlice::empty, PeerSlice::whole),
+        }
+    }
 }
 
 impl Services {
-    pub(crate) fn new(system: &System, devices: Vec<(String, Arc<dyn Device>)>) -> Services {
-        Services { system: system.clone(), devices }
+    pub(crate) fn new(
+        system: &System,
+        devices: Vec<(String, Arc<dyn Device>)>,
+        calibration: Option<Calibration>,
+    ) -> Services {
+        Services { system: system.clone(), devices, calibration }
     }
 
     /// Finds a service on an accelerator; an empty accelerator leaves the choice to the server.
@@ -42,16 +102,54 @@ impl Services {
                 return Err((Code::Unknown, text));
             }
             let (index, kernel) = self.kernel(&named.kernel, &named.accelerator)?;
-            let fixed_arguments = named.arguments.clone();
+            let calibration = self.calibration.as_ref();
             return Ok(Offer {
                 accelerator: index,
                 kernel,
-                fixed_arguments,
+                fixed_arguments: named.arguments.clone(),
                 exec_ns: named.exec_ns,
+                measured: calibration.and_then(|calibration| calibration.measured(service)),
             });
         }
         let (accelerator, kernel) = self.kernel(service, accelerator)?;
-        Ok(Offer { accelerator, kernel, fixed_arguments: Vec::new(), exec_ns: None })
+        let fixed_arguments = Vec::new();
+        Ok(Offer { accelerator, kernel, fixed_arguments, exec_ns: None, measured: None })
+    }
+
+    /// What is known of the time of one request of this registration.
+    ///
+    /// Where overruns are demoted, a request holds its bucket for no longer than its budget,
+    /// whatever it really takes. Where they are only counted, the longest time that anybody knows
+    /// is what the others have to expect.
+    fn exec(&self, offer: &Offer, packet: &Register) -> Exec {
+        let declared_ns = (packet.exec_ns > 0).then_some(packet.exec_ns);
+        let known = [declared_ns, offer.exec_ns].into_iter().flatten();
+        let measured = offer.measured;
+        let budget_ns = known.clone().min().or(measured.map(|measured| measured.busy_ns));
+        let most_ns = match self.system.server.overrun {
+            Overrun::Demote => known.min().or(measured.map(|measured| measured.most_ns)),
+            Overrun::Count => known.chain(measured.map(|measured| measured.most_ns)).max(),
+        };
+        let undeclared = declared_ns.is_none() && offer.exec_ns.is_none();
+        let least_ns = match packet.exec_min_ns {
+            0 if undeclared => measured.map_or(0, |measured| measured.least_ns),
+            declared_ns => declared_ns,
+        };
+        Exec { most_ns, least_ns, budget_ns }
+    }
+
+    /// What the configuration or the client says of the chain.
+    fn source(&self, chain: &str, packet: &Register, exec: &Exec) -> Result<Source, Refusal> {
+        let named = self.system.chains.iter().position(|configured| configured.id == chain);
+        if let Some(index) = named {
+            admission::agrees_with_file(packet, &self.system.chains[index])?;
+            return Ok(Source::File(index));
+        }
+        let declaration = admission::declaration(packet, exec).map_err(|(code, text)| {
+            let text = format!("chain {chain:?}: {text}");
+            (code, text)
+        })?;
+        Ok(declaration.map_or(Source::Nobody, Source::Declared))
     }
 
     fn kernel(&self, kernel: &str, accelerator: &str) -> Result<(usize, KernelId), Refusal> {
@@ -80,23 +178,9 @@ impl Services {
         names.join(", ")
     }
 
-    /// The bucket that the configuration gives a registration's chain, for a new priority.
-    pub(crate) fn explicit_bucket(
-        &self,
-        registration: &Registration,
-        chain_priority: u32,
-    ) -> Result<Option<u32>, Refusal> {
-        self.bucket_of_chain(&registration.chain, chain_priority, registration.accelerator)
-    }
-
-    /// A chain that the configuration names has the priority and the bucket given there.
-    fn bucket_of_chain(
-        &self,
-        chain: &str,
-        chain_priority: u32,
-        accelerator: usize,
-    ) -> Result<Option<u32>, Refusal> {
-        let Some(configured) = self.system.chain(chain) else { return Ok(None) };
+    /// A chain that the configuration names has the priority given there.
+    pub(crate) fn check_chain(&self, chain: &str, chain_priority: u32) -> Result<(), Refusal> {
+        let Some(configured) = self.system.chain(chain) else { return Ok(()) };
         if configured.priority != chain_priority {
             let text = format!(
                 "chain {chain:?} asks for priority {chain_priority}, the configuration gives it {}",
@@ -104,7 +188,17 @@ impl Services {
             );
             return Err((Code::Priority, text));
         }
-        Ok(configured.bucket.get(&self.devices[accelerator].0).copied())
+        Ok(())
+    }
+
+    /// The longest segment of a configured chain on an accelerator, with what the analysis adds
+    /// to it: what its requests are held to where they declare nothing themselves.
+    fn promised_ns(&self, source: &Source, accelerator: usize) -> Option<u64> {
+        let Source::File(index) = source else { return None };
+        let System { chains, kappa_ns, sigma_ns, .. } = &self.system;
+        let segments = chains[*index].segments();
+        let here = segments.filter(|segment| segment.accel == self.devices[accelerator].0);
+        here.map(|segment| segment.exec_ns + 2 * kappa_ns + sigma_ns).max()
     }
 }
 
@@ -120,14 +214,14 @@ pub(crate) fn check_priority(grant: &Grant, priority: u32) -> Result<(), Refusal
     Err((Code::Priority, text))
 }
 
-/// Turns a client's registration packet into a registration, with its memory mapped.
+/// Checks a client's registration packet, and maps its memory.
 pub(crate) fn prepare(
     services: &Services,
     grant: &Grant,
     memory_left: u64,
     packet: &Register,
     fds: Vec<OwnedFd>,
-) -> Result<(Registration, Option<Arc<Mapping>>), Refusal> {
+) -> Result<Prepared, Refusal> {
     let name = |what: &str, name: Option<&str>| {
         let bad = || (Code::Malformed, format!("the {what} is not a name"));
         name.map(str::to_string).ok_or_else(bad)
@@ -137,21 +231,22 @@ pub(crate) fn prepare(
     let accelerator = name("accelerator", packet.accelerator.get())?;
     check_priority(grant, packet.chain_priority)?;
     let offer = services.find(&service, &accelerator)?;
-    let explicit_bucket =
-        services.bucket_of_chain(&chain, packet.chain_priority, offer.accelerator)?;
+    services.check_chain(&chain, packet.chain_priority)?;
+    let exec = services.exec(&offer, packet);
+    let source = services.source(&chain, packet, &exec)?;
+    let executor = admission::executor(packet)?;
     let mapping = map(packet.memory_bytes, memory_left, fds)?;
-    let declared_ns = (packet.exec_ns > 0).then_some(packet.exec_ns);
-    let registration = Registration {
+    Ok(Prepared {
+        chain,
+        priority: packet.chain_priority,
+        executor,
+        mapping,
         accelerator: offer.accelerator,
         kernel: offer.kernel,
         fixed_arguments: offer.fixed_arguments,
-        chain,
-        chain_priority: packet.chain_priority,
-        explicit_bucket,
-        budget_ns: [declared_ns, offer.exec_ns].into_iter().flatten().min(),
-        memory: mapping.clone().map_or_else(PeerSlice::empty, PeerSlice::whole),
-    };
-    Ok((registration, mapping))
+        budget_ns: exec.budget_ns.or(services.promised_ns(&source, offer.accelerator)),
+        source,
+    })
 }
 
 /// Maps the client's memory: exactly one descriptor where some is announced, none otherwise.
@@ -172,5 +267,49 @@ fn map(bytes: u64, left: u64, fds: Vec<OwnedFd>) -> Result<Option<Arc<Mapping>>,
             let text = format!("{bytes} bytes of memory announced with {count} descriptors");
             Err((Code::Memory, text))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accel::control::Packet;
+    use zerocopy::FromZeros;
+
+    fn exec(overrun: &str, declared_ns: u64, service_ns: Option<u64>, measured: bool) -> Exec {
+        let text = format!("server: {{overrun: {overrun}}}");
+        let system = System::parse(&text, "test.yaml").unwrap();
+        let services = Services::new(&system, Vec::new(), None);
+        let measured = measured.then_some(Measured { least_ns: 20, most_ns: 30, busy_ns: 35 });
+        let offer = Offer {
+            accelerator: 0,
+            kernel: KernelId(0),
+            fixed_arguments: Vec::new(),
+            exec_ns: service_ns,
+            measured,
+        };
+        let kind = Register::KIND;
+        let packet = Register { kind, exec_ns: declared_ns, ..Register::new_zeroed() };
+        services.exec(&offer, &packet)
+    }
+
+    #[test]
+    fn longest_known_time_counts_unless_the_budget_is_enforced() {
+        let of = |most_ns, budget_ns| Exec { most_ns, least_ns: 0, budget_ns };
+        assert_eq!(exec("count", 10, Some(25), true), of(Some(30), Some(10)));
+        assert_eq!(exec("demote", 10, Some(25), true), of(Some(10), Some(10)));
+        assert_eq!(exec("count", 10, Some(25), false), of(Some(25), Some(10)));
+        assert_eq!(exec("demote", 40, Some(25), false), of(Some(25), Some(25)));
+        assert_eq!(exec("count", 0, None, false), of(None, None));
+    }
+
+    #[test]
+    fn measured_times_stand_in_for_what_nobody_declares() {
+        for overrun in ["count", "demote"] {
+            let measured = exec(overrun, 0, None, true);
+            let expected = Exec { most_ns: Some(30), least_ns: 20, budget_ns: Some(35) };
+            assert_eq!(measured, expected, "{overrun}");
+        }
+        assert_eq!(exec("count", 0, Some(25), true).least_ns, 0, "the service has an exec");
     }
 }

@@ -1,5 +1,6 @@
 //! One client's session as the dispatcher sees it.
 
+use crate::meter::{Pace, Tally};
 use accel::session::{SLOTS, SessionMemory};
 use shm::completion::{Completion, Opening};
 use shm::{Consumer, PeerSlice, Rights};
@@ -56,10 +57,14 @@ pub(crate) struct Registration {
     pub fixed_arguments: Vec<u64>,
     pub chain: String,
     pub chain_priority: u32,
-    /// The bucket that the configuration gives this chain.
-    pub explicit_bucket: Option<u32>,
     /// Declared execution time.
     pub budget_ns: Option<u64>,
+    /// How often requests may come, where that is declared.
+    pub pace: Option<Pace>,
+    /// That they came more often was told.
+    pub told_excess: bool,
+    /// What becomes of the chain's requests.
+    pub tally: Arc<Tally>,
     pub memory: PeerSlice,
 }
 

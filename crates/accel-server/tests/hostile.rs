@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use shm::{Doorbell, Producer, Segment};
 use std::time::{Duration, Instant};
 use support::{Busy, Fixture, PATIENCE, one_gpu, serve};
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// The control plane by hand.
 struct Raw {
@@ -42,7 +42,7 @@ impl Raw {
     fn receive(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
         let start = Instant::now();
         loop {
-            let mut buffer = [0; 512];
+            let mut buffer = [0; control::MAX_PACKET];
             match self.socket.receive(&mut buffer) {
                 Ok(Received::Packet(length, fds)) => return Some((buffer[..length].to_vec(), fds)),
                 Ok(Received::Nothing) => {
@@ -90,12 +90,11 @@ impl RawSession {
         let register = control::Register {
             kind: control::Register::KIND,
             chain_priority: 3,
-            callback: 0,
             memory_bytes: bytes,
-            exec_ns: 0,
+            requests: 1,
             chain: Name::new("chain", "raw").unwrap(),
             service: Name::new("service", service).unwrap(),
-            accelerator: Name::EMPTY,
+            ..control::Register::new_zeroed()
         };
         self.raw.send(register.as_bytes(), fds);
         let (bytes, _) = self.raw.receive().unwrap();
@@ -147,10 +146,10 @@ fn packets_of_garbage_end_the_session_and_nothing_else() {
     for garbage in [&b"x"[..], &[0; 4], &[1, 0, 0, 0], &[255; 200], &long] {
         let raw = Raw::connect(&fixture);
         raw.send(garbage, &[]);
-        assert!(raw.farewell().contains("that is none of version 1"), "{garbage:?}");
+        assert!(raw.farewell().contains("that is none of version 2"), "{garbage:?}");
         let session = RawSession::open(&fixture);
         session.raw.send(garbage, &[]);
-        assert!(session.raw.farewell().contains("that is none of version 1"), "{garbage:?}");
+        assert!(session.raw.farewell().contains("that is none of version 2"), "{garbage:?}");
         honest.run(1);
     }
     fixture.until("all of them are gone", |c| c.sessions == 1);
@@ -162,7 +161,7 @@ fn other_versions_and_disorder_are_refused() {
     let raw = Raw::connect(&fixture);
     let kind = control::Hello::KIND;
     raw.send(control::Hello { kind, version: 99, magic: control::MAGIC }.as_bytes(), &[]);
-    assert_eq!(raw.farewell(), "protocol version 99, this server speaks version 1");
+    assert_eq!(raw.farewell(), "protocol version 99, this server speaks version 2");
 
     let raw = Raw::connect(&fixture);
     raw.send(control::QueryStatus { kind: control::QueryStatus::KIND }.as_bytes(), &[]);

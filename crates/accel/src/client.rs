@@ -118,8 +118,13 @@ impl Client {
 
     /// Gives a callback's chain another priority, for requests sent from now on.
     ///
+    /// A chain that was declared moves as a whole, with its callbacks in other clients; these keep
+    /// declaring the old priority when they connect anew, and are refused then. A chain that was
+    /// not declared is not known as one: only this callback moves.
+    ///
     /// # Errors
-    /// [`Error::Refused`] when this user may not ask for it; [`Error::UnknownCallback`].
+    /// [`Error::Refused`] when this user may not ask for it, or when a chain would miss its
+    /// deadline: then everything is as before. [`Error::UnknownCallback`].
     pub fn reprioritise(&mut self, callback: CallbackId, priority: u32) -> Result<(), Error> {
         let registration = self.callback(callback)?.number;
         let answer = self.with_link(|link, _| {
@@ -127,9 +132,18 @@ impl Client {
             let ask = control::Reprioritise { kind, registration, chain_priority: priority };
             link.ask::<control::Registered>(ask.as_bytes(), &[])
         })?;
-        let callback = self.callback_mut(callback)?;
-        callback.registration.priority = priority;
-        callback.bucket = answer.bucket;
+        let moved = self.callback_mut(callback)?;
+        moved.bucket = answer.bucket;
+        moved.registration.priority = priority;
+        if moved.registration.declares() {
+            let chain = moved.registration.chain_name().to_owned();
+            let callbacks = self.callbacks.iter_mut().flatten();
+            for callback in callbacks.filter(|c| c.registration.declares()) {
+                if callback.registration.chain_name() == chain {
+                    callback.registration.priority = priority;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -244,10 +258,8 @@ impl Client {
     /// # Errors
     /// [`Error::ServerLost`].
     pub fn status(&mut self) -> Result<control::Counters, Error> {
-        self.with_link(|link, _| {
-            let ask = control::QueryStatus { kind: control::QueryStatus::KIND };
-            link.ask::<control::Counters>(ask.as_bytes(), &[])
-        })
+        let ask = control::QueryStatus { kind: control::QueryStatus::KIND };
+        self.ask(ask.as_bytes())
     }
 
     /// Connects again, for as long as `patience` lasts, and registers all callbacks anew. Only
@@ -266,6 +278,11 @@ impl Client {
                 result => return result,
             }
         }
+    }
+
+    /// Asks on the control plane.
+    pub(crate) fn ask<A: Packet>(&mut self, ask: &[u8]) -> Result<A, Error> {
+        self.with_link(|link, _| link.ask::<A>(ask, &[]))
     }
 
     fn callback(&self, id: CallbackId) -> Result<&Callback, Error> {

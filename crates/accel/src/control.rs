@@ -11,23 +11,60 @@
 //! | `Deregister` | `Done` | |
 //! | `Reprioritise` | `Registered` | |
 //! | `QueryStatus` | `Counters` | |
+//! | `QueryServer` | `ServerStatus` | |
+//! | `QueryAccelerator` | `AcceleratorStatus` | |
+//! | `QuerySession` | `SessionStatus` | |
+//! | `QueryChain` | `ChainStatus` | |
+//!
+//! The last three ask for one entry of a list by its index; the answer says how long the list is,
+//! and at which revision of the server's state it was. Who reads a list to its end without the
+//! revision changing has read one state; [`crate::snapshot`] does.
 //!
 //! Any of them may be answered by `Refused`; the server also sends it before it closes a session.
 
-use crate::Error;
+mod name;
+mod refusal;
+
+pub use name::Name;
+pub use refusal::{Code, Refusal};
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First word of a [`Hello`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"keeptime");
 
 /// Version of the control plane.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest packet in bytes; a receive buffer of this size plus one sees oversized packets.
-pub const MAX_PACKET: usize = 256;
+pub const MAX_PACKET: usize = 512;
 
 /// Longest name in bytes.
 pub const NAME_BYTES: usize = 48;
+
+/// Longest text of a refusal in bytes.
+pub const REFUSAL_BYTES: usize = 400;
+
+/// Longest remark about a session or a chain in bytes.
+pub const NOTE_BYTES: usize = 240;
+
+/// Accelerators whose buckets a [`ChainStatus`] can tell.
+pub const SHOWN_ACCELERATORS: usize = 32;
+
+/// In [`ChainStatus::buckets`]: the chain does not use this accelerator.
+pub const NO_BUCKET: u8 = u8::MAX;
+
+/// Bits of [`Register::flags`].
+pub mod flag {
+    /// The chain's callbacks keep their cores busy while they wait for an accelerator.
+    pub const SPINS: u32 = 1;
+    /// The chain's own deadline does not count.
+    pub const BEST_EFFORT: u32 = 2;
+    /// `core` and `process_priority` are declared.
+    pub const EXECUTOR: u32 = 4;
+    /// All of them.
+    pub const ALL: u32 = SPINS | BEST_EFFORT | EXECUTOR;
+}
 
 macro_rules! packets {
     ($($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
@@ -71,7 +108,9 @@ packets! {
         /// [`MAGIC`].
         magic: u64,
     }
-    /// Client: registers a callback for one service.
+    /// Client: registers a callback for one service, and declares what admission control needs to
+    /// know. A period of 0 declares nothing: then `deadline_ns`, `jitter_ns`, `cpu_ns` and
+    /// `cpu_min_ns` are 0 too, and the chain is not best effort.
     Register = 2 {
         /// Priority of the callback's chain; larger is more critical.
         chain_priority: u32,
@@ -81,6 +120,30 @@ packets! {
         memory_bytes: u64,
         /// Declared execution time on the device per request; 0 for undeclared.
         exec_ns: u64,
+        /// Least execution time on the device per request; 0 for not known.
+        exec_min_ns: u64,
+        /// Least distance between two releases of the chain; 0 for undeclared.
+        period_ns: u64,
+        /// The chain's deadline; 0 for the period.
+        deadline_ns: u64,
+        /// How much later than its nominal release a job of the chain may be released.
+        jitter_ns: u64,
+        /// Processor time of the callback at most.
+        cpu_ns: u64,
+        /// Processor time of the callback at least; 0 for not known.
+        cpu_min_ns: u64,
+        /// Where in the chain the callback stands, from 0.
+        position: u32,
+        /// Requests of this registration in one job of the chain, at least 1.
+        requests: u32,
+        /// The core that the callback's executor is kept on.
+        core: u32,
+        /// The executor's `SCHED_FIFO` priority; 0 for normal scheduling.
+        process_priority: u32,
+        /// Bits of [`flag`].
+        flags: u32,
+        /// Zero.
+        reserved: u32,
         /// The chain's name.
         chain: Name,
         /// The service's name.
@@ -102,6 +165,23 @@ packets! {
     }
     /// Client: asks for the server's counters.
     QueryStatus = 5 {}
+    /// Client: asks for the server's settings and what it decided.
+    QueryServer = 6 {}
+    /// Client: asks for one accelerator.
+    QueryAccelerator = 7 {
+        /// Which one, from 0.
+        index: u32,
+    }
+    /// Client: asks for one session.
+    QuerySession = 8 {
+        /// Which one, from 0.
+        index: u32,
+    }
+    /// Client: asks for one chain.
+    QueryChain = 9 {
+        /// Which one, from 0.
+        index: u32,
+    }
     /// Server: the session is open.
     Welcome = 101 {
         /// Slots of ring and completions.
@@ -125,7 +205,7 @@ packets! {
         /// A [`Code`].
         code: u32,
         /// What was found and what was expected, in words.
-        text: [u8; 200],
+        text: [u8; REFUSAL_BYTES],
     }
     /// Server: its counters.
     Counters = 105 {
@@ -158,118 +238,161 @@ packets! {
         /// Times a client rang its doorbell for nothing too often and was not listened to.
         mutings: u64,
     }
+    /// Server: its settings, and what it decided.
+    ServerStatus = 106 {
+        /// Whether its threads run as they should: 1, or 0.
+        realtime: u32,
+        /// Changes whenever a session or a registration comes, changes or goes.
+        revision: u64,
+        /// Preemption cost of a device, as configured.
+        kappa_ns: u64,
+        /// Overhead of a request on the client's side, as configured.
+        epsilon_ns: u64,
+        /// Overhead of a request that occupies its bucket, as configured.
+        sigma_ns: u64,
+        /// Cost of a change of executors, as configured.
+        hop_ns: u64,
+        /// Decisions about who may come in, and re-checks after somebody left.
+        decisions: u64,
+        /// Registrations and changes of priority that were refused to keep a promise.
+        refused: u64,
+        /// How long the last decision took.
+        last_decision_ns: u64,
+        /// How long the longest decision took.
+        longest_decision_ns: u64,
+        /// The policy of arbitration.
+        policy: Name,
+        /// `enforce`, `report` or `off`.
+        admission: Name,
+        /// Which analysis decides; empty when none does.
+        analysis: Name,
+        /// Why there is no admission control although the configuration wants it; or empty.
+        note: [u8; NOTE_BYTES],
+    }
+    /// Server: one accelerator.
+    AcceleratorStatus = 107 {
+        /// How many there are.
+        count: u32,
+        /// See [`ServerStatus::revision`].
+        revision: u64,
+        /// Its buckets.
+        buckets: u32,
+        /// Requests in buckets now.
+        queued: u32,
+        /// Requests on the device now.
+        running: u32,
+        /// Registrations for it now.
+        registrations: u32,
+        /// Time that a request occupies its bucket without running, as measured.
+        sigma: Measured,
+        /// Time that the server spends on a request which only its client waits for, as measured.
+        epsilon: Measured,
+        /// Its id.
+        id: Name,
+        /// What the device calls itself.
+        device: Name,
+    }
+    /// Server: one session.
+    SessionStatus = 108 {
+        /// How many there are.
+        count: u32,
+        /// See [`ServerStatus::revision`].
+        revision: u64,
+        /// Its number.
+        session: u64,
+        /// The client's process.
+        pid: u32,
+        /// The client's user.
+        uid: u32,
+        /// Its registrations.
+        registrations: u32,
+        /// Whether an executor is declared: 1, or 0.
+        declared: u32,
+        /// The declared core.
+        core: u32,
+        /// The declared process priority.
+        process_priority: u32,
+        /// Where the kernel says something else than the client; or empty.
+        note: [u8; NOTE_BYTES],
+    }
+    /// Server: one chain.
+    ChainStatus = 109 {
+        /// How many there are.
+        count: u32,
+        /// See [`ServerStatus::revision`].
+        revision: u64,
+        /// Larger is more critical.
+        priority: u32,
+        /// A [`Standing`](crate::snapshot::Standing).
+        standing: u32,
+        /// An [`Origin`](crate::snapshot::Origin).
+        origin: u32,
+        /// Callbacks that are known.
+        callbacks: u32,
+        /// Callbacks that there must be: the last position that is known, plus one.
+        positions: u32,
+        /// Registrations now.
+        registrations: u32,
+        /// 0 when not declared.
+        period_ns: u64,
+        /// 0 when not declared.
+        deadline_ns: u64,
+        /// The bound of its response time; 0 when there is none. A guarantee only for a chain
+        /// that stands guaranteed.
+        bound_ns: u64,
+        /// Requests that ended, since the chain came.
+        requests: u64,
+        /// The longest of them, from its arrival to the device's event; 0 when there is none.
+        longest_ns: u64,
+        /// Of these, how many ran longer than declared.
+        overruns: u64,
+        /// Requests that came more often than declared.
+        excess: u64,
+        /// Its bucket on each accelerator, or [`NO_BUCKET`].
+        buckets: [u8; SHOWN_ACCELERATORS],
+        /// The chain's name.
+        name: Name,
+        /// Why there is no guarantee, or what it depends on; or empty.
+        note: [u8; NOTE_BYTES],
+    }
 }
 
-/// A name in a packet: UTF-8, padded with zeros.
-#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// What is said of measured times. The percentiles are upper edges of a histogram whose steps are
+/// at most one sixteenth wide; the maximum is exact.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
-pub struct Name([u8; NAME_BYTES]);
-
-impl Name {
-    /// No name.
-    pub const EMPTY: Name = Name([0; NAME_BYTES]);
-
-    /// Packs a name.
-    ///
-    /// # Errors
-    /// [`Error::BadName`] when it is empty, too long or has control characters.
-    pub fn new(what: &'static str, name: &str) -> Result<Name, Error> {
-        let mut bytes = [0; NAME_BYTES];
-        if !is_good(name) {
-            return Err(Error::BadName { what, name: name.into(), limit: NAME_BYTES });
-        }
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        Ok(Name(bytes))
-    }
-
-    /// Unpacks the name; None when a peer sent something that [`Name::new`] refuses. The empty
-    /// name is unpacked as the empty string.
-    pub fn get(&self) -> Option<&str> {
-        let length = self.0.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
-        let padded = self.0[length..].iter().all(|&byte| byte == 0);
-        let name = std::str::from_utf8(&self.0[..length]).ok()?;
-        (padded && (name.is_empty() || is_good(name))).then_some(name)
-    }
+pub struct Measured {
+    /// How many were measured.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
 }
 
-impl std::fmt::Debug for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.get())
+/// A text padded with zeros, cut where there is no more room, at a character.
+pub fn pack_text<const N: usize>(text: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut length = text.len().min(N);
+    while !text.is_char_boundary(length) {
+        length -= 1;
     }
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    bytes
 }
 
-fn is_good(name: &str) -> bool {
-    (1..=NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
-}
-
-/// What kind of refusal it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Code {
-    /// A packet that cannot be understood.
-    Malformed = 1,
-    /// Another version of the protocol.
-    Version = 2,
-    /// This user may not connect.
-    NotAllowed = 3,
-    /// This priority is outside the range of this user, or not the chain's.
-    Priority = 4,
-    /// A limit is reached: sessions, registrations, memory, connections per second.
-    Limit = 5,
-    /// No such service or accelerator.
-    Unknown = 6,
-    /// The memory is unsealed, too small or missing.
-    Memory = 7,
-    /// The client broke the ring's protocol.
-    Violation = 8,
-    /// The server is ending.
-    Ending = 9,
-    /// The device failed.
-    Device = 10,
-}
-
-impl Code {
-    fn from_number(number: u32) -> Option<Code> {
-        use Code::*;
-        let all = [
-            Malformed, Version, NotAllowed, Priority, Limit, Unknown, Memory, Violation, Ending,
-            Device,
-        ];
-        all.into_iter().find(|code| *code as u32 == number)
-    }
-}
-
-/// A refusal, unpacked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Refusal {
-    /// What kind; None for a code of a newer server.
-    pub code: Option<Code>,
-    /// What was found and what was expected.
-    pub text: String,
-}
-
-impl Refused {
-    /// Packs a refusal; the text is cut where the packet ends.
-    pub fn new(code: Code, text: &str) -> Refused {
-        let mut bytes = [0; 200];
-        let mut length = text.len().min(bytes.len());
-        while !text.is_char_boundary(length) {
-            length -= 1;
-        }
-        bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-        Refused { kind: Refused::KIND, code: code as u32, text: bytes }
-    }
-
-    /// Unpacks it.
-    pub fn unpack(&self) -> Refusal {
-        let length = self.text.iter().position(|&byte| byte == 0).unwrap_or(self.text.len());
-        let text = String::from_utf8_lossy(&self.text[..length]).into_owned();
-        Refusal { code: Code::from_number(self.code), text }
-    }
+/// A text from a packet: up to the first zero, with marks where it is not UTF-8.
+pub fn unpack_text(bytes: &[u8]) -> String {
+    let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
 /// What a client asks, parsed. Every field is still the client's allegation.
+#[expect(clippy::large_enum_variant, reason = "parsed once a packet, and never kept")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// See [`Hello`].
@@ -282,6 +405,14 @@ pub enum Ask {
     Reprioritise(Reprioritise),
     /// See [`QueryStatus`].
     QueryStatus,
+    /// See [`QueryServer`].
+    QueryServer,
+    /// See [`QueryAccelerator`].
+    QueryAccelerator(QueryAccelerator),
+    /// See [`QuerySession`].
+    QuerySession(QuerySession),
+    /// See [`QueryChain`].
+    QueryChain(QueryChain),
 }
 
 impl Ask {
@@ -293,6 +424,10 @@ impl Ask {
             Deregister::KIND => Deregister::parse(bytes).map(Ask::Deregister),
             Reprioritise::KIND => Reprioritise::parse(bytes).map(Ask::Reprioritise),
             QueryStatus::KIND => QueryStatus::parse(bytes).map(|_| Ask::QueryStatus),
+            QueryServer::KIND => QueryServer::parse(bytes).map(|_| Ask::QueryServer),
+            QueryAccelerator::KIND => QueryAccelerator::parse(bytes).map(Ask::QueryAccelerator),
+            QuerySession::KIND => QuerySession::parse(bytes).map(Ask::QuerySession),
+            QueryChain::KIND => QueryChain::parse(bytes).map(Ask::QueryChain),
             _ => None,
         }
     }
@@ -301,6 +436,7 @@ impl Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerocopy::FromZeros;
 
     #[test]
     fn packets_survive_the_socket() {
@@ -310,9 +446,13 @@ mod tests {
             callback: 1,
             memory_bytes: 4096,
             exec_ns: 10_000_000,
+            period_ns: 100_000_000,
+            position: 3,
+            requests: 1,
+            flags: flag::EXECUTOR,
             chain: Name::new("chain", "chain1").unwrap(),
             service: Name::new("service", "matmul").unwrap(),
-            accelerator: Name::EMPTY,
+            ..Register::new_zeroed()
         };
         assert_eq!(Ask::parse(register.as_bytes()), Some(Ask::Register(register)));
         assert_eq!(register.chain.get(), Some("chain1"));
@@ -329,26 +469,5 @@ mod tests {
         assert!(Ask::parse(&[]).is_none());
         assert!(Ask::parse(&[1, 0, 0]).is_none());
         assert!(Ask::parse(Refused::new(Code::Limit, "no").as_bytes()).is_none());
-    }
-
-    #[test]
-    fn names_of_a_peer_are_checked() {
-        assert!(Name::new("chain", "").is_err());
-        assert!(Name::new("chain", &"x".repeat(NAME_BYTES + 1)).is_err());
-        assert!(Name::new("chain", "a\nb").is_err());
-        assert_eq!(Name([0xff; NAME_BYTES]).get(), None, "not UTF-8");
-        let mut hidden = [0; NAME_BYTES];
-        (hidden[0], hidden[2]) = (b'a', b'b');
-        assert_eq!(Name(hidden).get(), None, "bytes after the end");
-        assert_eq!(Name([b'a'; NAME_BYTES]).get().map(str::len), Some(NAME_BYTES));
-    }
-
-    #[test]
-    fn refusals_carry_their_text_and_are_cut_at_characters() {
-        let refusal = Refused::new(Code::Priority, "priority 99: expected 0 to 50").unpack();
-        assert_eq!(refusal.code, Some(Code::Priority));
-        assert_eq!(refusal.to_string(), "priority 99: expected 0 to 50");
-        let long = "ä".repeat(150);
-        assert_eq!(Refused::new(Code::Limit, &long).unpack().text, "ä".repeat(100));
     }
 }

@@ -52,6 +52,12 @@ pub enum Error {
     /// The server speaks another protocol.
     #[error("protocol: {0}")]
     Protocol(String),
+    /// The server's state changed each time it was read.
+    #[error("the server's chains and sessions changed {tries} times while they were read")]
+    Unsettled {
+        /// How often it was tried.
+        tries: usize,
+    },
     /// A name that the control messages cannot carry.
     #[error("{what} {name:?}: expected 1 to {limit} bytes without control characters")]
     BadName {

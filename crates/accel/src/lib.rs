@@ -27,6 +27,7 @@ mod link;
 mod registration;
 pub mod request;
 pub mod session;
+pub mod snapshot;
 pub mod socket;
 mod ticket;
 

@@ -12,7 +12,8 @@ mod ring_message;
 
 use accel::Request;
 use accel::control::{Code, Deregister, Hello, MAGIC, Name, Packet, QueryStatus, Refused};
-use accel::control::{Register, Reprioritise, VERSION};
+use accel::control::{MAX_PACKET, Register, Reprioritise, VERSION, flag};
+use accel::control::{QueryAccelerator, QueryChain, QueryServer, QuerySession};
 use accel::request::Order;
 use random::Random;
 use zerocopy::IntoBytes;
@@ -39,6 +40,18 @@ fn control_packets_of_any_bytes_are_parsed_or_refused() {
         callback: 1,
         memory_bytes: 4096,
         exec_ns: 10_000_000,
+        exec_min_ns: 1,
+        period_ns: 100_000_000,
+        deadline_ns: 100_000_000,
+        jitter_ns: 0,
+        cpu_ns: 2_000_000,
+        cpu_min_ns: u64::MAX,
+        position: u32::MAX,
+        requests: u32::MAX,
+        core: 3,
+        process_priority: 99,
+        flags: flag::ALL,
+        reserved: 0,
         chain: name("chain1"),
         service: name("mätmul"),
         accelerator: Name::EMPTY,
@@ -53,9 +66,13 @@ fn control_packets_of_any_bytes_are_parsed_or_refused() {
         deregister.as_bytes().to_vec(),
         reprioritise.as_bytes().to_vec(),
         QueryStatus::KIND.as_bytes().to_vec(),
+        QueryServer::KIND.as_bytes().to_vec(),
+        QueryAccelerator { kind: QueryAccelerator::KIND, index: 1 }.as_bytes().to_vec(),
+        QuerySession { kind: QuerySession::KIND, index: u32::MAX }.as_bytes().to_vec(),
+        QueryChain { kind: QueryChain::KIND, index: 0 }.as_bytes().to_vec(),
         Refused::new(Code::Limit, &"ä".repeat(100)).as_bytes().to_vec(),
     ];
-    feed(260, &seeds, control_packet::check);
+    feed(MAX_PACKET + 4, &seeds, control_packet::check);
 }
 
 #[test]

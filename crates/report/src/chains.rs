@@ -10,7 +10,7 @@ mod json;
 mod plot;
 mod table;
 mod theme;
-mod unit;
+pub(crate) mod unit;
 
 pub use conclusion::conclusion;
 pub use html::html;

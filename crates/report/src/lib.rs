@@ -34,8 +34,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod chains;
+mod drawing;
 mod error;
+mod page;
+pub mod simulation;
 pub mod stats;
+pub mod study;
+mod theme;
 
 pub use error::Error;

@@ -66,7 +66,19 @@ fn structures_are_laid_out_as_the_header_says() {
         exec_ns,
         callback,
         priority,
-        reserved
+        reserved,
+        exec_min_ns,
+        period_ns,
+        deadline_ns,
+        jitter_ns,
+        cpu_ns,
+        cpu_min_ns,
+        position,
+        requests,
+        core,
+        process_priority,
+        wait_mode,
+        flags
     );
     expected.extend(offsets!(
         "keeptime_request",
@@ -175,6 +187,12 @@ fn constants_are_those_of_the_header() {
         ("REFUSAL_VIOLATION", Why::Violation as i64),
         ("REFUSAL_ENDING", Why::Ending as i64),
         ("REFUSAL_DEVICE", Why::Device as i64),
+        ("REFUSAL_ADMISSION", Why::Admission as i64),
+        ("REFUSAL_DECLARATION", Why::Declaration as i64),
+        ("SUSPEND", 0),
+        ("SPIN", 1),
+        ("BEST_EFFORT", i64::from(BEST_EFFORT)),
+        ("EXECUTOR", i64::from(EXECUTOR)),
         ("OVERRAN", i64::from(OVERRAN)),
         ("DEMOTED", i64::from(DEMOTED)),
         ("SLOTS", accel::session::SLOTS as i64),
@@ -198,6 +216,22 @@ fn sizes_that_cannot_be_are_refused() {
         assert!(read(std::ptr::null::<Counters>()).is_err());
         assert!(check_writable(std::ptr::null_mut::<Counters>()).is_ok());
     }
+}
+
+#[test]
+fn structures_of_an_older_header_lack_what_is_new() {
+    assert_eq!(Registration::LEAST, 64, "the first version had this size");
+    let filled = [0xff_u8; size_of::<Registration>()];
+    // SAFETY: the structure is valid for all bits.
+    let mut fields: Registration = unsafe { std::mem::transmute(filled) };
+    fields.size = Registration::LEAST;
+    // SAFETY: the structure is larger than it says.
+    let older = unsafe { read(&raw const fields) }.ok();
+    let older = older.expect("an older header is refused");
+    assert_eq!((older.priority, older.period_ns, older.flags), (u32::MAX, 0, 0));
+    fields.size = Registration::LEAST - 1;
+    // SAFETY: a size that is out of range is not believed.
+    assert!(unsafe { read(&raw const fields) }.is_err());
 }
 
 #[test]

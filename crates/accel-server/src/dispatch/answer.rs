@@ -1,6 +1,8 @@
-//! Answers on their way to clients.
+//! Answers on their way to clients, and what a request cost besides its run.
 
+use crate::accelerator::{Accelerator, Lane};
 use crate::bucket::Request;
+use crate::meter::Meter;
 use crate::session::Session;
 use device::Outcome;
 use realtime::clock::monotonic_ns;
@@ -31,10 +33,47 @@ impl Request {
     }
 }
 
-/// Publishes answers. Never blocks, whatever the clients do.
-pub(super) fn publish(answers: Vec<Answer>) {
+/// Publishes answers, and returns the time of the last one. Never blocks, whatever the clients do.
+pub(super) fn publish(answers: Vec<Answer>) -> u64 {
+    let mut answered_ns = 0;
     for Answer { session, slot, opening, mut outcome } in answers {
-        outcome.answered_ns = monotonic_ns();
+        answered_ns = monotonic_ns();
+        outcome.answered_ns = answered_ns;
         session.answer(slot, opening, &outcome);
+    }
+    answered_ns
+}
+
+/// A request that has ended, as far as it is measured.
+pub(super) struct Ended {
+    meter: Arc<Meter>,
+    now_ns: u64,
+    sigma_ns: Option<u64>,
+    /// From its arrival to its launch, where it did not have to wait.
+    taken_ns: Option<u64>,
+}
+
+impl Ended {
+    /// The request of a lane, before the lane lets go of it.
+    pub(super) fn of(owner: &Accelerator, lane: usize, outcome: &Outcome, now_ns: u64) -> Ended {
+        let Lane { launched, running, .. } = &owner.lanes[lane];
+        let done = outcome.status == device::Status::Done;
+        let arrived_ns = running.as_ref().filter(|_| launched.at_once && done);
+        Ended {
+            meter: owner.meter.clone(),
+            now_ns,
+            sigma_ns: owner.overhead_ns(lane, outcome, now_ns),
+            taken_ns: arrived_ns.map(|request| launched.at_ns.saturating_sub(request.arrived_ns)),
+        }
+    }
+
+    /// Its answer is published.
+    pub(super) fn measure(self, answered_ns: u64) {
+        if let Some(sigma_ns) = self.sigma_ns {
+            self.meter.sigma.add(sigma_ns);
+        }
+        if let Some(taken_ns) = self.taken_ns {
+            self.meter.epsilon.add(taken_ns + answered_ns.saturating_sub(self.now_ns));
+        }
     }
 }

@@ -3,11 +3,13 @@
 use super::answer::Answer;
 use super::{Drained, State};
 use crate::bucket::Request;
+use crate::meter::Tally;
 use crate::session::Entry;
 use accel::request::{Order, Status};
 use accel::session::SLOTS;
 use device::Launch;
 use shm::Completion;
+use std::sync::Arc;
 
 impl State {
     /// Takes the waiting messages of a session, at most a ring full.
@@ -32,7 +34,7 @@ impl State {
             }
         }
         for accelerator in 0..self.accelerators.len() {
-            answers.append(&mut self.advance(accelerator));
+            answers.append(&mut self.advance(accelerator, Some(now_ns)));
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
         match entry.allowance.turn(taken as u32, wasted, now_ns) {
@@ -59,7 +61,7 @@ impl State {
         let status = match order {
             Order::Launch { registration, request, .. } => {
                 match self.prepare(entry, registration, &request) {
-                    Ok((accelerator, chain_priority, launch)) => {
+                    Ok((accelerator, chain_priority, tally, launch)) => {
                         self.arrivals += 1;
                         let request = Request {
                             session,
@@ -69,8 +71,10 @@ impl State {
                             registration,
                             chain_priority,
                             arrived_ns: now_ns,
+                            tally,
                             launch,
                         };
+                        self.keep_pace(id, registration, now_ns);
                         self.accelerators[accelerator].enqueue(self.arrivals, request);
                         return Ok(0);
                     }
@@ -100,7 +104,7 @@ impl State {
         entry: &Entry,
         registration: u32,
         request: &accel::Request,
-    ) -> Result<(usize, u32, Launch), Status> {
+    ) -> Result<(usize, u32, Arc<Tally>, Launch), Status> {
         let registration = entry.registrations.get(registration as usize).and_then(Option::as_ref);
         let registration = registration.ok_or(Status::UnknownRegistration)?;
         let part = |offset: u32, length: u32| {
@@ -120,7 +124,28 @@ impl State {
         };
         let device = &self.accelerators[registration.accelerator].device;
         device.check(&launch).map_err(|_| Status::BadArguments)?;
-        Ok((registration.accelerator, registration.chain_priority, launch))
+        let tally = registration.tally.clone();
+        Ok((registration.accelerator, registration.chain_priority, tally, launch))
+    }
+
+    /// Notes a request that came more often than its chain declares.
+    fn keep_pace(&mut self, id: u64, number: u32, now_ns: u64) {
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pid = entry.session.pid;
+        let registration = entry.registrations.get_mut(number as usize);
+        let Some(registration) = registration.and_then(Option::as_mut) else { return };
+        let Some(pace) = &mut registration.pace else { return };
+        if pace.admits(now_ns) {
+            return;
+        }
+        registration.tally.exceeded();
+        if !std::mem::replace(&mut registration.told_excess, true) {
+            let text = format!(
+                "chain {}: process {pid} sends requests more often than it declared",
+                registration.chain
+            );
+            self.notice(text);
+        }
     }
 
     /// Takes a waiting request back. Returns what the one who asked for it is told.

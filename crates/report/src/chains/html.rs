@@ -1,34 +1,22 @@
-//! The result as one page that needs nothing else: no network, no script, no fonts of its own.
-//!
-//! The template is `page.html`, beside this file. The engine escapes everything that goes into
-//! it; only the plots, whose text the drawing library escapes, are marked as safe.
+//! The result as one page. The template is `page.html`, beside this file.
 
 use super::conclusion::sentences;
 use super::table::{critical_misses, jobs};
-use super::theme::{inks, policy_inks};
+use super::theme::policy_inks;
 use super::unit::{Unit, count};
 use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, over_bound, plot};
 use crate::Error;
+use crate::page::render;
 use crate::stats::Summary;
-use minijinja::syntax::SyntaxConfig;
+use minijinja::context;
 use minijinja::value::Value;
-use minijinja::{Environment, context};
-
-/// The name decides that the engine escapes for HTML.
-const TEMPLATE: &str = "page.html";
 
 /// One self-contained page: what was won, what qualifies it, every number, and the distributions.
 ///
 /// # Errors
 /// [`Error::Plot`] and [`Error::Template`], neither of which depends on the measured values.
 pub fn html(run: &ChainsRun) -> Result<String, Error> {
-    let wrong = |source| Error::Template { template: TEMPLATE, source };
-    let mut environment = Environment::new();
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(syntax.map_err(wrong)?);
-    environment.add_template(TEMPLATE, include_str!("page.html")).map_err(wrong)?;
-    let template = environment.get_template(TEMPLATE).map_err(wrong)?;
-    template.render(page(run)?).map_err(wrong)
+    render("chains.html", include_str!("page.html"), page(run)?)
 }
 
 fn page(run: &ChainsRun) -> Result<Value, Error> {
@@ -56,7 +44,6 @@ fn page(run: &ChainsRun) -> Result<Value, Error> {
         duration_s => format!("{:.0}", run.duration_s),
         conclusion => unbroken(&sentences(run), unit),
         marks => marks.chain(of_policy).map(|(policy, text)| context! { policy, text }).collect::<Vec<_>>(),
-        inks => inks().iter().map(|ink| context! { name => ink.name, light => ink.light, dark => ink.dark }).collect::<Vec<_>>(),
         unit => unit.name(),
         critical => run.most_critical().map(|chain| chain.id.clone()),
         policies => policies(run, unit),

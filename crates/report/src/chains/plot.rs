@@ -1,20 +1,18 @@
 //! The plots of the page, as SVG.
 //!
 //! [`overview`] shows every chain under every policy against its own period; [`distribution`]
-//! shows one chain: the share of its jobs that were done after a given time. Both are drawn at
-//! [`FINE`] times their size on the page, because the drawing library rounds to whole pixels.
+//! shows one chain: the share of its jobs that were done after a given time.
 
-use super::theme::{BAND, BOUND, GRID, Ink, LIMIT, MUTED, PAPER, POLICIES, TEXT, policy_inks};
+use super::theme::policy_inks;
 use super::unit::Unit;
 use super::{ChainInfo, ChainResult, ChainsRun};
 use crate::Error;
+use crate::drawing::{Area, Axis, Drawn, FINE, dashed, draw, line, text};
 use crate::stats::{Summary, ascending};
-use plotters::coord::Shift;
+use crate::theme::{BAND, BOUND, GRID, Ink, LIMIT, MUTED, PAPER, SERIES, TEXT};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-/// Drawn pixels per pixel on the page.
-const FINE: i32 = 2;
 /// Most points of one distribution line; the largest samples are never left out.
 const MAX_POINTS: usize = 600;
 /// Most dots of one strip.
@@ -23,99 +21,6 @@ const MAX_DOTS: usize = 220;
 const MAX_NAME: usize = 18;
 /// How many of the largest samples every plot shows one by one.
 const TAIL: usize = 20;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
-
-/// A drawing in a string; sizes in pixels of the page.
-fn draw(
-    plot: &str,
-    (width, height): (i32, i32),
-    content: impl FnOnce(&Area<'_>) -> Drawn,
-) -> Result<String, Error> {
-    let mut svg = String::new();
-    let size = ((width * FINE).unsigned_abs(), (height * FINE).unsigned_abs());
-    let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-    let drawn = content(&area).and_then(|()| area.present());
-    drop(area);
-    match drawn {
-        Ok(()) => Ok(svg),
-        Err(error) => Err(Error::Plot { plot: plot.to_owned(), message: error.to_string() }),
-    }
-}
-
-/// A horizontal axis, linear or logarithmic, from values to pixels of the drawing.
-struct Axis {
-    log: bool,
-    low: f64,
-    high: f64,
-    left: f64,
-    right: f64,
-}
-
-impl Axis {
-    /// Logarithmic where the values span more than a decade.
-    fn new(low: f64, high: f64, (left, right): (i32, i32)) -> Self {
-        let high = if high > 0.0 { high } else { 1.0 };
-        let low = if low > 0.0 { low } else { high / 1_000.0 };
-        let log = high / low > 10.0;
-        let (low, high) = if log { (low * 0.85, high * 1.18) } else { (0.0, high * 1.06) };
-        Self { log, low, high, left: f64::from(left * FINE), right: f64::from(right * FINE) }
-    }
-
-    fn scale(&self, value: f64) -> f64 {
-        if self.log { value.max(self.low).ln() } else { value }
-    }
-
-    /// The pixel of a value, kept inside the axis.
-    fn at(&self, value: f64) -> i32 {
-        let (low, high) = (self.scale(self.low), self.scale(self.high));
-        let share = ((self.scale(value) - low) / (high - low)).clamp(0.0, 1.0);
-        (self.left + share * (self.right - self.left)).round() as i32
-    }
-
-    /// Round values (1, 2 or 5 times a power of ten), far enough apart for their labels.
-    fn ticks(&self) -> Vec<f64> {
-        let mut ticks: Vec<f64> = if self.log {
-            let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
-            decades.flat_map(|d| [1.0, 2.0, 5.0].map(|m| m * 10_f64.powi(d))).collect()
-        } else {
-            let rough = (self.high - self.low) / 8.0;
-            let power = 10_f64.powf(rough.log10().floor());
-            let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough);
-            let step = step.unwrap_or(10.0 * power);
-            (0..=10).map(|i| self.low + f64::from(i) * step).collect()
-        };
-        ticks.retain(|tick| (self.low..=self.high).contains(tick));
-        if self.log && ticks.len() > 9 {
-            ticks.retain(|tick| {
-                let decade = tick / 10_f64.powf(tick.log10().floor());
-                (decade - 1.0).abs() < 1e-6
-            });
-        }
-        ticks
-    }
-}
-
-/// Text of one size and colour, anchored left, centre or right of a point.
-fn text(area: &Area<'_>, words: &str, at: (i32, i32), size: i32, ink: Ink, side: HPos) -> Drawn {
-    // The drawing library takes the height of a line and writes the size of the letters.
-    let style = ("sans-serif", f64::from(size * FINE) * 1.24).into_font().color(&ink.rgb());
-    area.draw_text(words, &style.pos(Pos::new(side, VPos::Center)), at)
-}
-
-fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink, width: u32) -> Drawn {
-    area.draw(&PathElement::new([from, to], ink.rgb().stroke_width(width)))
-}
-
-fn dashed(area: &Area<'_>, x: i32, (top, bottom): (i32, i32), ink: Ink, dash: i32) -> Drawn {
-    let mut y = top;
-    while y < bottom {
-        line(area, (x, y), (x, (y + dash).min(bottom)), ink, 3)?;
-        y += 2 * dash;
-    }
-    Ok(())
-}
 
 /// Sizes of the overview, in pixels of the page.
 mod lanes {
@@ -149,7 +54,7 @@ pub(super) fn overview(run: &ChainsRun) -> Result<String, Error> {
             for ((j, policy), ink) in (0..policies).zip(&run.policies).zip(policy_inks(run)) {
                 let middle = (top + j * lanes::LANE + lanes::LANE / 2) * FINE;
                 if let Some(result) = policy.chain(&chain.id) {
-                    strip(area, (chain, result), &axis, middle, POLICIES[ink])?;
+                    strip(area, (chain, result), &axis, middle, SERIES[ink])?;
                 }
             }
         }
@@ -256,7 +161,7 @@ pub(super) fn distribution(run: &ChainsRun, chain: &ChainInfo) -> Result<String,
         .iter()
         .zip(policy_inks(run))
         .filter_map(|(policy, ink)| {
-            Some((ascending(&policy.chain(&chain.id)?.response_us), POLICIES[ink]))
+            Some((ascending(&policy.chain(&chain.id)?.response_us), SERIES[ink]))
         })
         .filter(|(samples, _)| !samples.is_empty())
         .collect();
@@ -374,23 +279,6 @@ fn shortened(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks_are_round_and_inside_the_axis() {
-        let linear = Axis::new(40.0, 95.0, (0, 100));
-        assert_eq!(linear.ticks(), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-        let log = Axis::new(9.0, 900.0, (0, 100));
-        assert_eq!(log.ticks(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
-        assert_eq!(Axis::new(0.001, 1e4, (0, 100)).ticks().len(), 8);
-    }
-
-    #[test]
-    fn axis_takes_any_values() {
-        for (low, high) in [(0.0, 0.0), (-1.0, -5.0), (0.0, 1e18), (5.0, 5.0)] {
-            let axis = Axis::new(low, high, (0, 100));
-            assert!((0..=200).contains(&axis.at(high)) && !axis.ticks().is_empty());
-        }
-    }
 
     #[test]
     fn thinning_keeps_the_largest_samples() {

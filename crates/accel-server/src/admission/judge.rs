@@ -1,0 +1,273 @@
+//! What the chains are promised, given who is registered and in which buckets.
+
+use super::claim::{Claim, Source};
+use super::explain::Why;
+use super::model::{self, Model, Modelled};
+use super::spread::Spread;
+use super::{Change, Rules};
+use accel::snapshot::{Origin, Standing};
+use analysis::{Analysis, Status};
+use system::Admission as Mode;
+
+/// What the chains are promised, the most critical first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verdict {
+    pub chains: Vec<Judged>,
+    /// Why the chains cannot be analysed at all.
+    contradiction: Option<String>,
+}
+
+/// What one chain is promised.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub name: String,
+    pub priority: u32,
+    pub origin: Origin,
+    pub standing: Standing,
+    pub best_effort: bool,
+    pub period_ns: u64,
+    pub deadline_ns: u64,
+    /// 0 when there is none that holds.
+    pub bound_ns: u64,
+    pub callbacks: u32,
+    pub positions: u32,
+    /// The accelerators it uses.
+    pub uses: Vec<usize>,
+    why: Option<Why>,
+}
+
+impl Judged {
+    /// Why there is no guarantee; or empty.
+    pub(crate) fn note(&self) -> String {
+        self.why.as_ref().map_or_else(String::new, Why::note)
+    }
+
+    fn is_guaranteed(&self) -> bool {
+        self.standing == Standing::Guaranteed
+    }
+
+    /// Whether it asks for a promise.
+    fn asks(&self) -> bool {
+        self.origin != Origin::Nobody && !self.best_effort
+    }
+}
+
+impl Verdict {
+    /// The chains that had a guarantee before and have none now.
+    pub(super) fn lost<'a>(&'a self, before: &'a Verdict) -> impl Iterator<Item = &'a Judged> {
+        let had = |name: &str| before.chains.iter().any(|c| c.name == name && c.is_guaranteed());
+        self.chains.iter().filter(move |c| c.asks() && !c.is_guaranteed() && had(&c.name))
+    }
+
+    /// Which promise a change would break, in words.
+    pub(super) fn broken(&self, before: &Verdict, change: Change<'_>) -> Option<String> {
+        let Change::Comes(candidate) = change else {
+            return self.lost(before).next().map(|_| String::new());
+        };
+        if let (Some(text), None) = (&self.contradiction, &before.contradiction) {
+            return Some(Why::Model(text.clone()).refusal(candidate, candidate));
+        }
+        let own =
+            self.chains.iter().filter(|c| c.name == candidate && c.asks() && !c.is_guaranteed());
+        let affected: Vec<&Judged> = self.lost(before).chain(own).collect();
+        // One that fails by itself says more than one that fails with it.
+        let first = affected.iter().find(|c| c.why.as_ref().is_some_and(Why::is_own));
+        let affected = first.or(affected.first())?;
+        let why = affected.why.as_ref()?;
+        Some(why.refusal(candidate, &affected.name))
+    }
+}
+
+impl Rules {
+    /// What the chains of these claims are promised.
+    pub(super) fn judge(&self, claims: &[Claim], spreads: &[Spread]) -> Verdict {
+        let model = model::build(&self.file, claims, spreads);
+        let (mut chains, contradiction) = match self.analysed(&model, claims, spreads) {
+            Ok(chains) => (chains, None),
+            Err(text) => (unknown(&model, &text), Some(text)),
+        };
+        chains.extend(undeclared(claims));
+        chains.sort_by(|a, b| (b.priority, &a.name).cmp(&(a.priority, &b.name)));
+        if self.mode == Mode::Off {
+            for chain in &mut chains {
+                (chain.standing, chain.bound_ns, chain.why) = (Standing::Unanalysed, 0, None);
+            }
+        }
+        Verdict { chains, contradiction }
+    }
+
+    /// The chains of the configuration and of the clients' declarations; or what contradicts what.
+    fn analysed(
+        &self,
+        model: &Model,
+        claims: &[Claim],
+        spreads: &[Spread],
+    ) -> Result<Vec<Judged>, String> {
+        if self.mode == Mode::Off {
+            return Ok(unknown(model, ""));
+        }
+        if let Some(text) = &model.contradiction {
+            return Err(text.clone());
+        }
+        match analysis::analyze(&model.system, self.variant) {
+            Ok(analysis) => Ok(self.judged(model, &analysis, claims, spreads)),
+            Err(error) => Err(named(model, &error)),
+        }
+    }
+
+    fn judged(
+        &self,
+        model: &Model,
+        analysis: &Analysis,
+        claims: &[Claim],
+        spreads: &[Spread],
+    ) -> Vec<Judged> {
+        let threats = self.threats(model, analysis, claims, spreads);
+        let chains = model.chains.iter().zip(&analysis.chains).enumerate();
+        chains
+            .filter(|(_, (chain, _))| chain.origin != Origin::Nobody)
+            .map(|(index, (chain, bound))| {
+                let why = threats[index].clone().or_else(|| {
+                    (bound.status != Status::Ok).then(|| Why::of(&self.file, model, index, bound))
+                });
+                let mut judged = facts(model, index, chain);
+                judged.bound_ns = if why.is_none() { bound.response_ns.unwrap_or(0) } else { 0 };
+                judged.standing = match &why {
+                    _ if judged.best_effort => Standing::BestEffort,
+                    None => Standing::Guaranteed,
+                    Some(_) => Standing::Unguaranteed,
+                };
+                judged.why = why;
+                judged
+            })
+            .collect()
+    }
+
+    /// For each chain of the model, the chain without a declaration that can hold it up, or the
+    /// chain that it relies on and that is held up.
+    fn threats(
+        &self,
+        model: &Model,
+        analysis: &Analysis,
+        claims: &[Claim],
+        spreads: &[Spread],
+    ) -> Vec<Option<Why>> {
+        let loose: Vec<&Claim> =
+            claims.iter().filter(|claim| claim.source == Source::Nobody).collect();
+        let mut threats: Vec<Option<Why>> = (0..model.chains.len())
+            .map(|index| loose.iter().find_map(|claim| self.threat(model, index, claim, spreads)))
+            .collect();
+        // Each round adds one chain at least, or is the last.
+        loop {
+            let hit = |index: usize| {
+                let relies = &analysis.chains[index].relies_on;
+                relies.iter().copied().find(|&on| threats[on].is_some())
+            };
+            let next = (0..threats.len()).find_map(|index| match &threats[index] {
+                None => hit(index).map(|on| (index, on)),
+                Some(_) => None,
+            });
+            let Some((index, on)) = next else { return threats };
+            let name = &model.chains[on].name;
+            let text = format!("it relies on chain {name:?}, which has no guarantee");
+            threats[index] = Some(Why::Analysis { text, own: false });
+        }
+    }
+
+    /// Whether a request of unknown length can come before one of this chain.
+    fn threat(
+        &self,
+        model: &Model,
+        index: usize,
+        claim: &Claim,
+        spreads: &[Spread],
+    ) -> Option<Why> {
+        let chain = &model.system.chains[index];
+        if !chain.uses(claim.accelerator) {
+            return None;
+        }
+        let own = chain.buckets[claim.accelerator];
+        let theirs = spreads[claim.accelerator].get(&claim.priority).copied().unwrap_or(0);
+        let above = claim.priority >= chain.priority;
+        (above || theirs >= own).then(|| Why::Undeclared {
+            chain: claim.chain.clone(),
+            accelerator: self.file.system.accelerators[claim.accelerator].id.clone(),
+            shares_bucket: !above,
+        })
+    }
+}
+
+/// What is known of a chain without an analysis.
+fn facts(model: &Model, index: usize, modelled: &Modelled) -> Judged {
+    let chain = &model.system.chains[index];
+    let uses = (0..model.system.accelerators.len()).filter(|&index| chain.uses(index));
+    Judged {
+        name: modelled.name.clone(),
+        priority: chain.priority,
+        origin: modelled.origin,
+        standing: Standing::Unguaranteed,
+        best_effort: chain.best_effort,
+        period_ns: chain.period_ns,
+        deadline_ns: chain.deadline_ns,
+        bound_ns: 0,
+        callbacks: modelled.callbacks,
+        positions: modelled.positions,
+        uses: uses.collect(),
+        why: None,
+    }
+}
+
+/// Nothing is promised, for one reason.
+fn unknown(model: &Model, text: &str) -> Vec<Judged> {
+    let chains = model.chains.iter().enumerate();
+    chains
+        .filter(|(_, chain)| chain.origin != Origin::Nobody)
+        .map(|(index, chain)| {
+            let facts = facts(model, index, chain);
+            let standing =
+                if facts.best_effort { Standing::BestEffort } else { Standing::Unguaranteed };
+            Judged { standing, why: Some(Why::Model(text.into())), ..facts }
+        })
+        .collect()
+}
+
+/// The error of the analysis, with the chain's name.
+fn named(model: &Model, error: &analysis::Error) -> String {
+    match error {
+        analysis::Error::Model { chain, what, found, expected } => {
+            let name = model.chains.get(*chain).map_or("?", |chain| chain.name.as_str());
+            format!("chain {name:?}: {what}: found {found}, expected {expected}")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// The chains that declare nothing: known by name and priority.
+fn undeclared(claims: &[Claim]) -> Vec<Judged> {
+    let mut chains: Vec<Judged> = Vec::new();
+    for claim in claims.iter().filter(|claim| claim.source == Source::Nobody) {
+        let same =
+            chains.iter_mut().find(|c| (&c.name, c.priority) == (&claim.chain, claim.priority));
+        if let Some(chain) = same {
+            if !chain.uses.contains(&claim.accelerator) {
+                chain.uses.push(claim.accelerator);
+            }
+            continue;
+        }
+        chains.push(Judged {
+            name: claim.chain.clone(),
+            priority: claim.priority,
+            origin: Origin::Nobody,
+            standing: Standing::Undeclared,
+            best_effort: false,
+            period_ns: 0,
+            deadline_ns: 0,
+            bound_ns: 0,
+            callbacks: 0,
+            positions: 0,
+            uses: vec![claim.accelerator],
+            why: None,
+        });
+    }
+    chains
+}

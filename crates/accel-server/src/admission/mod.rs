@@ -1,0 +1,304 @@
+//! Admission control: which chains may come in, and what they are promised.
+//!
+//! Before a registration takes effect, the chains as they would be afterwards are analysed, with
+//! the buckets that they would have. In words (document: PAAM, section IV-F):
+//!
+//! 1. The claim is held against the claims before it ([`claim`]).
+//! 2. New buckets are found: first evenly spread, then with everybody where it is ([`spread`]).
+//! 3. The chains become a model ([`model`]), which the analysis bounds. A chain is *guaranteed*
+//!    when it is within its bound, and no chain that declares nothing can get in its way: such a
+//!    chain must have a lower priority and a lower bucket than every promised chain beside it.
+//! 4. The claim is refused if its own chain is not guaranteed, unless that is best effort, or if
+//!    a chain that was guaranteed would not be any more. The refusal says why ([`explain`]).
+//!
+//! When somebody leaves, the rest is judged anew; the even spread is taken only where it costs
+//! nobody a promise.
+//!
+//! All of this happens on the control thread, which alone changes who is registered; the
+//! dispatcher gets the result, a [`Spread`] for each accelerator. A decision is a value that
+//! changes nothing until it is committed, so that what fails later can leave everything as it is.
+
+mod claim;
+mod explain;
+mod judge;
+mod model;
+mod spread;
+
+pub(crate) use claim::{Claim, Exec, Source, agrees_with_file, declaration, executor};
+pub use explain::short_time;
+pub(crate) use judge::{Judged, Verdict};
+pub(crate) use model::File;
+pub(crate) use spread::Spread;
+
+use crate::meter::Tally;
+use crate::register::Refusal;
+use accel::control::Code;
+use analysis::Variant;
+use realtime::clock::monotonic_ns;
+use spread::Members;
+use std::sync::Arc;
+use system::Admission as Mode;
+
+/// Callbacks of one chain.
+const MAX_POSITIONS: u32 = 1024;
+/// Requests of one registration in one job.
+const MAX_REQUESTS: u32 = 256;
+/// Declared requests of all chains, each in one job.
+const MAX_REQUESTS_IN_ALL: u32 = 1024;
+/// Declared chains.
+const MAX_CHAINS: usize = 64;
+/// The fourth power of the number of chains, times their requests, times the shortest period's
+/// jobs in the longest deadline: what an analysis costs where utilisation is made to be just below
+/// 1, so that it counts job by job. This much is a second or two. Twelve chains with 48 requests
+/// may have periods of 1 ms beside deadlines of 100 s, 64 chains with one each of 1 ms beside 93 ms.
+const MAX_WORK: u64 = 100_000_000_000;
+
+/// What does not change while the server runs.
+pub(crate) struct Rules {
+    pub mode: Mode,
+    pub variant: Variant,
+    pub file: File,
+    /// Buckets of each accelerator; one where the policy knows no priorities.
+    pub buckets: Vec<u32>,
+}
+
+/// Who is registered, and what they are promised.
+pub(crate) struct Admission {
+    rules: Rules,
+    now: Decision,
+    pub revision: u64,
+    pub counts: Counts,
+}
+
+/// How often it was decided, and how long that took.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub decisions: u64,
+    pub refused: u64,
+    pub last_ns: u64,
+    pub longest_ns: u64,
+}
+
+/// The state after a change, if it is committed.
+#[derive(Clone, Default)]
+pub(crate) struct Decision {
+    claims: Vec<Claim>,
+    pub spreads: Vec<Spread>,
+    verdict: Verdict,
+}
+
+/// What to do with a claim that costs a promise.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change<'a> {
+    /// This chain comes in, or changes.
+    Comes(&'a str),
+    /// Somebody leaves, and cannot be refused that.
+    Leaves,
+}
+
+impl Admission {
+    pub(crate) fn new(rules: Rules) -> Admission {
+        let now =
+            Decision { spreads: vec![Spread::new(); rules.buckets.len()], ..Decision::default() };
+        let mut admission = Admission { rules, now, revision: 1, counts: Counts::default() };
+        // Chains of the configuration that use no accelerator are there from the start.
+        admission.now.verdict = admission.rules.judge(&[], &admission.now.spreads);
+        admission
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.rules.mode
+    }
+
+    pub(crate) fn variant(&self) -> Variant {
+        self.rules.variant
+    }
+
+    /// The registrations in force.
+    pub(crate) fn claims(&self) -> &[Claim] {
+        &self.now.claims
+    }
+
+    /// What the chains are promised now.
+    pub(crate) fn verdict(&self) -> &Verdict {
+        &self.now.verdict
+    }
+
+    /// The buckets now, of each accelerator.
+    pub(crate) fn spreads(&self) -> &[Spread] {
+        &self.now.spreads
+    }
+
+    /// The counts of a chain's requests: those of its registrations, or new ones.
+    pub(crate) fn tally(&self, chain: &str, priority: u32, source: &Source) -> Arc<Tally> {
+        let same = |claim: &&Claim| {
+            claim.chain == chain
+                && (*source != Source::Nobody || claim.priority == priority)
+                && std::mem::discriminant(&claim.source) == std::mem::discriminant(source)
+        };
+        self.now.claims.iter().find(same).map_or_else(Arc::default, |claim| claim.tally.clone())
+    }
+
+    /// Whether a registration may come in.
+    ///
+    /// # Errors
+    /// Says which promise it would break, or what contradicts what.
+    pub(crate) fn register(&mut self, claim: Claim) -> Result<Decision, Refusal> {
+        if self.rules.mode != Mode::Off {
+            claim::check(&self.rules.file.system, &self.now.claims, &claim)?;
+        }
+        let chain = claim.chain.clone();
+        let mut claims = self.now.claims.clone();
+        claims.push(claim);
+        self.decide(claims, Change::Comes(&chain))
+    }
+
+    /// Whether a chain may have another priority, and which registrations that concerns: all of a
+    /// declared chain, otherwise the one.
+    ///
+    /// # Errors
+    /// As for [`Admission::register`].
+    pub(crate) fn reprioritise(
+        &mut self,
+        session: u64,
+        number: u32,
+        priority: u32,
+    ) -> Result<(Decision, Vec<(u64, u32)>), Refusal> {
+        let own = |claim: &&Claim| (claim.session, claim.number) == (session, number);
+        let unknown = || (Code::Unknown, format!("registration {number}: no such registration"));
+        let claim = self.now.claims.iter().find(own).ok_or_else(unknown)?.clone();
+        let moves = |other: &Claim| match claim.source {
+            Source::Declared(_) => {
+                other.chain == claim.chain && matches!(other.source, Source::Declared(_))
+            }
+            _ => own(&other),
+        };
+        let (moved, rest): (Vec<Claim>, Vec<Claim>) =
+            self.now.claims.iter().cloned().partition(moves);
+        if let Some(other) = moved.iter().find(|other| other.uid != claim.uid) {
+            let text = format!(
+                "chain {:?} has a callback of user {} too: only a chain of one user's clients \
+                 can get another priority",
+                claim.chain, other.uid
+            );
+            return Err((Code::NotAllowed, text));
+        }
+        if self.rules.mode != Mode::Off {
+            let changed = Claim { priority, ..claim.clone() };
+            claim::check(&self.rules.file.system, &rest, &changed)?;
+        }
+        let numbers = moved.iter().map(|claim| (claim.session, claim.number)).collect();
+        let mut claims = self.now.claims.clone();
+        claims.iter_mut().filter(|claim| moves(claim)).for_each(|claim| claim.priority = priority);
+        Ok((self.decide(claims, Change::Comes(&claim.chain))?, numbers))
+    }
+
+    /// Makes a decision the state. A new registration has got this number.
+    pub(crate) fn commit(&mut self, mut decision: Decision, number: Option<u32>) {
+        if let (Some(number), Some(claim)) = (number, decision.claims.last_mut()) {
+            claim.number = number;
+        }
+        self.now = decision;
+        self.revision += 1;
+    }
+
+    /// A session, or one registration of it, is gone: judges the rest. Returns what changed for
+    /// the worse, in words; that does not happen while the analysis is right.
+    pub(crate) fn leave(&mut self, session: u64, number: Option<u32>) -> Vec<String> {
+        self.revision += 1;
+        let gone = |claim: &Claim| {
+            claim.session == session && number.is_none_or(|number| claim.number == number)
+        };
+        let mut claims = self.now.claims.clone();
+        claims.retain(|claim| !gone(claim));
+        if claims.len() == self.now.claims.len() {
+            return Vec::new();
+        }
+        let before = self.now.verdict.clone();
+        // Nobody is refused to leave.
+        if let Ok(decision) = self.decide(claims, Change::Leaves) {
+            self.now = decision;
+        }
+        let lost = self.now.verdict.lost(&before);
+        lost.map(|judged| {
+            format!("chain {:?} has lost its guarantee: {}", judged.name, judged.note())
+        })
+        .collect()
+    }
+
+    /// A session came or went without a registration.
+    pub(crate) fn touch(&mut self) {
+        self.revision += 1;
+    }
+
+    fn decide(&mut self, claims: Vec<Claim>, change: Change<'_>) -> Result<Decision, Refusal> {
+        let begin_ns = monotonic_ns();
+        let decision = self.choose(claims, change);
+        let taken_ns = monotonic_ns().saturating_sub(begin_ns);
+        let counts = &mut self.counts;
+        counts.decisions += 1;
+        counts.refused += u64::from(decision.is_err());
+        counts.last_ns = taken_ns;
+        counts.longest_ns = counts.longest_ns.max(taken_ns);
+        decision
+    }
+
+    /// The first spread that breaks no promise. Who leaves gets the last one at the least.
+    fn choose(&self, claims: Vec<Claim>, change: Change<'_>) -> Result<Decision, Refusal> {
+        let members: Vec<Members> =
+            (0..self.rules.buckets.len()).map(|index| self.members(&claims, index)).collect();
+        let mut refusal = None;
+        let mut last = None;
+        for spreads in self.candidates(&members) {
+            let verdict = self.rules.judge(&claims, &spreads);
+            let broken = match self.rules.mode {
+                Mode::Enforce => verdict.broken(&self.now.verdict, change),
+                Mode::Report | Mode::Off => None,
+            };
+            let Some(text) = broken else { return Ok(Decision { claims, spreads, verdict }) };
+            refusal.get_or_insert((Code::Admission, text));
+            last = Some((spreads, verdict));
+        }
+        match (change, last) {
+            (Change::Leaves, Some((spreads, verdict))) => Ok(Decision { claims, spreads, verdict }),
+            _ => Err(refusal.unwrap_or((Code::Admission, "no bucket is left".into()))),
+        }
+    }
+
+    /// Who shares an accelerator. A chain of the configuration takes its place on all of its
+    /// accelerators when it comes, so that later registrations of it move nobody.
+    fn members(&self, claims: &[Claim], accelerator: usize) -> Members {
+        let file = &self.rules.file.system;
+        let id = &file.accelerators[accelerator].id;
+        let mut members = Members::new();
+        for claim in claims {
+            let chain = match claim.source {
+                Source::File(index) => Some(&file.chains[index]),
+                _ => None,
+            };
+            let reserved = self.rules.mode != Mode::Off && chain.is_some_and(|c| c.uses(id));
+            if claim.accelerator == accelerator || reserved {
+                let explicit = chain.and_then(|chain| chain.bucket.get(id).copied());
+                let member = members.entry(claim.priority).or_insert(None);
+                *member = member.or(explicit);
+            }
+        }
+        members
+    }
+
+    /// The spreads to try, the best first.
+    fn candidates(&self, members: &[Members]) -> impl Iterator<Item = Vec<Spread>> {
+        let each = || members.iter().zip(&self.rules.buckets);
+        let even: Vec<Spread> =
+            each().map(|(members, &buckets)| spread::even(members, buckets)).collect();
+        let kept: Option<Vec<Spread>> = each()
+            .zip(&self.now.spreads)
+            .map(|((members, &buckets), current)| spread::kept(current, members, buckets))
+            .collect();
+        let kept = kept.filter(|kept| *kept != even);
+        [Some(even), kept].into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests;

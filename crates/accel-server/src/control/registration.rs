@@ -1,0 +1,137 @@
+//! Registrations come, change and go, each with a decision of admission control.
+//!
+//! A decision is made first, then the dispatcher follows it, then it is committed. What is refused
+//! leaves everything as it was. Who leaves is not asked: the dispatcher lets go at once, and the
+//! buckets of the others follow.
+
+use super::{Control, Remains};
+use crate::admission::{self, Claim};
+use crate::register::{self, Refusal};
+use accel::control::{self, Code, Packet};
+use realtime::clock::monotonic_ns;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerocopy::IntoBytes;
+
+/// A decision that takes longer is told, with the process that asked for it.
+const LONG_DECISION_NS: u64 = 100_000_000;
+
+impl Control {
+    pub(super) fn register(
+        &mut self,
+        session: u64,
+        packet: &control::Register,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), Refusal> {
+        let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
+        let Some(open) = &mut connection.open else { return Ok(()) };
+        let limit = self.settings.limits.registrations as usize;
+        if open.memory.len() >= limit {
+            return Err((Code::Limit, format!("{limit} registrations in this session, its limit")));
+        }
+        let left = connection.grant.memory_bytes.saturating_sub(open.memory_bytes);
+        let prepared =
+            register::prepare(&self.settings.services, &connection.grant, left, packet, fds)?;
+        let tally = self.admission.tally(&prepared.chain, prepared.priority, &prepared.source);
+        let claim = Claim {
+            session,
+            number: u32::MAX,
+            pid: connection.peer.pid,
+            uid: connection.peer.uid,
+            chain: prepared.chain.clone(),
+            priority: prepared.priority,
+            accelerator: prepared.accelerator(),
+            source: prepared.source.clone(),
+            executor: prepared.executor,
+            tally: tally.clone(),
+        };
+        let decision = self.admission.register(claim)?;
+        let mapping = prepared.mapping.clone();
+        let registration = prepared.registration(tally, monotonic_ns());
+        let (number, bucket) = self.engine.register(session, registration, &decision.spreads)?;
+        self.admission.commit(decision, Some(number));
+        let bytes = mapping.as_ref().map_or(0, |mapping| mapping.size() as u64);
+        // A registration without memory still takes its place in the count.
+        let mapping = mapping.unwrap_or_else(|| open.mapping.clone());
+        open.memory.insert(number, mapping);
+        open.memory_bytes += bytes;
+        self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.remark(session, packet);
+        self.send_registered(session, number, bucket);
+        Ok(())
+    }
+
+    /// What is worth a line about a registration that came in.
+    fn remark(&self, session: u64, packet: &control::Register) {
+        let Some(connection) = self.connections.get(&session) else { return };
+        let (pid, log) = (connection.peer.pid, &self.settings.log);
+        let chain = packet.chain.get().unwrap_or("?");
+        let taken_ns = self.admission.counts.last_ns;
+        if taken_ns >= LONG_DECISION_NS {
+            let took = admission::short_time(taken_ns);
+            log(&format!("the decision about chain {chain:?} of process {pid} took {took}"));
+        }
+        // Of the others it was said when they came.
+        let judged = self.admission.verdict().chains.iter().filter(|judged| judged.name == chain);
+        for judged in judged {
+            let note = judged.note();
+            if !note.is_empty() && !judged.best_effort {
+                log(&format!("chain {chain:?} has no guarantee: {note}"));
+            }
+        }
+    }
+
+    fn send_registered(&mut self, session: u64, registration: u32, bucket: u32) {
+        let kind = control::Registered::KIND;
+        let answer = control::Registered { kind, registration, bucket };
+        self.send(session, answer.as_bytes(), &[]);
+    }
+
+    pub(super) fn deregister(&mut self, session: u64, number: u32) -> Result<(), Refusal> {
+        let memory = self.engine.deregister(session, number);
+        if memory.is_none() {
+            return Err((Code::Unknown, format!("registration {number}: no such registration")));
+        }
+        self.release(session, Some(number));
+        let open = self.connections.get_mut(&session).and_then(|c| c.open.as_mut());
+        if let Some(open) = open
+            && let Some(mapping) = open.memory.remove(&number)
+            && !Arc::ptr_eq(&mapping, &open.mapping)
+        {
+            open.memory_bytes -= mapping.size() as u64;
+            self.dying.push(Remains { session: None, mappings: vec![mapping] });
+        }
+        drop(memory);
+        self.send(session, control::Done { kind: control::Done::KIND }.as_bytes(), &[]);
+        Ok(())
+    }
+
+    /// The dispatcher has let go of a session or of one registration of it: judges the rest.
+    pub(super) fn release(&mut self, session: u64, number: Option<u32>) {
+        for line in self.admission.leave(session, number) {
+            (self.settings.log)(&line);
+        }
+        self.engine.set_spreads(self.admission.spreads());
+    }
+
+    pub(super) fn reprioritise(
+        &mut self,
+        session: u64,
+        packet: &control::Reprioritise,
+    ) -> Result<(), Refusal> {
+        let Some(connection) = self.connections.get(&session) else { return Ok(()) };
+        let (number, priority) = (packet.registration, packet.chain_priority);
+        register::check_priority(&connection.grant, priority)?;
+        let own = |claim: &&Claim| (claim.session, claim.number) == (session, number);
+        if let Some(claim) = self.admission.claims().iter().find(own) {
+            self.settings.services.check_chain(&claim.chain, priority)?;
+        }
+        let (decision, moved) = self.admission.reprioritise(session, number, priority)?;
+        self.engine.reprioritise(&moved, priority, &decision.spreads);
+        self.admission.commit(decision, None);
+        let bucket = self.engine.bucket(session, number).unwrap_or(0);
+        self.send_registered(session, number, bucket);
+        Ok(())
+    }
+}

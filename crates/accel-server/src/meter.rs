@@ -1,0 +1,201 @@
+//! Counting: times of requests on one accelerator, and what became of the requests of one chain.
+//!
+//! Both are written by the dispatcher's threads and read by the control thread, without a lock:
+//! every number stands for itself, so that a reader who comes in between sees a state that is off
+//! by one request.
+
+use accel::control::Measured;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Steps of one power of two.
+const STEPS: u64 = 16;
+/// The first power that is split in steps; smaller numbers are counted one by one.
+const FIRST: u32 = STEPS.ilog2();
+/// Longer times are counted as this power of two, which is 18 minutes.
+const LAST: u32 = 40;
+const PLACES: usize = ((LAST - FIRST + 2) as u64 * STEPS) as usize;
+
+/// A histogram whose steps are at most one sixteenth wide, with an exact maximum. Wait-free, any
+/// number of threads.
+pub(crate) struct Histogram {
+    counts: Box<[AtomicU64]>,
+    max_ns: AtomicU64,
+}
+
+impl Histogram {
+    pub(crate) fn new() -> Histogram {
+        let counts = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        Histogram { counts, max_ns: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn add(&self, ns: u64) {
+        // Relaxed: see the module's words.
+        self.counts[place(ns)].fetch_add(1, Ordering::Relaxed);
+        self.max_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// What is said of the times so far. The percentiles are upper edges of their steps.
+    pub(crate) fn measured(&self) -> Measured {
+        let counts: Vec<u64> = self.counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
+        let count: u64 = counts.iter().sum();
+        let max_ns = self.max_ns.load(Ordering::Relaxed);
+        let quantile = |permille: u64| {
+            let rank = (count * permille).div_ceil(1000).max(1);
+            let mut below = 0;
+            let reached = counts.iter().position(|&c| {
+                below += c;
+                below >= rank
+            });
+            reached.map_or(0, |place| edge(place).min(max_ns))
+        };
+        Measured { count, p50_ns: quantile(500), p99_ns: quantile(990), max_ns }
+    }
+}
+
+fn place(ns: u64) -> usize {
+    let ns = ns.min((2 << LAST) - 1);
+    if ns < STEPS {
+        return ns as usize;
+    }
+    let power = ns.ilog2();
+    let step = (ns >> (power - FIRST)) - STEPS;
+    (u64::from(power - FIRST + 1) * STEPS + step) as usize
+}
+
+/// The largest time of a place.
+fn edge(place: usize) -> u64 {
+    let (row, step) = (place as u64 / STEPS, place as u64 % STEPS);
+    match row {
+        0 => step,
+        _ => ((STEPS + step + 1) << (row - 1)) - 1,
+    }
+}
+
+/// What is measured of one accelerator.
+pub(crate) struct Meter {
+    /// From a request's launch to its end without the time that it ran: launch and completion.
+    /// Only of requests that had the device for themselves.
+    pub sigma: Histogram,
+    /// What the server spends on a request while the bucket is not occupied by it: from its
+    /// arrival to its launch, where it did not have to wait, and from its end to its answer.
+    pub epsilon: Histogram,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Meter {
+        Meter { sigma: Histogram::new(), epsilon: Histogram::new() }
+    }
+}
+
+/// What became of the requests of one chain.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub requests: AtomicU64,
+    pub longest_ns: AtomicU64,
+    pub overruns: AtomicU64,
+    pub excess: AtomicU64,
+}
+
+impl Tally {
+    /// A request has ended, so long after its arrival.
+    pub(crate) fn ended(&self, response_ns: u64, overran: bool) {
+        // Relaxed: see the module's words.
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.longest_ns.fetch_max(response_ns, Ordering::Relaxed);
+        self.overruns.fetch_add(overran.into(), Ordering::Relaxed);
+    }
+
+    /// A request came earlier than the chain's declaration allows.
+    pub(crate) fn exceeded(&self) {
+        self.excess.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether requests come as seldom as declared.
+///
+/// A chain that keeps its deadline, which is at most its period, has at most `t / T + 2` jobs in
+/// any time `t`. So a bucket that holds the tokens of two jobs, refilled by one job a period,
+/// never runs dry; when it does, the declaration is wrong or the chain is late. Tokens are counted
+/// as time: one job is one period.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    period_ns: u64,
+    requests: u64,
+    /// In units of one period divided by the requests of a job.
+    tokens: u128,
+    then_ns: u64,
+}
+
+impl Pace {
+    /// Of a chain with this period and so many requests in each job.
+    pub(crate) fn new(period_ns: u64, requests: u32, now_ns: u64) -> Pace {
+        let requests = u64::from(requests.max(1));
+        let mut pace = Pace { period_ns, requests, tokens: 0, then_ns: now_ns };
+        pace.tokens = pace.most();
+        pace
+    }
+
+    fn most(&self) -> u128 {
+        2 * u128::from(self.period_ns) * u128::from(self.requests)
+    }
+
+    /// Takes the token of one request; false when there is none.
+    pub(crate) fn admits(&mut self, now_ns: u64) -> bool {
+        let passed = now_ns.saturating_sub(self.then_ns);
+        let earned = u128::from(passed) * u128::from(self.requests);
+        (self.tokens, self.then_ns) = ((self.tokens + earned).min(self.most()), now_ns);
+        let cost = u128::from(self.period_ns);
+        let enough = self.tokens >= cost;
+        if enough {
+            self.tokens -= cost;
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_lies_at_most_a_sixteenth_below_its_edge() {
+        let mut ns = 1u64;
+        let mut last = 0;
+        while ns < 1 << LAST {
+            let edge = edge(place(ns));
+            assert!(edge >= ns && edge - ns <= ns / STEPS, "{ns}: {edge}");
+            assert!(place(ns) >= last, "{ns}");
+            last = place(ns);
+            ns += 1 + ns / 37;
+        }
+        assert_eq!(place(u64::MAX), PLACES - 1);
+    }
+
+    #[test]
+    fn percentiles_are_not_the_maximum() {
+        let histogram = Histogram::new();
+        assert_eq!(histogram.measured(), Measured::default());
+        for ns in 1..=1000 {
+            histogram.add(ns * 1000);
+        }
+        histogram.add(77_000_000);
+        let measured = histogram.measured();
+        assert_eq!((measured.count, measured.max_ns), (1001, 77_000_000));
+        assert!((500_000..540_000).contains(&measured.p50_ns), "{measured:?}");
+        assert!((990_000..1_060_000).contains(&measured.p99_ns), "{measured:?}");
+    }
+
+    #[test]
+    fn pace_allows_what_a_punctual_chain_can_do_and_no_more() {
+        // Two requests a job; a late job, then the next ones on time.
+        let mut pace = Pace::new(100, 2, 0);
+        for at in [99, 99, 100, 100, 200, 200, 399, 399, 400, 400, 500, 500] {
+            assert!(pace.admits(at), "{at}");
+        }
+        let mut greedy = Pace::new(100, 2, 0);
+        let admitted = (0..1000).filter(|&at| greedy.admits(at)).count();
+        assert!((22..=24).contains(&admitted), "{admitted} of 1000 in ten periods");
+        let mut huge = Pace::new(u64::MAX, u32::MAX, 0);
+        assert!(huge.admits(u64::MAX));
+    }
+}
