@@ -219,6 +219,10 @@ impl Client {
         else {
             return Ok(None);
         };
+        let after: ServerStatus = self.ask(ask.as_bytes())?;
+        if after.revision != revision {
+            return Ok(None);
+        }
         Ok(Some(Snapshot {
             server: Server::unpack(&server),
             counters,
@@ -238,7 +242,7 @@ impl Client {
         loop {
             let (now, count, entry) = match read(self, entries.len() as u32) {
                 Ok(answer) => answer,
-                // The list is empty, or has become shorter.
+                // It is empty, or has become shorter.
                 Err(Error::Refused(refusal)) if refusal.code == Some(Code::Unknown) => {
                     return Ok(entries.is_empty().then_some(entries));
                 }

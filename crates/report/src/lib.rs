@@ -3,6 +3,7 @@
 //! [`chains::ChainsRun`] is what running a system of chains under several policies gave; the
 //! functions of [`chains`] show it: [`chains::table`] and [`chains::conclusion`] in a terminal,
 //! [`chains::json`] to machines, [`chains::html`] as one page that needs no network.
+//! [`study::StudyRun`] is how many random systems each analysis accepts.
 //! [`stats`] holds the order statistics that all of them use.
 //!
 //! ```

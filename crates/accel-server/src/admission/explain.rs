@@ -13,9 +13,20 @@ pub(super) enum Why {
         own: bool,
     },
     /// A chain that declares nothing can hold it up for as long as it likes.
-    Undeclared { chain: String, accelerator: String, shares_bucket: bool },
+    Undeclared { chain: String, way: Way },
     /// The declarations contradict each other.
     Model(String),
+}
+
+/// How a chain that declares nothing gets in the way of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Its requests go first on this accelerator.
+    First(String),
+    /// Its requests can be in the same bucket of this accelerator.
+    Bucket(String),
+    /// Its callbacks are run by the same thread.
+    Client,
 }
 
 impl Why {
@@ -59,11 +70,13 @@ impl Why {
     pub(super) fn note(&self) -> String {
         match self {
             Why::Analysis { text, .. } | Why::Model(text) => text.clone(),
-            Why::Undeclared { chain, accelerator, shares_bucket: true } => format!(
-                "chain {chain:?}, which declares no period, is in its bucket of {accelerator:?}"
-            ),
-            Why::Undeclared { chain, accelerator, shares_bucket: false } => {
-                format!("chain {chain:?}, which declares no period, goes first on {accelerator:?}")
+            Why::Undeclared { chain, way } => {
+                let way = match way {
+                    Way::First(accelerator) => format!("goes first on {accelerator:?}"),
+                    Way::Bucket(accelerator) => format!("is in its bucket of {accelerator:?}"),
+                    Way::Client => "is run by the same client".into(),
+                };
+                format!("chain {chain:?}, which declares no period, {way}")
             }
         }
     }

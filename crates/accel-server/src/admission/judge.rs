@@ -1,7 +1,7 @@
 //! What the chains are promised, given who is registered and in which buckets.
 
 use super::claim::{Claim, Source};
-use super::explain::Why;
+use super::explain::{Way, Why};
 use super::model::{self, Model, Modelled};
 use super::spread::Spread;
 use super::{Change, Rules};
@@ -54,9 +54,25 @@ impl Judged {
 
 impl Verdict {
     /// The chains that had a guarantee before and have none now.
-    pub(super) fn lost<'a>(&'a self, before: &'a Verdict) -> impl Iterator<Item = &'a Judged> {
+    fn lost<'a>(&'a self, before: &'a Verdict) -> impl Iterator<Item = &'a Judged> {
         let had = |name: &str| before.chains.iter().any(|c| c.name == name && c.is_guaranteed());
         self.chains.iter().filter(move |c| c.asks() && !c.is_guaranteed() && had(&c.name))
+    }
+
+    /// What is worth a line for each chain that asks for a promise and has none: once, and again
+    /// when the reason is another one.
+    pub(super) fn news(&self, before: &Verdict) -> Vec<String> {
+        let unpromised = self.chains.iter().filter(|c| c.asks() && !c.is_guaranteed());
+        let changed = unpromised.filter_map(|chain| {
+            let then = before.chains.iter().find(|then| then.name == chain.name);
+            let what = match then {
+                Some(then) if then.is_guaranteed() => "has lost its guarantee",
+                Some(then) if then.why == chain.why => return None,
+                _ => "has no guarantee",
+            };
+            Some(format!("chain {:?} {what}: {}", chain.name, chain.note()))
+        });
+        changed.collect()
     }
 
     /// Which promise a change would break, in words.
@@ -155,7 +171,9 @@ impl Rules {
         let loose: Vec<&Claim> =
             claims.iter().filter(|claim| claim.source == Source::Nobody).collect();
         let mut threats: Vec<Option<Why>> = (0..model.chains.len())
-            .map(|index| loose.iter().find_map(|claim| self.threat(model, index, claim, spreads)))
+            .map(|index| {
+                loose.iter().find_map(|claim| self.threat(model, index, claim, (claims, spreads)))
+            })
             .collect();
         // Each round adds one chain at least, or is the last.
         loop {
@@ -174,26 +192,32 @@ impl Rules {
         }
     }
 
-    /// Whether a request of unknown length can come before one of this chain.
+    /// How a chain that declares nothing can hold up this one: a request of unknown length goes
+    /// first or cannot be preempted, or a callback of unknown length has the thread.
     fn threat(
         &self,
         model: &Model,
         index: usize,
         claim: &Claim,
-        spreads: &[Spread],
+        (claims, spreads): (&[Claim], &[Spread]),
     ) -> Option<Why> {
         let chain = &model.system.chains[index];
-        if !chain.uses(claim.accelerator) {
-            return None;
-        }
         let own = chain.buckets[claim.accelerator];
         let theirs = spreads[claim.accelerator].get(&claim.priority).copied().unwrap_or(0);
-        let above = claim.priority >= chain.priority;
-        (above || theirs >= own).then(|| Why::Undeclared {
-            chain: claim.chain.clone(),
-            accelerator: self.file.system.accelerators[claim.accelerator].id.clone(),
-            shares_bucket: !above,
-        })
+        let id = || self.file.system.accelerators[claim.accelerator].id.clone();
+        let modelled = &model.chains[index];
+        let together = |other: &Claim| {
+            other.session == claim.session
+                && other.chain == modelled.name
+                && other.source != Source::Nobody
+        };
+        let way = match chain.uses(claim.accelerator) {
+            true if claim.priority >= chain.priority => Way::First(id()),
+            true if theirs >= own => Way::Bucket(id()),
+            _ if claims.iter().any(together) => Way::Client,
+            _ => return None,
+        };
+        Some(Why::Undeclared { chain: claim.chain.clone(), way })
     }
 }
 

@@ -193,40 +193,38 @@ impl Admission {
         Ok((self.decide(claims, Change::Comes(&claim.chain))?, numbers))
     }
 
-    /// Makes a decision the state. A new registration has got this number.
-    pub(crate) fn commit(&mut self, mut decision: Decision, number: Option<u32>) {
+    /// Makes a decision the state. A new registration has got this number. Returns which chains
+    /// have no guarantee now, in words, as far as that is new.
+    pub(crate) fn commit(&mut self, mut decision: Decision, number: Option<u32>) -> Vec<String> {
         if let (Some(number), Some(claim)) = (number, decision.claims.last_mut()) {
             claim.number = number;
         }
+        let news = decision.verdict.news(&self.now.verdict);
         self.now = decision;
         self.revision += 1;
+        if self.rules.mode == Mode::Off { Vec::new() } else { news }
     }
 
-    /// A session, or one registration of it, is gone: judges the rest. Returns what changed for
-    /// the worse, in words; that does not happen while the analysis is right.
+    /// A session, or one registration of it, is gone: judges the rest. Returns what
+    /// [`Admission::commit`] does.
     pub(crate) fn leave(&mut self, session: u64, number: Option<u32>) -> Vec<String> {
-        self.revision += 1;
         let gone = |claim: &Claim| {
             claim.session == session && number.is_none_or(|number| claim.number == number)
         };
         let mut claims = self.now.claims.clone();
         claims.retain(|claim| !gone(claim));
         if claims.len() == self.now.claims.len() {
+            self.touch();
             return Vec::new();
         }
-        let before = self.now.verdict.clone();
-        // Nobody is refused to leave.
-        if let Ok(decision) = self.decide(claims, Change::Leaves) {
-            self.now = decision;
+        match self.decide(claims, Change::Leaves) {
+            Ok(decision) => self.commit(decision, None),
+            // Nobody is refused to leave.
+            Err((_, text)) => vec![text],
         }
-        let lost = self.now.verdict.lost(&before);
-        lost.map(|judged| {
-            format!("chain {:?} has lost its guarantee: {}", judged.name, judged.note())
-        })
-        .collect()
     }
 
-    /// A session came or went without a registration.
+    /// A session came, or went without a registration.
     pub(crate) fn touch(&mut self) {
         self.revision += 1;
     }

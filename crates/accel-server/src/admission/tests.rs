@@ -65,7 +65,7 @@ impl Admission {
     /// Registers a claim; the refusal in words.
     fn add(&mut self, claim: Claim) -> Result<(), String> {
         let decision = self.register(claim).map_err(|(_, text)| text)?;
-        self.commit(decision, Some(0));
+        let _ = self.commit(decision, Some(0));
         Ok(())
     }
 
@@ -158,6 +158,21 @@ fn undeclared_chain_is_let_in_only_below_every_promise() {
     single.add(chain("brake", 9, 100, 60)).unwrap();
     let said = single.add(undeclared("low", 1)).unwrap_err();
     assert!(said.contains("\"low\", which declares no period, is in its bucket of"), "{said}");
+}
+
+#[test]
+fn undeclared_chain_of_the_same_client_is_in_the_way_of_its_promised_ones() {
+    let mut admission = admission(4, CONFIGURED);
+    admission.add(chain("brake", 9, 100, 1)).unwrap();
+    let same = Claim { session: 9, pid: 9, accelerator: 1, ..undeclared("any", 1) };
+    let said = admission.add(same.clone()).unwrap_err();
+    assert!(
+        said.ends_with("\"any\", which declares no period, is run by the same client"),
+        "{said}"
+    );
+    admission.add(configured("steer", 0, 8, 3)).unwrap();
+    assert!(admission.add(Claim { session: 3, accelerator: 0, ..same.clone() }).is_err());
+    admission.add(Claim { session: 4, ..same }).unwrap();
 }
 
 #[test]
@@ -297,7 +312,10 @@ fn session_with_a_configured_chain_is_that_chains_executor() {
 fn report_lets_everything_in_and_marks_who_lost_what() {
     let mut admission = admission(1, "server: {admission: report}");
     admission.add(chain("brake", 9, 100, 40)).unwrap();
-    admission.add(chain("map", 1, 1000, 70)).unwrap();
+    let decision = admission.register(chain("map", 1, 1000, 70)).unwrap();
+    let news = admission.commit(decision, Some(0));
+    assert!(news[0].starts_with("chain \"brake\" has lost its guarantee: bound"), "{news:?}");
+    assert!(news[1].starts_with("chain \"map\" has no guarantee: it relies on"), "{news:?}");
     assert_eq!(admission.standing("brake"), Standing::Unguaranteed);
     assert!(admission.judged("brake").note().contains("10 ms missing"));
     assert_eq!(admission.judged("brake").bound_ns, 0);
@@ -356,7 +374,7 @@ fn new_priority_moves_the_whole_chain_or_nothing() {
     assert_eq!(code, Code::Unknown);
     let (decision, moved) = admission.reprioritise(5, 0, 7).unwrap();
     assert_eq!(moved, [(5, 0), (20, 0)]);
-    admission.commit(decision, None);
+    assert!(admission.commit(decision, None).is_empty());
     assert_eq!(admission.judged("map").priority, 7);
     assert_eq!(admission.standing("map"), Standing::Guaranteed);
     let mut strangers = admission.now.clone();

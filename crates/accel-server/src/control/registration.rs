@@ -50,36 +50,29 @@ impl Control {
         let mapping = prepared.mapping.clone();
         let registration = prepared.registration(tally, monotonic_ns());
         let (number, bucket) = self.engine.register(session, registration, &decision.spreads)?;
-        self.admission.commit(decision, Some(number));
+        let news = self.admission.commit(decision, Some(number));
         let bytes = mapping.as_ref().map_or(0, |mapping| mapping.size() as u64);
         // A registration without memory still takes its place in the count.
         let mapping = mapping.unwrap_or_else(|| open.mapping.clone());
         open.memory.insert(number, mapping);
         open.memory_bytes += bytes;
         self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.remark(session, packet);
+        self.remark(session, packet, &news);
         self.send_registered(session, number, bucket);
         Ok(())
     }
 
     /// What is worth a line about a registration that came in.
-    fn remark(&self, session: u64, packet: &control::Register) {
+    fn remark(&self, session: u64, packet: &control::Register, news: &[String]) {
         let Some(connection) = self.connections.get(&session) else { return };
         let (pid, log) = (connection.peer.pid, &self.settings.log);
-        let chain = packet.chain.get().unwrap_or("?");
         let taken_ns = self.admission.counts.last_ns;
         if taken_ns >= LONG_DECISION_NS {
             let took = admission::short_time(taken_ns);
+            let chain = packet.chain.get().unwrap_or("?");
             log(&format!("the decision about chain {chain:?} of process {pid} took {took}"));
         }
-        // Of the others it was said when they came.
-        let judged = self.admission.verdict().chains.iter().filter(|judged| judged.name == chain);
-        for judged in judged {
-            let note = judged.note();
-            if !note.is_empty() && !judged.best_effort {
-                log(&format!("chain {chain:?} has no guarantee: {note}"));
-            }
-        }
+        news.iter().for_each(|line| log(line));
     }
 
     fn send_registered(&mut self, session: u64, registration: u32, bucket: u32) {
@@ -129,7 +122,9 @@ impl Control {
         }
         let (decision, moved) = self.admission.reprioritise(session, number, priority)?;
         self.engine.reprioritise(&moved, priority, &decision.spreads);
-        self.admission.commit(decision, None);
+        for line in self.admission.commit(decision, None) {
+            (self.settings.log)(&line);
+        }
         let bucket = self.engine.bucket(session, number).unwrap_or(0);
         self.send_registered(session, number, bucket);
         Ok(())
