@@ -5,7 +5,7 @@
 //! of the core: a chain that holds the lock is not preempted, and best-effort cores are throttled
 //! meanwhile.
 
-use crate::bound::jobs::{NONE, Period, least_fixed_point, some, times};
+use crate::bound::jobs::{Budget, NONE, Period, least_fixed_point, some, times};
 use crate::{Error, System};
 
 /// The response time of one chain under the bandwidth lock.
@@ -35,6 +35,7 @@ pub fn bandwidth_lock(system: &System) -> Result<Vec<LockBound>, Error> {
     let priority =
         |chain: usize| system.executors[system.chains[chain].callbacks[0].executor].priority;
     let execution: Vec<u64> = (0..system.chains.len()).map(|c| execution_ns(system, c)).collect();
+    let budget = Budget::new(system.chains.len());
     let bound = |chain: usize| {
         let (below, above): (Vec<usize>, Vec<usize>) = (0..system.chains.len())
             .filter(|&other| other != chain)
@@ -47,7 +48,7 @@ pub fn bandwidth_lock(system: &System) -> Result<Vec<LockBound>, Error> {
                 |&h: &usize| times(Period::new(system.chains[h].period_ns).jobs(r), execution[h]);
             above.iter().map(work).fold(own, u64::saturating_add)
         };
-        let response = least_fixed_point(own, system.chains[chain].deadline_ns, step);
+        let response = least_fixed_point(own, system.chains[chain].deadline_ns, &budget, step);
         LockBound { execution_ns: execution[chain], blocking_ns, response_ns: some(response) }
     };
     let bounds: Vec<LockBound> = (0..system.chains.len()).map(bound).collect();

@@ -4,7 +4,7 @@
 //! the configuration, and against what was claimed before; whether the chains then keep their
 //! deadlines is the analysis' affair.
 
-use super::{MAX_CHAINS, MAX_POSITIONS, MAX_REQUESTS, MAX_REQUESTS_IN_ALL, MAX_WORK};
+use super::{MAX_CHAINS, MAX_POSITIONS, MAX_REQUESTS, MAX_REQUESTS_IN_ALL};
 use crate::meter::Tally;
 use crate::register::Refusal;
 use accel::control::{Code, Register, flag};
@@ -209,7 +209,7 @@ pub(super) fn check(file: &System, claims: &[Claim], claim: &Claim) -> Result<()
                     claim.chain
                 )));
             }
-            limits(file, claims, claim, declaration)?;
+            limits(claims, claim, declaration)?;
             one_priority(file, claims, claim)?;
             one_chain(claims, claim, declaration)?;
             one_callback(claims, claim, declaration)
@@ -259,20 +259,16 @@ fn uses(file: &System, index: usize, claim: &Claim) -> Result<(), Refusal> {
 
 /// Bounds what one decision can cost.
 fn limits(
-    file: &System,
     claims: &[Claim],
     claim: &Claim,
     declaration: &Declaration,
 ) -> Result<(), Refusal> {
     let mut chains = HashSet::from([claim.chain.as_str()]);
     let mut requests = declaration.requests;
-    let mut size = Size::of_file(file);
-    size.add(&declaration.terms);
     for other in claims {
         if let Source::Declared(declaration) = &other.source {
             chains.insert(&other.chain);
             requests = requests.saturating_add(declaration.requests);
-            size.add(&declaration.terms);
         }
     }
     let limit = |text: String| Err((Code::Limit, text));
@@ -285,50 +281,7 @@ fn limits(
              {MAX_REQUESTS_IN_ALL}"
         ));
     }
-    size.chains += chains.len() as u64;
-    size.requests += u64::from(requests);
-    if size.work() > MAX_WORK {
-        return limit(format!(
-            "too much for one decision: {} chains with {} requests, periods of {} beside deadlines \
-             of {}",
-            size.chains,
-            size.requests,
-            format_time(size.shortest_ns),
-            format_time(size.longest_ns)
-        ));
-    }
     Ok(())
-}
-
-/// How large the analysis of a system is.
-struct Size {
-    chains: u64,
-    requests: u64,
-    shortest_ns: u64,
-    longest_ns: u64,
-}
-
-impl Size {
-    fn of_file(file: &System) -> Size {
-        let chains = || file.chains.iter();
-        Size {
-            chains: chains().count() as u64,
-            requests: chains().map(|chain| chain.segments().count() as u64).sum(),
-            shortest_ns: chains().map(|chain| chain.period_ns).min().unwrap_or(u64::MAX),
-            longest_ns: chains().map(|chain| chain.deadline_ns).max().unwrap_or(0),
-        }
-    }
-
-    fn add(&mut self, terms: &Terms) {
-        self.shortest_ns = self.shortest_ns.min(terms.period_ns);
-        self.longest_ns = self.longest_ns.max(terms.deadline_ns);
-    }
-
-    fn work(&self) -> u64 {
-        let jobs = self.longest_ns.div_ceil(self.shortest_ns);
-        let chains = self.chains.saturating_pow(4);
-        jobs.saturating_mul(chains).saturating_mul(self.requests)
-    }
 }
 
 /// Chain priorities are unique, and those of the configuration are taken.

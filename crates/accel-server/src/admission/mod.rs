@@ -46,12 +46,7 @@ const MAX_REQUESTS: u32 = 256;
 /// Declared requests of all chains, each in one job.
 const MAX_REQUESTS_IN_ALL: u32 = 1024;
 /// Declared chains.
-const MAX_CHAINS: usize = 64;
-/// The fourth power of the number of chains, times their requests, times the shortest period's
-/// jobs in the longest deadline: what an analysis costs where utilisation is made to be just below
-/// 1, so that it counts job by job. This much is a second or two. Twelve chains with 48 requests
-/// may have periods of 1 ms beside deadlines of 100 s, 64 chains with one each of 1 ms beside 93 ms.
-const MAX_WORK: u64 = 100_000_000_000;
+const MAX_CHAINS: usize = 256;
 
 /// What does not change while the server runs.
 pub(crate) struct Rules {

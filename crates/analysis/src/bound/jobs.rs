@@ -3,6 +3,8 @@
 //! [`NONE`] stands for a value that does not exist. Sums saturate, so that whatever contains it
 //! does not exist either, and no overflow can turn a large bound into a small one.
 
+use std::cell::Cell;
+
 /// No such value.
 pub(crate) const NONE: u64 = u64::MAX;
 
@@ -48,18 +50,38 @@ pub(crate) fn times(jobs: u64, demand: u64) -> u64 {
     jobs.saturating_mul(demand)
 }
 
-/// Steps after which a fixed point is given up. Systems of practice need tens; a system made to
-/// keep the analysis busy (periods of nanoseconds, utilisation just below 1) gets no bound.
-const MAX_STEPS: u32 = 1 << 20;
+/// How many steps of recurrences one analysis may still make. Systems of practice need tens for
+/// each part; a system made to keep the analysis busy (periods of nanoseconds, utilisation just
+/// below 1) runs out of them, and what is not finished then has no bound.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    left: Cell<u64>,
+}
+
+impl Budget {
+    /// For a system of so many parts.
+    pub fn new(parts: usize) -> Budget {
+        Budget { left: Cell::new((1 << 18) + (parts as u64).saturating_mul(1 << 13)) }
+    }
+
+    /// Takes one step; whether there was one.
+    fn take(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+}
 
 /// The least fixed point of a function that does not fall, from a start that is not above it;
-/// [`NONE`] where it is above `cap`, or further than [`MAX_STEPS`] steps away.
-pub(crate) fn least_fixed_point(start: u64, cap: u64, step: impl Fn(u64) -> u64) -> u64 {
+/// [`NONE`] where it is above `cap`, or the steps have run out.
+pub(crate) fn least_fixed_point(
+    start: u64,
+    cap: u64,
+    budget: &Budget,
+    step: impl Fn(u64) -> u64,
+) -> u64 {
     let mut x = start;
-    for _ in 0..MAX_STEPS {
-        if x > cap {
-            return NONE;
-        }
+    while x <= cap && budget.take() {
         let next = step(x);
         if next <= x {
             return x;
@@ -121,8 +143,18 @@ mod tests {
 
     #[test]
     fn fixed_point_above_the_cap_does_not_exist() {
-        assert_eq!(least_fixed_point(1, 10, |x| (x + 3).min(9)), 9);
-        assert_eq!(least_fixed_point(1, 8, |x| (x + 3).min(9)), NONE);
-        assert_eq!(least_fixed_point(NONE, 10, |x| x), NONE);
+        let search =
+            |start, cap| least_fixed_point(start, cap, &Budget::new(1), |x| (x + 3).min(9));
+        assert_eq!(search(1, 10), 9);
+        assert_eq!(search(1, 8), NONE);
+        assert_eq!(search(NONE, 10), NONE);
+    }
+
+    #[test]
+    fn fixed_point_that_takes_too_many_steps_is_given_up() {
+        let budget = Budget::new(1);
+        let far = least_fixed_point(0, NONE - 1, &budget, |x| (x + 1).min(1 << 40));
+        assert_eq!(far, NONE);
+        assert_eq!(least_fixed_point(3, 10, &budget, |x| x), NONE, "nothing is left");
     }
 }

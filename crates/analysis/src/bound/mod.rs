@@ -13,7 +13,7 @@ mod tight;
 mod view;
 
 use crate::{Error, System};
-use jobs::{NONE, some};
+use jobs::{Budget, NONE, some};
 use std::ops::Range;
 use theorem::Theorem;
 use tight::Tight;
@@ -261,6 +261,7 @@ impl Analyzer {
     }
 
     fn run_theorem(&mut self, sound: bool) {
+        self.view.budget = Budget::new(self.view.parts.len());
         self.theorem.run(&self.view, sound);
         let (view, theorem) = (&self.view, &self.theorem);
         let response = |chain| status::chain_response(view, &theorem.response, chain);
@@ -268,6 +269,7 @@ impl Analyzer {
     }
 
     fn run_tight(&mut self, fine: bool) {
+        self.view.budget = Budget::new(self.view.parts.len());
         self.tight.run(&self.view, fine);
         loop {
             let (view, tight) = (&self.view, &self.tight);

@@ -59,7 +59,7 @@ fn lemma_2(view: &View, base: u64, hps: &[User]) -> u64 {
     };
     // mu is at least 2 of any window that is not empty.
     let start = hps.iter().map(|user| 2 * user.demand).sum::<u64>() + base;
-    least_fixed_point(start, MAX_HANDLING_NS, step)
+    least_fixed_point(start, MAX_HANDLING_NS, &view.budget, step)
 }
 
 /// Above this, Lemma 2 is given up: 570 years, and far above every deadline.
@@ -180,7 +180,7 @@ impl Theorem {
         let cap = view.chains[part.chain].deadline;
         let response = match view.chains[part.chain].concurrent {
             Some(_) => NONE,
-            None => least_fixed_point(start, cap, step),
+            None => least_fixed_point(start, cap, &view.budget, step),
         };
         self.response[index] = response;
         let within = if response == NONE { l2 } else { handling(response) };

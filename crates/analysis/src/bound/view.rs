@@ -4,7 +4,7 @@
 //! Everything here depends on the system alone. A loaded view keeps its memory, so that a study
 //! of a million systems allocates for the largest of them only.
 
-use crate::bound::jobs::Period;
+use crate::bound::jobs::{Budget, Period};
 use crate::{Error, System, Wait};
 use std::ops::Range;
 
@@ -33,6 +33,8 @@ pub(super) struct View {
     pub concurrent_lowest: Vec<bool>,
     pub epsilon: u64,
     pub hop: u64,
+    /// Steps that the analysis of this system may make.
+    pub budget: Budget,
     /// The greatest deadline: no handling time above it can be part of a bound.
     pub horizon: u64,
 }

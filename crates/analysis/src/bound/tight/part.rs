@@ -57,7 +57,7 @@ impl Tight {
                 above.iter().enumerate().map(work).fold(base, u64::saturating_add)
             };
             let start = self.segment_handling[index].max(base);
-            least_fixed_point(start, view.horizon, step)
+            least_fixed_point(start, view.horizon, &view.budget, step)
         };
         self.changed |= handling != self.segment_handling[index];
         self.segment_handling[index] = handling;
@@ -153,7 +153,7 @@ impl Tight {
         cap: u64,
     ) -> u64 {
         let step = |x: u64| self.total(view, part, index, cpu, x, x);
-        least_fixed_point(from, cap, step)
+        least_fixed_point(from, cap, &view.budget, step)
     }
 
     /// Latest end of the callback that started by `start`, or of its last request so far.
@@ -172,7 +172,7 @@ impl Tight {
             return NONE;
         }
         let step = |x: u64| self.total(view, part, index, cpu, x, start);
-        least_fixed_point(from, cap, step)
+        least_fixed_point(from, cap, &view.budget, step)
     }
 
     /// Everything that a part may spend `x` on: `hp` is the window of the higher chains of its
