@@ -5,7 +5,7 @@
 //!   nanoseconds instead of units.
 //! - [`analyze`] bounds every chain and says what each bound is made of, or why there is none;
 //!   an [`Analyzer`] gives the verdict only, by the million. [`Variant`] says which theorem.
-//! - [`admission::decide`] says whether a chain may join without breaking a promise.
+//! - [`Analyzer::decide`] is for admission: the cheapest analysis that accepts, or all reasons.
 //! - [`assign::assign`] searches priorities, buckets and devices; [`sensitivity::sensitivity`]
 //!   says how far times may grow.
 //! - [`simulate`] runs one schedule event by event, and searches for bad ones.
@@ -39,7 +39,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod admission;
 pub mod assign;
 mod bandwidth_lock;
 mod bound;

@@ -6,7 +6,7 @@ use super::model::{self, Model, Modelled};
 use super::spread::Spread;
 use super::{Change, Rules};
 use accel::snapshot::{Origin, Standing};
-use analysis::{Analysis, Status};
+use analysis::{Analysis, Analyzer, Status};
 use system::Admission as Mode;
 
 /// What the chains are promised, the most critical first.
@@ -125,8 +125,9 @@ impl Rules {
         if let Some(text) = &model.contradiction {
             return Err(text.clone());
         }
-        match analysis::analyze(&model.system, self.variant) {
-            Ok(analysis) => Ok(self.judged(model, &analysis, claims, spreads)),
+        let mut analyzer = Analyzer::new();
+        match analyzer.load(&model.system) {
+            Ok(()) => Ok(self.judged(model, &analyzer.decide(self.variant), claims, spreads)),
             Err(error) => Err(named(model, &error)),
         }
     }

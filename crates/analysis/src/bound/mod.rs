@@ -284,6 +284,23 @@ impl Analyzer {
         }
     }
 
+    /// Bounds every chain for an admission decision: where all are ok by the cheapest refinements,
+    /// that is the answer, without parts and terms; otherwise that of [`Analyzer::analyze`].
+    pub fn decide(&mut self, variant: Variant) -> Analysis {
+        if self.run(variant).chains.iter().any(|&(status, _)| status != Status::Ok) {
+            return self.analyze(variant);
+        }
+        let bound = |(chain, &(status, response_ns)): (usize, &(Status, Option<u64>))| ChainBound {
+            status,
+            response_ns,
+            parts: Vec::new(),
+            relies_on: self.relies.of(chain),
+            refusal: None,
+        };
+        let chains = self.chains.iter().enumerate().map(bound).collect();
+        Analysis { variant, schedulable: true, chains }
+    }
+
     /// Bounds every chain, with the terms of each bound.
     pub fn analyze(&mut self, variant: Variant) -> Analysis {
         self.begin(variant);
