@@ -135,7 +135,9 @@ fn chains_spread_over_the_buckets_anew_when_they_come_and_go() {
     assert_eq!(client.bucket(rest).unwrap(), 3);
 }
 
+/// About buckets only: with admission, a chain that declares nothing would be refused beside it.
 const CONFIGURED: &str = "
+server: {priority: 0, admission: \"off\"}
 executors: [{id: e, core: 0, priority: 0}]
 chains:
 - {id: steer, priority: 8, period: 1 s, bucket: {gpu0: 1}, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1 ms}]}]}

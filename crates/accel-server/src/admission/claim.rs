@@ -258,11 +258,7 @@ fn uses(file: &System, index: usize, claim: &Claim) -> Result<(), Refusal> {
 }
 
 /// Bounds what one decision can cost.
-fn limits(
-    claims: &[Claim],
-    claim: &Claim,
-    declaration: &Declaration,
-) -> Result<(), Refusal> {
+fn limits(claims: &[Claim], claim: &Claim, declaration: &Declaration) -> Result<(), Refusal> {
     let mut chains = HashSet::from([claim.chain.as_str()]);
     let mut requests = declaration.requests;
     for other in claims {

@@ -94,11 +94,20 @@ impl Verdict {
     }
 }
 
+/// How much of an analysis is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// The cheapest bounds that prove what is promised.
+    Enough,
+    /// The best bounds.
+    All,
+}
+
 impl Rules {
     /// What the chains of these claims are promised.
-    pub(super) fn judge(&self, claims: &[Claim], spreads: &[Spread]) -> Verdict {
+    pub(super) fn judge(&self, claims: &[Claim], spreads: &[Spread], depth: Depth) -> Verdict {
         let model = model::build(&self.file, claims, spreads);
-        let (mut chains, contradiction) = match self.analysed(&model, claims, spreads) {
+        let (mut chains, contradiction) = match self.analysed(&model, claims, spreads, depth) {
             Ok(chains) => (chains, None),
             Err(text) => (unknown(&model, &text), Some(text)),
         };
@@ -118,6 +127,7 @@ impl Rules {
         model: &Model,
         claims: &[Claim],
         spreads: &[Spread],
+        depth: Depth,
     ) -> Result<Vec<Judged>, String> {
         if self.mode == Mode::Off {
             return Ok(unknown(model, ""));
@@ -126,10 +136,12 @@ impl Rules {
             return Err(text.clone());
         }
         let mut analyzer = Analyzer::new();
-        match analyzer.load(&model.system) {
-            Ok(()) => Ok(self.judged(model, &analyzer.decide(self.variant), claims, spreads)),
-            Err(error) => Err(named(model, &error)),
-        }
+        analyzer.load(&model.system).map_err(|error| named(model, &error))?;
+        let analysis = match depth {
+            Depth::Enough => analyzer.decide(self.variant),
+            Depth::All => analyzer.analyze(self.variant),
+        };
+        Ok(self.judged(model, &analysis, claims, spreads))
     }
 
     fn judged(

@@ -26,6 +26,7 @@ mod spread;
 
 pub(crate) use claim::{Claim, Exec, Source, agrees_with_file, declaration, executor};
 pub use explain::short_time;
+use judge::Depth;
 pub(crate) use judge::{Judged, Verdict};
 pub(crate) use model::File;
 pub(crate) use spread::Spread;
@@ -80,6 +81,8 @@ pub(crate) struct Decision {
     claims: Vec<Claim>,
     pub spreads: Vec<Spread>,
     verdict: Verdict,
+    /// Whether the verdict has the best bounds.
+    refined: bool,
 }
 
 /// What to do with a claim that costs a promise.
@@ -97,7 +100,7 @@ impl Admission {
             Decision { spreads: vec![Spread::new(); rules.buckets.len()], ..Decision::default() };
         let mut admission = Admission { rules, now, revision: 1, counts: Counts::default() };
         // Chains of the configuration that use no accelerator are there from the start.
-        admission.now.verdict = admission.rules.judge(&[], &admission.now.spreads);
+        admission.now.verdict = admission.rules.judge(&[], &admission.now.spreads, Depth::Enough);
         admission
     }
 
@@ -112,6 +115,16 @@ impl Admission {
     /// The registrations in force.
     pub(crate) fn claims(&self) -> &[Claim] {
         &self.now.claims
+    }
+
+    /// Computes the best bounds, for somebody who asks: a decision needs only bounds that are good
+    /// enough.
+    pub(crate) fn refine(&mut self) {
+        if !self.now.refined {
+            let Decision { claims, spreads, .. } = &self.now;
+            self.now.verdict = self.rules.judge(claims, spreads, Depth::All);
+            self.now.refined = true;
+        }
     }
 
     /// What the chains are promised now.
@@ -243,17 +256,21 @@ impl Admission {
         let mut refusal = None;
         let mut last = None;
         for spreads in self.candidates(&members) {
-            let verdict = self.rules.judge(&claims, &spreads);
+            let verdict = self.rules.judge(&claims, &spreads, Depth::Enough);
             let broken = match self.rules.mode {
                 Mode::Enforce => verdict.broken(&self.now.verdict, change),
                 Mode::Report | Mode::Off => None,
             };
-            let Some(text) = broken else { return Ok(Decision { claims, spreads, verdict }) };
+            let Some(text) = broken else {
+                return Ok(Decision { claims, spreads, verdict, refined: false });
+            };
             refusal.get_or_insert((Code::Admission, text));
             last = Some((spreads, verdict));
         }
         match (change, last) {
-            (Change::Leaves, Some((spreads, verdict))) => Ok(Decision { claims, spreads, verdict }),
+            (Change::Leaves, Some((spreads, verdict))) => {
+                Ok(Decision { claims, spreads, verdict, refined: false })
+            }
             _ => Err(refusal.unwrap_or((Code::Admission, "no bucket is left".into()))),
         }
     }

@@ -122,7 +122,8 @@ impl Control {
         })
     }
 
-    fn chain_status(&self, index: u32) -> Option<ChainStatus> {
+    fn chain_status(&mut self, index: u32) -> Option<ChainStatus> {
+        self.admission.refine();
         let chains = &self.admission.verdict().chains;
         let judged = chains.get(index as usize)?;
         let own = self.admission.claims().iter().filter(|claim| is_of(claim, judged));
