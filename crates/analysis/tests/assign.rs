@@ -10,8 +10,7 @@ use support::{MS, US, callback, case_study_1, chain};
 
 #[test]
 fn figure_14a_gains_more_from_priorities_than_from_any_bound() {
-    let options =
-        AssignOptions { variant: Variant::Sound, effort: 0, ..AssignOptions::default() };
+    let options = AssignOptions { variant: Variant::Sound, effort: 0, ..AssignOptions::default() };
     let (mut printed, mut assigned) = (0, 0);
     for set in 0..100 {
         let system = Fig14::a(8, 10).draw(&mut stream(1, 810, set));
@@ -53,7 +52,11 @@ fn audsley_finds_an_order_that_deadlines_do_not_give() {
     let found = assign(&audsley_case(), &[], &options).unwrap();
     assert!(found.schedulable, "{found:?}");
     assert!(analyze(&found.system, Variant::Tight).unwrap().schedulable);
-    println!("{:?} {:?}", found.method, found.system.chains.iter().map(|c| c.priority).collect::<Vec<_>>());
+    println!(
+        "{:?} {:?}",
+        found.method,
+        found.system.chains.iter().map(|c| c.priority).collect::<Vec<_>>()
+    );
 }
 
 #[test]

@@ -22,9 +22,6 @@ mod tests {
     #[test]
     fn words_are_quoted_where_a_shell_would_cut_them() {
         let words = ["keeptime", "two words", "", "it's", "a=1,b.c:/+@%"].map(str::to_owned);
-        assert_eq!(
-            quoted(words.into_iter()),
-            r"keeptime 'two words' '' 'it'\''s' a=1,b.c:/+@%"
-        );
+        assert_eq!(quoted(words.into_iter()), r"keeptime 'two words' '' 'it'\''s' a=1,b.c:/+@%");
     }
 }

@@ -11,9 +11,9 @@ mod chains;
 mod command_line;
 mod doctor;
 mod serve;
+mod simulate;
 mod status;
 mod study;
-mod simulate;
 
 use std::process::ExitCode;
 

@@ -39,9 +39,11 @@ pub fn bounds(system: &System, cores: &Cores) -> Bounds {
         Status::Ok => chain.response_ns,
         _ => None,
     });
-    let late = system.chains.iter().zip(&analysis.chains).filter(|(chain, bound)| {
-        !chain.best_effort && bound.status != Status::Ok
-    });
+    let late = system
+        .chains
+        .iter()
+        .zip(&analysis.chains)
+        .filter(|(chain, bound)| !chain.best_effort && bound.status != Status::Ok);
     let reasons: Vec<String> = late
         .map(|(chain, bound)| match &bound.refusal {
             Some(refusal) => format!("{} ({})", chain.id, reason(system, refusal)),
