@@ -14,6 +14,8 @@ use serde::Deserialize;
 
 use super::executor::Report;
 
+/// A block of the software accelerator longer than this is told; a tenth of a millisecond is usual.
+const STANDSTILL_NS: u64 = 10_000_000;
 /// Shares of the duration above which stolen time and run delay are told.
 const LOST_SHARE: f64 = 0.01;
 /// Stolen time that is told whatever the duration.
@@ -114,6 +116,15 @@ impl Evidence<'_> {
                 let cause = self.limit(id, accelerator);
                 marks.push(format!(
                     "{id} was runnable but waited {delay} ({share}) for its core{cause}"
+                ));
+            }
+        }
+        for (id, accelerator) in self.accelerators() {
+            if accelerator.longest_block_ns > STANDSTILL_NS {
+                let longest = milliseconds(accelerator.longest_block_ns);
+                marks.push(format!(
+                    "{id} stood still: a block of it, usually 0.1 ms, took {longest}; bounds \
+                     assume that this does not happen"
                 ));
             }
         }

@@ -116,7 +116,17 @@ fn bounds(run: &ChainsRun) -> Option<String> {
         (0, _) => None,
         (1, []) => Some("The one chain with a bound stayed within it.".to_owned()),
         (count, []) => Some(format!("Each of the {count} chains with a bound stayed within it.")),
-        (_, [one]) => Some(format!("{one} took longer than its bound.")),
-        (_, broken) => Some(format!("Longer than their bounds: {}.", broken.join(", "))),
+        (_, broken) => {
+            let longer = match broken {
+                [one] => format!("{one} took longer than its bound"),
+                several => format!("Longer than their bounds: {}", several.join(", ")),
+            };
+            // A bound is of the system as it was declared, on a machine that does nothing else.
+            let cause = match priority.marks.is_empty() {
+                true => "; what the file declares is too short for this machine",
+                false => "; the marks of that run say what the bounds do not know of",
+            };
+            Some(format!("{longer}{cause}."))
+        }
     }
 }
