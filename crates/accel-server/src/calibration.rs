@@ -8,7 +8,6 @@
 //! times a margin, for a service without a declared execution time; whoever knows better declares.
 
 use crate::Error;
-use crate::register::Measured;
 use realtime::machine;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -22,6 +21,15 @@ const VERSION: u32 = 1;
 const MAX_BYTES: u64 = 16 << 20;
 /// The largest margin: above it, something else is wrong.
 pub const MAX_MARGIN: f64 = 100.0;
+
+/// Measured times of a service, margin included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub least_ns: u64,
+    pub most_ns: u64,
+    /// The most that the device has counted as the run of one request.
+    pub busy_ns: u64,
+}
 
 /// Execution times of services, measured on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

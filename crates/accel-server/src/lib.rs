@@ -39,6 +39,7 @@ mod error;
 mod inbox;
 mod meter;
 mod peer;
+mod refusal;
 mod register;
 mod session;
 

@@ -3,8 +3,9 @@
 
 use crate::access::Grant;
 use crate::admission::{self, Exec, Source};
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, Measured};
 use crate::meter::{Pace, Tally};
+use crate::refusal::Refusal;
 use crate::session::Registration;
 use accel::control::{Code, Register};
 use device::{Device, KernelId};
@@ -12,9 +13,6 @@ use rustix::fd::OwnedFd;
 use shm::{Mapping, PeerSlice, Segment};
 use std::sync::Arc;
 use system::{Overrun, System};
-
-/// A refusal: what kind, and what was found and expected.
-pub(crate) type Refusal = (Code, String);
 
 /// What can be registered: the configured services, and every kernel of every accelerator.
 pub(crate) struct Services {
@@ -29,15 +27,6 @@ struct Offer {
     fixed_arguments: Vec<u64>,
     exec_ns: Option<u64>,
     measured: Option<Measured>,
-}
-
-/// Measured times of a service, margin included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Measured {
-    pub least_ns: u64,
-    pub most_ns: u64,
-    /// The most that the device has counted as the run of one request.
-    pub busy_ns: u64,
 }
 
 /// A registration packet, checked and turned into what the parts of the server need.

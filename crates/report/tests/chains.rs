@@ -111,7 +111,10 @@ fn a_response_over_its_bound_stands_out() {
         true => "what the file declares is too short for this machine",
         false => "the marks of that run say what the bounds do not know of",
     };
-    assert!(said.contains(&format!("brake took longer than its bound; {cause}.")), "{said}");
+    assert!(
+        said.contains(&format!("Longer than the bound: brake in 1 of 4 jobs; {cause}.")),
+        "{said}"
+    );
     let page = chains::html(&run).unwrap();
     assert!(page.contains("<td class=\"bad\">30.00</td>"));
 }
@@ -163,7 +166,7 @@ fn conclusion_is_honest_when_nothing_was_won() {
         "Nothing was won for the most critical chain: under priority, brake took at most 125 ms; \
          under fifo 25.0 ms (shorter, 0.20 times as long). \
          Deadlines missed by critical chains: 1 under priority (2 jobs), none under fifo (3 jobs). \
-         brake took longer than its bound; \
+         Longer than the bound: brake in 2 of 2 jobs; \
          what the file declares is too short for this machine."
     );
 }

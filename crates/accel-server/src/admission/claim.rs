@@ -6,7 +6,7 @@
 
 use super::{MAX_CHAINS, MAX_POSITIONS, MAX_REQUESTS, MAX_REQUESTS_IN_ALL};
 use crate::meter::Tally;
-use crate::register::Refusal;
+use crate::refusal::Refusal;
 use accel::control::{Code, Register, flag};
 use analysis::{MAX_TIME_NS, Span, Wait};
 use std::collections::HashSet;

@@ -32,7 +32,7 @@ pub(crate) use model::File;
 pub(crate) use spread::Spread;
 
 use crate::meter::Tally;
-use crate::register::Refusal;
+use crate::refusal::Refusal;
 use accel::control::Code;
 use analysis::Variant;
 use realtime::clock::monotonic_ns;

@@ -6,7 +6,8 @@
 
 use super::{Control, Remains};
 use crate::admission::{self, Claim};
-use crate::register::{self, Refusal};
+use crate::refusal::Refusal;
+use crate::register;
 use accel::control::{self, Code, Packet};
 use realtime::clock::monotonic_ns;
 use rustix::fd::OwnedFd;

@@ -107,20 +107,22 @@ fn bounds(run: &ChainsRun) -> Option<String> {
         .filter(|chain| chain.bound_us.is_some())
         .filter_map(|chain| Some((chain, priority.chain(&chain.id)?.summary()?)))
         .collect();
-    let broken: Vec<&str> = observed
+    let broken: Vec<String> = observed
         .iter()
         .filter(|(chain, summary)| over_bound(PRIORITY, chain, Some(*summary)))
-        .map(|(chain, _)| chain.id.as_str())
+        .filter_map(|(chain, _)| {
+            let (bound_us, result) = (chain.bound_us?, priority.chain(&chain.id)?);
+            let over = result.response_us.iter().filter(|&&response| response > bound_us).count();
+            let (over, jobs) = (count(over as u64), count(result.response_us.len() as u64));
+            Some(format!("{} in {over} of {jobs} jobs", chain.id))
+        })
         .collect();
     match (observed.len(), broken.as_slice()) {
         (0, _) => None,
         (1, []) => Some("The one chain with a bound stayed within it.".to_owned()),
         (count, []) => Some(format!("Each of the {count} chains with a bound stayed within it.")),
         (_, broken) => {
-            let longer = match broken {
-                [one] => format!("{one} took longer than its bound"),
-                several => format!("Longer than their bounds: {}", several.join(", ")),
-            };
+            let longer = format!("Longer than the bound: {}", broken.join(", "));
             // A bound is of the system as it was declared, on a machine that does nothing else.
             let cause = match priority.marks.is_empty() {
                 true => "; what the file declares is too short for this machine",
