@@ -2,8 +2,8 @@
 
 mod support;
 
-use analysis::{Status, System, Variant, analyze};
-use support::{MS, US, case_study_1, counterexample};
+use analysis::{Accelerator, Executor, Status, System, Variant, analyze};
+use support::{MS, US, callback, case_study_1, chain, counterexample};
 
 /// The guaranteed response times of the first chains, in microseconds.
 fn guaranteed_us(system: &System, variant: Variant) -> Vec<Option<f64>> {
@@ -57,4 +57,29 @@ fn exact_times_prove_two_more_chains_of_case_study_1() {
     let exact = guaranteed_us(&system, Variant::Tight);
     assert_eq!(exact[..5], [48e3, 69e3, 166e3, 224e3, 330e3].map(Some));
     assert_eq!(exact[5..], [None; 3]);
+}
+
+/// Lemma 4 (PiCAS): without accelerators, blocking by one callback and whole jobs of those above.
+#[test]
+fn chains_without_accelerators_have_the_bound_of_picas() {
+    let one = |priority, executor, period, cpu: &[u64]| {
+        let callbacks = cpu.iter().map(|cpu| callback(executor, cpu * MS, 0)).collect();
+        chain(priority, period * MS, 0, callbacks)
+    };
+    let system = System {
+        accelerators: vec![Accelerator { buckets: 1, concurrent_lowest: false }],
+        executors: vec![Executor { core: 0, priority: 9 }, Executor { core: 0, priority: 8 }],
+        chains: vec![
+            one(1, 0, 100, &[3]),
+            one(4, 1, 60, &[5]),
+            one(3, 1, 200, &[10, 5]),
+            one(2, 1, 500, &[7, 4]),
+        ],
+        ..System::default()
+    };
+    for variant in [Variant::Published, Variant::Sound] {
+        let bounds = guaranteed_us(&system, variant);
+        // 3; 10 + 5 + 2 * 3; 7 + 15 + 2 * 5 + 2 * 3; 0 + 11 + 2 * 5 + 2 * 15 + 2 * 3.
+        assert_eq!(bounds, [3e3, 21e3, 38e3, 57e3].map(Some), "{variant:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Lemmas 1 to 3 and Theorem 1 of PAAM (document: arXiv 2404.06452, section IV-F), as printed and
+//! Lemmas 1 to 4 and Theorem 1 of PAAM (document: arXiv 2404.06452, section IV-F), as printed and
 //! repaired. One function for each; the symbols are those of the paper.
 //!
 //! Assumptions, common to all: executors are single-threaded and on one core each, with unique
@@ -71,6 +71,19 @@ fn lemma_3(base: u64, hps: &[(Period, u64)], r: u64) -> u64 {
     hps.iter()
         .map(|&(period, demand)| times(arrivals(period, r), demand))
         .fold(base, u64::saturating_add)
+}
+
+/// Lemma 4 (chain without accelerator segments, from PiCAS), one step: `B + E + sum over hp of
+/// mu(R) E_h + sum over hpp of mu(R) E_h`, where the last two sums are over what each job of the
+/// chains above takes. Theorem 1 is this with `H*` added to the chain's own time and to theirs.
+///
+/// `own` is `B + E`, with `H*` in Theorem 1; `above` the period and the demand of each chain of
+/// `hp` and `hpp`.
+fn lemma_4(own: u64, above: &[(Period, u64)], r: u64) -> u64 {
+    above
+        .iter()
+        .map(|&(period, demand)| times(arrivals(period, r), demand))
+        .fold(own, u64::saturating_add)
 }
 
 impl Theorem {
@@ -170,11 +183,7 @@ impl Theorem {
         let base = self.collect_requests(view, part);
         let fixed = self.blocking[index].saturating_add(part.cpu + own_epsilon);
         let handling = |r: u64| l2.min(lemma_3(base, &self.requests, r));
-        let step = |r: u64| {
-            let jobs = |&(period, demand): &(Period, u64)| times(arrivals(period, r), demand);
-            let interference = self.interference.iter().map(jobs);
-            interference.fold(fixed.saturating_add(handling(r)), u64::saturating_add)
-        };
+        let step = |r: u64| lemma_4(fixed.saturating_add(handling(r)), &self.interference, r);
         // The paper's start, the first three terms, and one step more.
         let start = step(fixed.saturating_add(l2.min(base)));
         let cap = view.chains[part.chain].deadline;
