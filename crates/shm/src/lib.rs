@@ -8,6 +8,7 @@
 //! - [`ring`]: the fixed-size message ring from one client to the server.
 //! - [`completion`]: how the server tells a waiting client that a request is done.
 //! - [`doorbell`]: how a client wakes the server.
+//! - [`log`]: what many threads append to a segment that outlives them.
 //! - [`futex`]: waiting on a word of shared memory, underneath.
 //!
 //! **Whatever a peer can write is an allegation.** It is read once, copied, checked, and only
@@ -34,6 +35,7 @@ pub mod completion;
 pub mod doorbell;
 mod error;
 pub mod futex;
+pub mod log;
 pub mod memory;
 pub mod mutant;
 pub mod ring;

@@ -16,6 +16,12 @@ pub enum Mutant {
     NoWake,
     /// Two parties may both find that they are the one to complete a request.
     RightTakenTwice,
+    /// A thread takes a slot of its log by a load and a store, with room for a handler between.
+    SlotTakenInTwoSteps,
+    /// A slot of a log is marked as whole before it is.
+    TagBeforeWords,
+    /// A chunk of a log is given to a second thread while the first still writes to it.
+    OpenChunkGivenAgain,
 }
 
 impl Mutant {

@@ -69,6 +69,15 @@ impl Segment {
         self.size
     }
 
+    /// Takes all of the segment's memory now, so that no later write can find it missing.
+    ///
+    /// # Errors
+    /// [`Error::System`] when there is not that much.
+    pub fn reserve(&self) -> Result<(), Error> {
+        rustix::fs::fallocate(&self.fd, rustix::fs::FallocateFlags::empty(), 0, self.size as u64)
+            .map_err(Error::system("fallocate"))
+    }
+
     /// Maps the segment for reading and writing, with its pages present.
     ///
     /// # Errors

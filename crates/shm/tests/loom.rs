@@ -5,6 +5,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
+use shm::log::{Cursor, Entry, Keep, Log, Writer};
 use shm::mutant::Mutant;
 use shm::{Completion, CompletionCell, Consumer, Producer, Rights, Ring};
 
@@ -84,6 +85,99 @@ fn completion_model() {
     });
 }
 
+fn entry(value: u64) -> Entry {
+    Entry { words: [value; 3], number: value as u32, kind: 1 }
+}
+
+fn writer(thread: u32) -> Writer {
+    Writer { process: 1, thread }
+}
+
+/// All entries of a chunk, each of which must be whole.
+fn entries_of(log: &Log, number: u32) -> Vec<u64> {
+    let found = log.read(number).map(|copy| copy.entries).unwrap_or_default();
+    for found in &found {
+        assert_eq!(*found, entry(found.words[0]), "an entry is torn");
+    }
+    found.iter().map(|found| found.words[0]).collect()
+}
+
+/// All entries of a log.
+fn entries(log: &Log) -> Vec<u64> {
+    let mut values: Vec<u64> = log.numbers().flat_map(|number| entries_of(log, number)).collect();
+    values.sort_unstable();
+    values
+}
+
+/// A thread appends while its signal handler does: a second thread on the same cursor, which may
+/// do all that a handler may and more.
+fn handler_model() {
+    loom::model(|| {
+        let log = Arc::new(Log::new(3, Keep::First));
+        let cursor = Arc::new(Cursor::default());
+        assert!(log.append(&cursor, writer(7), 1, &entry(1)));
+        let handler = {
+            let (log, cursor) = (log.clone(), cursor.clone());
+            thread::spawn(move || log.append(&cursor, writer(7), 2, &entry(2)))
+        };
+        let appended = log.append(&cursor, writer(7), 3, &entry(3));
+        assert!(handler.join().unwrap() && appended);
+        assert_eq!(entries(&log), [1, 2, 3], "an entry is missing");
+    });
+}
+
+/// A reader copies a chunk while its writer begins it, or takes it for the second time.
+fn reader_model() {
+    for before in [0, 4] {
+        loom::model(move || {
+            let log = Arc::new(Log::new(2, Keep::Last));
+            let cursor = Cursor::default();
+            for value in 0..before {
+                assert!(log.append(&cursor, writer(7), value, &entry(value)));
+            }
+            let reader = {
+                let log = log.clone();
+                thread::spawn(move || entries_of(&log, log.numbers().next().unwrap()))
+            };
+            assert!(log.append(&cursor, writer(7), before, &entry(before)));
+            let seen = reader.join().unwrap();
+            let old: Vec<u64> = (0..before.min(2)).collect();
+            assert!(seen == old || seen == [before] || seen.is_empty(), "{seen:?}");
+        });
+    }
+}
+
+/// Two threads want the only chunk: one has it, the other counts what it loses.
+fn full_model() {
+    loom::model(|| {
+        let log = Arc::new(Log::new(1, Keep::Last));
+        let other = {
+            let log = log.clone();
+            thread::spawn(move || log.append(&Cursor::default(), writer(8), 2, &entry(2)))
+        };
+        let appended = u64::from(log.append(&Cursor::default(), writer(7), 1, &entry(1)))
+            + u64::from(other.join().unwrap());
+        let lost = log.lost_without_chunk().count;
+        assert_eq!((appended, lost), (1, 1), "two threads have one chunk");
+        assert_eq!(entries(&log).len(), 1);
+    });
+}
+
+#[test]
+fn signal_handlers_lose_no_entries() {
+    handler_model();
+}
+
+#[test]
+fn reader_sees_whole_entries_beside_a_writer() {
+    reader_model();
+}
+
+#[test]
+fn open_chunk_is_not_given_away() {
+    full_model();
+}
+
 #[test]
 fn ring_delivers_every_message_once_and_whole() {
     ring_model();
@@ -99,12 +193,15 @@ fn racing_completions_complete_once() {
     completion_model();
 }
 
-const MUTANTS: [(Mutant, fn(), &str); 5] = [
+const MUTANTS: [(Mutant, fn(), &str); 8] = [
     (Mutant::TailPublishedRelaxed, ring_model, "Causality violation"),
     (Mutant::HeadPublishedRelaxed, ring_model, "Causality violation"),
     (Mutant::WaiterOverwritesState, wait_model, "deadlock"),
     (Mutant::NoWake, wait_model, "deadlock"),
     (Mutant::RightTakenTwice, completion_model, "completed not exactly once"),
+    (Mutant::SlotTakenInTwoSteps, handler_model, "an entry is missing"),
+    (Mutant::TagBeforeWords, reader_model, "an entry is torn"),
+    (Mutant::OpenChunkGivenAgain, full_model, "two threads have one chunk"),
 ];
 
 const CHOICE: &str = "SHM_LOOM_MUTANT";

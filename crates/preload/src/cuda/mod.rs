@@ -1,0 +1,44 @@
+//! The hooks for the CUDA driver.
+//!
+//! A program reaches the driver in three ways, and gets the same hooks in each: it is linked with
+//! `libcuda.so.1`, so that its calls bind to the symbols exported here; it asks `dlsym`; or it asks
+//! `cuGetProcAddress`, as every CUDA runtime since 11.3 does. In the last two the driver's own
+//! answer comes first, and the hook is chosen by the address that it returned ([`resolve`]): never
+//! by name, which may stand for several versions with different arguments.
+//!
+//! - [`driver`] knows the addresses of the driver's functions.
+//! - [`call`] is what every hook does: two records around the real function.
+//! - [`arguments`] knows which argument is the stream, the size or the function.
+//! - [`graph`] counts what is in a graph, and knows whether a stream is being captured.
+//! - [`kernel`] names the kernels.
+//! - [`pinned`] knows which host memory is pinned.
+
+mod arguments;
+mod call;
+mod driver;
+mod graph;
+mod kernel;
+mod pinned;
+mod resolve;
+
+pub use resolve::{look_up, look_up_version};
+
+use record::cuda::FUNCTIONS;
+
+/// How many functions have hooks.
+const COUNT: usize = FUNCTIONS.len();
+
+/// Arguments of any function of the driver: six in registers, ten words of the caller's stack.
+/// All of them are integers, pointers, or structures that lie in those words.
+type Arguments = [usize; 16];
+
+/// A hook, or a function of the driver. Called with more arguments than it has, it sees its own.
+type Hook = unsafe extern "C-unwind" fn(
+    usize, usize, usize, usize, usize, usize, usize, usize,
+    usize, usize, usize, usize, usize, usize, usize, usize,
+) -> usize;
+
+/// What the driver answers when all is well.
+const SUCCESS: u32 = 0;
+/// What is answered for a function that the driver does not have.
+const NOT_FOUND: u32 = 500;

@@ -1,0 +1,206 @@
+//! Finds functions in loaded libraries by reading their symbol tables in memory.
+//!
+//! `dlsym` cannot be used for this: it is hooked here, it looks at who calls it, and it may
+//! allocate. The tables are those that the dynamic linker itself uses; the search is that of
+//! `RTLD_NEXT` after this library, or of one named library. Of several versions of a symbol the
+//! default one is taken, as a newly linked program would.
+
+use libc::{Elf64_Ehdr, Elf64_Phdr, Elf64_Sym, c_int, c_void, dl_phdr_info, size_t};
+use std::ffi::CStr;
+
+const DT_NULL: i64 = 0;
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
+const DT_VERSYM: i64 = 0x6fff_fff0;
+const HIDDEN_VERSION: u16 = 0x8000;
+const STT_GNU_IFUNC: u8 = 10;
+
+/// One loaded library, as its symbol table needs it.
+#[derive(Clone, Copy)]
+pub struct Library {
+    base: usize,
+    symbols: *const Elf64_Sym,
+    strings: *const u8,
+    versions: *const u16,
+    hash: *const u32,
+}
+
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+impl Library {
+    /// Reads where the tables are. `None` for what has no such tables, as the kernel's own object.
+    ///
+    /// # Safety
+    /// `info` must describe a library that is loaded and stays so.
+    unsafe fn of(info: &dl_phdr_info) -> Option<Library> {
+        let base = info.dlpi_addr as usize;
+        // SAFETY: the dynamic linker's description has that many program headers.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let dynamic = headers.iter().find(|header: &&Elf64_Phdr| header.p_type == libc::PT_DYNAMIC)?;
+        let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;
+        let (mut symbols, mut strings, mut versions, mut hash) = (0, 0, 0, 0);
+        // SAFETY: the dynamic section is mapped and ends with a null entry.
+        unsafe {
+            while (*entry).tag != DT_NULL {
+                match (*entry).tag {
+                    DT_STRTAB => strings = (*entry).value,
+                    DT_SYMTAB => symbols = (*entry).value,
+                    DT_VERSYM => versions = (*entry).value,
+                    DT_GNU_HASH => hash = (*entry).value,
+                    _ => {}
+                }
+                entry = entry.add(1);
+            }
+        }
+        if symbols == 0 || strings == 0 || hash == 0 {
+            return None;
+        }
+        // The dynamic linker has added the base to these; the kernel's own object is not touched.
+        let place = |value: usize| if value >= base { value } else { base + value };
+        Some(Library {
+            base,
+            symbols: place(symbols) as *const Elf64_Sym,
+            strings: place(strings) as *const u8,
+            versions: if versions == 0 { 0 } else { place(versions) } as *const u16,
+            hash: place(hash) as *const u32,
+        })
+    }
+
+    /// The address of a function that the library defines.
+    pub fn find(&self, name: &CStr) -> Option<usize> {
+        let wanted = gnu_hash(name.to_bytes());
+        // SAFETY: `of` found the tables in a library that stays loaded; the layout is that of the
+        // GNU hash section: four words, the bloom filter, the buckets, the chains.
+        unsafe {
+            let [buckets, first, bloom] = [0, 1, 2].map(|at| *self.hash.add(at) as usize);
+            if buckets == 0 {
+                return None;
+            }
+            let bucket = self.hash.add(4 + bloom * 2);
+            let chain = bucket.add(buckets);
+            let mut index = *bucket.add(wanted as usize % buckets) as usize;
+            if index < first {
+                return None;
+            }
+            loop {
+                let hash = *chain.add(index - first);
+                if hash | 1 == wanted | 1 && self.is(index, name) {
+                    return self.address(index);
+                }
+                if hash & 1 == 1 {
+                    return None;
+                }
+                index += 1;
+            }
+        }
+    }
+
+    /// Whether symbol `index` is the default version of `name`, defined here.
+    ///
+    /// # Safety
+    /// `index` must come from the hash table.
+    unsafe fn is(&self, index: usize, name: &CStr) -> bool {
+        // SAFETY: the hash table names symbols of the symbol table, and those strings.
+        unsafe {
+            let symbol = &*self.symbols.add(index);
+            let hidden =
+                !self.versions.is_null() && *self.versions.add(index) & HIDDEN_VERSION != 0;
+            symbol.st_shndx != 0
+                && symbol.st_value != 0
+                && !hidden
+                && CStr::from_ptr(self.strings.add(symbol.st_name as usize).cast()) == name
+        }
+    }
+
+    /// # Safety
+    /// `index` must come from the hash table.
+    unsafe fn address(&self, index: usize) -> Option<usize> {
+        // SAFETY: as for `is`.
+        let symbol = unsafe { &*self.symbols.add(index) };
+        let address = self.base + symbol.st_value as usize;
+        if symbol.st_info & 0xf == STT_GNU_IFUNC {
+            // SAFETY: an indirect function's value is a function without arguments that returns
+            // the address of the implementation; the library is relocated by now.
+            let choose: extern "C" fn() -> usize = unsafe { std::mem::transmute(address) };
+            return Some(choose());
+        }
+        Some(address)
+    }
+}
+
+fn gnu_hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
+}
+
+/// Calls `visit` with each loaded library and its path, in the order of the search for symbols,
+/// until it returns true.
+pub fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
+    unsafe extern "C" fn step(info: *mut dl_phdr_info, _: size_t, data: *mut c_void) -> c_int {
+        // SAFETY: `data` is the closure's reference, below, which lives through the call.
+        let visit = unsafe { &mut *data.cast::<&mut dyn FnMut(&Library, &CStr) -> bool>() };
+        // SAFETY: the dynamic linker passes a valid description.
+        let info = unsafe { &*info };
+        let path = if info.dlpi_name.is_null() {
+            c""
+        } else {
+            // SAFETY: the name is a C string.
+            unsafe { CStr::from_ptr(info.dlpi_name) }
+        };
+        // SAFETY: what the dynamic linker lists is loaded.
+        let library = unsafe { Library::of(info) };
+        library.is_some_and(|library| visit(&library, path)).into()
+    }
+    let mut visit: &mut dyn FnMut(&Library, &CStr) -> bool = visit;
+    let data = std::ptr::from_mut(&mut visit).cast::<c_void>();
+    // SAFETY: `step` has the demanded signature, and `data` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(step), data) };
+}
+
+/// Finds several functions after this library, as `RTLD_NEXT` would: `found[i]` becomes the
+/// address of `names[i]`, or stays 0.
+pub fn find_next(names: &[&CStr], found: &mut [usize]) {
+    let own = own_base();
+    let mut passed = false;
+    each_library(&mut |library, _| {
+        if library.base == own {
+            passed = true;
+        } else if passed {
+            for (name, address) in names.iter().zip(found.iter_mut()) {
+                if *address == 0 {
+                    *address = library.find(name).unwrap_or(0);
+                }
+            }
+        }
+        false
+    });
+}
+
+/// The loaded library whose file name begins with `prefix`, but not this one.
+pub fn library(prefix: &[u8]) -> Option<Library> {
+    let own = own_base();
+    let mut answer = None;
+    each_library(&mut |library, path| {
+        if library.base != own && file_name(path.to_bytes()).starts_with(prefix) {
+            answer = Some(*library);
+        }
+        answer.is_some()
+    });
+    answer
+}
+
+/// The last part of a path.
+pub fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}
+
+fn own_base() -> usize {
+    unsafe extern "C" {
+        static __ehdr_start: Elf64_Ehdr;
+    }
+    std::ptr::addr_of!(__ehdr_start) as usize
+}

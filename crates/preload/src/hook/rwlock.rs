@@ -1,0 +1,108 @@
+//! Read-write locks.
+
+use super::{Object, Site, Words, export};
+use crate::real;
+use record::{Action, Class};
+use std::ffi::c_int;
+
+unsafe extern "C-unwind" fn init(lock: Object, attributes: Object, from: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    let result = unsafe { real::pthread_rwlock_init()(lock, attributes) };
+    if result == 0 {
+        let site = Site { class: Class::ReadWrite, lock, from };
+        site.life(Action::Created, Words::ReadWrite);
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
+    let site = Site { class: Class::ReadWrite, lock, from };
+    site.life(Action::Destroyed, Words::None);
+    // SAFETY: the program's own argument.
+    unsafe { real::pthread_rwlock_destroy()(lock) }
+}
+
+/// The hooks of one side: plain, attempt, timed, timed by a clock.
+macro_rules! side {
+    ($class:expr, $plain:ident, $attempt:ident, $timed:ident, $clock:ident,
+     $real:ident, $real_try:ident, $real_timed:ident, $real_clock:ident) => {
+        unsafe extern "C-unwind" fn $plain(lock: Object, from: usize) -> c_int {
+            // SAFETY: the program's own argument, in each of the calls.
+            unsafe {
+                        let try_now = || real::$real_try()(lock);
+                let wait = || real::$real()(lock);
+                let site = Site { class: $class, lock, from };
+                site.take(try_now, wait, Words::ReadWrite)
+            }
+        }
+
+        unsafe extern "C-unwind" fn $attempt(lock: Object, from: usize) -> c_int {
+            // SAFETY: the program's own argument.
+            let result = unsafe { real::$real_try()(lock) };
+            Site { class: $class, lock, from }.tried(result, Words::ReadWrite)
+        }
+
+        unsafe extern "C-unwind" fn $timed(lock: Object, until: Object, from: usize) -> c_int {
+            // SAFETY: the program's own arguments, in each of the calls.
+            unsafe {
+                let try_now = || real::$real_try()(lock);
+                let wait = || real::$real_timed()(lock, until);
+                let site = Site { class: $class, lock, from };
+                site.take(try_now, wait, Words::ReadWrite)
+            }
+        }
+
+        unsafe extern "C-unwind" fn $clock(
+            lock: Object,
+            clock: c_int,
+            until: Object,
+            from: usize,
+        ) -> c_int {
+            // SAFETY: the program's own arguments, in each of the calls.
+            unsafe {
+                let try_now = || real::$real_try()(lock);
+                let wait = || real::$real_clock()(lock, clock, until);
+                let site = Site { class: $class, lock, from };
+                site.take(try_now, wait, Words::ReadWrite)
+            }
+        }
+    };
+}
+
+side!(
+    Class::Read, read, try_read, timed_read, clock_read,
+    pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, pthread_rwlock_timedrdlock,
+    pthread_rwlock_clockrdlock
+);
+side!(
+    Class::Write, write, try_write, timed_write, clock_write,
+    pthread_rwlock_wrlock, pthread_rwlock_trywrlock, pthread_rwlock_timedwrlock,
+    pthread_rwlock_clockwrlock
+);
+
+unsafe extern "C-unwind" fn unlock(lock: Object, from: usize) -> c_int {
+    Site { class: Class::ReadWrite, lock, from }.release();
+    // SAFETY: the program's own argument.
+    unsafe { real::pthread_rwlock_unlock()(lock) }
+}
+
+export! {
+    pthread_rwlock_init => init, "rdx";
+    pthread_rwlock_destroy => destroy, "rsi";
+    pthread_rwlock_rdlock => read, "rsi";
+    pthread_rwlock_tryrdlock => try_read, "rsi";
+    pthread_rwlock_timedrdlock => timed_read, "rdx";
+    pthread_rwlock_clockrdlock => clock_read, "rcx";
+    pthread_rwlock_wrlock => write, "rsi";
+    pthread_rwlock_trywrlock => try_write, "rsi";
+    pthread_rwlock_timedwrlock => timed_write, "rdx";
+    pthread_rwlock_clockwrlock => clock_write, "rcx";
+    pthread_rwlock_unlock => unlock, "rsi";
+    __pthread_rwlock_init => init, "rdx";
+    __pthread_rwlock_destroy => destroy, "rsi";
+    __pthread_rwlock_rdlock => read, "rsi";
+    __pthread_rwlock_tryrdlock => try_read, "rsi";
+    __pthread_rwlock_wrlock => write, "rsi";
+    __pthread_rwlock_trywrlock => try_write, "rsi";
+    __pthread_rwlock_unlock => unlock, "rsi";
+}

@@ -1,0 +1,123 @@
+//! Semaphores. Their functions report errors through `errno`, which is left as the real function
+//! sets it, or as it was when the wait was fulfilled.
+
+use super::condition::{Waiter, signal};
+use super::{Object, Site, Words, export, full};
+use crate::attachment::{self, OFF};
+use crate::origin::recorder;
+use crate::real;
+use record::{Action, Class};
+use std::ffi::c_int;
+
+fn site(lock: Object, from: usize) -> Site {
+    Site { class: Class::Semaphore, lock, from }
+}
+
+fn errno() -> *mut c_int {
+    // SAFETY: the C library gives each thread a place of its own.
+    unsafe { libc::__errno_location() }
+}
+
+/// Waits for a semaphore, if it must, between two records.
+#[inline(always)]
+fn take(site: Site, wait: impl FnOnce() -> c_int) -> c_int {
+    if attachment::gate() == OFF {
+        return wait();
+    }
+    // SAFETY: `errno` lives as long as the thread; the semaphore is the program's.
+    unsafe {
+        let before = *errno();
+        if real::sem_trywait()(site.lock) == 0 {
+            if let Some(thread) = full(site.from) {
+                site.record(thread, Action::Acquired, 0);
+            }
+            return 0;
+        }
+        *errno() = before;
+        take_busy(site, wait)
+    }
+}
+
+#[cold]
+fn take_busy(site: Site, wait: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = recorder(site.from) else { return wait() };
+    let waiting = Waiter::of(site.lock);
+    site.record(thread, Action::Waiting, 0);
+    let result = wait();
+    if result == 0 {
+        site.record(thread, Action::Acquired, 0);
+    } else {
+        // SAFETY: as in `errno`.
+        site.record(thread, Action::Failed, unsafe { *errno() } as u32);
+    }
+    waiting.done();
+    result
+}
+
+unsafe extern "C-unwind" fn init(lock: Object, shared: c_int, value: u32, from: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    let result = unsafe { real::sem_init()(lock, shared, value) };
+    if result == 0 {
+        site(lock, from).life(Action::Created, Words::None);
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
+    site(lock, from).life(Action::Destroyed, Words::None);
+    // SAFETY: the program's own argument.
+    unsafe { real::sem_destroy()(lock) }
+}
+
+unsafe extern "C-unwind" fn plain(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument.
+    let call = || unsafe { real::sem_wait()(lock) };
+    take(site(lock, from), call)
+}
+
+unsafe extern "C-unwind" fn timed(lock: Object, until: Object, from: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    let call = || unsafe { real::sem_timedwait()(lock, until) };
+    take(site(lock, from), call)
+}
+
+unsafe extern "C-unwind" fn clocked(
+    lock: Object,
+    clock: c_int,
+    until: Object,
+    from: usize,
+) -> c_int {
+    // SAFETY: the program's own arguments.
+    let call = || unsafe { real::sem_clockwait()(lock, clock, until) };
+    take(site(lock, from), call)
+}
+
+unsafe extern "C-unwind" fn try_wait(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument.
+    let result = unsafe { real::sem_trywait()(lock) };
+    if let Some(thread) = full(from) {
+        if result == 0 {
+            site(lock, from).record(thread, Action::Acquired, 0);
+        } else {
+            // SAFETY: as in `errno`.
+            site(lock, from).record(thread, Action::Failed, unsafe { *errno() } as u32);
+        }
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn post(lock: Object, from: usize) -> c_int {
+    signal(site(lock, from), 1);
+    // SAFETY: the program's own argument.
+    unsafe { real::sem_post()(lock) }
+}
+
+export! {
+    sem_init => init, "rcx";
+    sem_destroy => destroy, "rsi";
+    sem_wait => plain, "rsi";
+    sem_timedwait => timed, "rdx";
+    sem_clockwait => clocked, "rcx";
+    sem_trywait => try_wait, "rsi";
+    sem_post => post, "rsi";
+}

@@ -1,0 +1,69 @@
+//! The functions of the CUDA driver that are recorded, by number.
+//!
+//! The table is `cuda-entry-points.tsv`: one line for each exported symbol of CUDA 2.0 to 13.5
+//! that starts work, waits for it, or may block. A record names a function by its place in the
+//! table; a trace carries the names of the functions that it uses, so that a later table reads it.
+
+/// What a function is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Category {
+    Launch,
+    HostFn,
+    GraphLaunch,
+    GraphBuild,
+    Capture,
+    Memcpy,
+    Memset,
+    MemStreamOrdered,
+    StreamMemop,
+    ExtSync,
+    Sync,
+    Event,
+    Stream,
+    Context,
+    ImplicitSync,
+    KernelMeta,
+    Resolver,
+}
+
+/// One exported symbol of the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// The exported name.
+    pub symbol: &'static str,
+    /// The name without version and variant.
+    pub base: &'static str,
+    /// The version of CUDA that a program asks `cuGetProcAddress` for to get this symbol.
+    pub version: u32,
+    /// What it is for.
+    pub category: Category,
+}
+
+/// All functions, in the order of their numbers.
+pub const FUNCTIONS: &[Function] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+
+/// The number of a function of this name.
+pub fn number(symbol: &str) -> Option<u32> {
+    FUNCTIONS.iter().position(|function| function.symbol == symbol).map(|at| at as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn symbols_are_unique_and_begin_with_their_base() {
+        let symbols: BTreeSet<_> = FUNCTIONS.iter().map(|function| function.symbol).collect();
+        assert_eq!(symbols.len(), FUNCTIONS.len());
+        assert!(FUNCTIONS.iter().all(|f| f.symbol.starts_with(f.base)));
+    }
+
+    #[test]
+    fn names_and_numbers_fit() {
+        let launch = number("cuLaunchKernel_ptsz").unwrap();
+        assert_eq!(FUNCTIONS[launch as usize].category, Category::Launch);
+        assert_eq!(number("cudnnCreate"), None);
+    }
+}

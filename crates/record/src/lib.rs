@@ -1,0 +1,37 @@
+//! What a recorder writes and a trace is made of.
+//!
+//! - [`layout`]: one [`Record`] of 32 bytes.
+//! - [`clock`]: the time-stamp counter, and what turns it into nanoseconds.
+//! - [`recording`]: the memory that the processes of a recorded program write to; the logs in it
+//!   are [`shm::log`].
+//! - [`side`]: beside the logs, the settings of the recording and the names in it.
+//! - [`attach`]: how a process of the recorded program finds that memory.
+//! - [`cuda`]: the functions of the CUDA driver, by number.
+//!
+//! ```
+//! use record::{Record, Kind, Class, Action, Recording, Settings, clock};
+//! use shm::log::{Cursor, Writer};
+//! let recording = Recording::create(1 << 20, &Settings::default())?;
+//! let (log, cursor) = (recording.log(), Cursor::default());
+//! let locked = Record {
+//!     time: clock::now(), subject: 0x1000, detail: 0, number: 0,
+//!     kind: Kind::Lock(Class::Mutex, Action::Acquired),
+//! };
+//! assert!(log.append(&cursor, Writer { process: 1, thread: 42 }, locked.time, &locked.entry()));
+//! let copies: Vec<_> = log.numbers().filter_map(|number| log.read(number)).collect();
+//! assert_eq!(copies[0].entries, [locked.entry()]);
+//! # Ok::<(), record::Error>(())
+//! ```
+
+pub mod attach;
+pub mod clock;
+pub mod cuda;
+mod error;
+pub mod layout;
+pub mod recording;
+pub mod side;
+
+pub use error::Error;
+pub use layout::{Action, Class, Hop, Kind, Raw, Record, SwitchDetail, VERSION};
+pub use recording::Recording;
+pub use side::{Flags, Name, NameKind, Settings, Side, Trouble};
