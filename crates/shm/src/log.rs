@@ -95,6 +95,15 @@ struct Chunk {
     slots: [Slot; CAPACITY as usize],
 }
 
+impl Chunk {
+    fn writer(&self) -> Writer {
+        Writer {
+            process: self.process.load(Ordering::Relaxed),
+            thread: self.thread.load(Ordering::Relaxed),
+        }
+    }
+}
+
 #[cfg_attr(not(loom), repr(C))]
 struct Head {
     /// Tickets given out.
@@ -532,12 +541,8 @@ impl Log {
         if state == 0 || chunk.owner.load(Ordering::Acquire) != (state >> 1) as u32 {
             return None;
         }
-        let lap = self.lap(state);
-        let mut copy = Copy {
-            writer: Writer {
-                process: chunk.process.load(Ordering::Relaxed),
-                thread: chunk.thread.load(Ordering::Relaxed),
-            },
+        let copy = Copy {
+            writer: chunk.writer(),
             sequence: chunk.sequence.load(Ordering::Relaxed),
             before: chunk.before.load(Ordering::Relaxed),
             opened: chunk.opened.load(Ordering::Relaxed),
@@ -545,7 +550,16 @@ impl Log {
             lost: lost(&chunk.lost, &chunk.lost_first, &chunk.lost_last),
             ..Copy::default()
         };
-        let mut missing = 0;
+        let (entries, torn) = self.entries(number, state)?;
+        Some(Copy { entries, torn, ..copy })
+    }
+
+    /// The whole entries of a chunk that was in this state, and how many before the last of them
+    /// are not whole; `None` when the chunk has been given again since.
+    fn entries(&self, number: u32, state: u64) -> Option<(Vec<Entry>, u32)> {
+        let chunk = self.chunk(number);
+        let lap = self.lap(state);
+        let (mut entries, mut torn, mut missing) = (Vec::new(), 0, 0);
         for slot in &chunk.slots {
             // Acquire: pairs with the release of the tag; the words are whole after it.
             let tag = slot.tag.load(Ordering::Acquire);
@@ -554,8 +568,8 @@ impl Log {
                 missing += 1;
                 continue;
             }
-            copy.torn += std::mem::take(&mut missing);
-            copy.entries.push(Entry {
+            torn += std::mem::take(&mut missing);
+            entries.push(Entry {
                 words: core::array::from_fn(|i| slot.words[i].load(Ordering::Relaxed)),
                 number: slot.number.load(Ordering::Relaxed),
                 kind,
@@ -565,7 +579,16 @@ impl Log {
         // use of the chunk, its state is seen here.
         fence(Ordering::Acquire);
         let after = chunk.state.load(Ordering::Relaxed);
-        (after | 1 == state | 1).then_some(copy)
+        (after | 1 == state | 1).then_some((entries, torn))
+    }
+
+    /// The entries of a chunk without its header, for models: each word more that is read
+    /// multiplies what the checker must go through.
+    #[cfg(loom)]
+    pub fn entries_now(&self, number: u32) -> Vec<Entry> {
+        let state = self.chunk(number).state.load(Ordering::Acquire);
+        let found = if state == 0 { None } else { self.entries(number, state) };
+        found.map(|(entries, _)| entries).unwrap_or_default()
     }
 
     /// Closes the open chunks whose writer is dead, so that they can be given again; returns how
@@ -577,11 +600,7 @@ impl Log {
             let state = chunk.state.load(Ordering::Acquire);
             // Acquire: as in `read`. Where it differs, the chunk is being claimed just now.
             let owned = chunk.owner.load(Ordering::Acquire) == (state >> 1) as u32;
-            let writer = Writer {
-                process: chunk.process.load(Ordering::Relaxed),
-                thread: chunk.thread.load(Ordering::Relaxed),
-            };
-            if state & 1 == 1 && owned && is_dead(writer) {
+            if state & 1 == 1 && owned && is_dead(chunk.writer()) {
                 // The state is compared: the chunk may have a new, living writer by now.
                 let shut = chunk.state.compare_exchange(
                     state,
