@@ -36,6 +36,7 @@ pub const UNTRIED: u8 = 3;
 const TRYING: u8 = 4;
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
+static GPU: AtomicBool = AtomicBool::new(false);
 
 struct Memory(UnsafeCell<MaybeUninit<(Log, Side)>>);
 
@@ -90,6 +91,11 @@ pub fn everywhere() -> bool {
     EVERYWHERE.load(Ordering::Relaxed)
 }
 
+/// Whether work on the GPU is recorded.
+pub fn gpu() -> bool {
+    GPU.load(Ordering::Relaxed)
+}
+
 /// Gives this process image its number; `None` when there is no recording.
 #[cold]
 pub fn enter() -> Option<u32> {
@@ -138,6 +144,7 @@ fn attach() -> bool {
         return false;
     }
     EVERYWHERE.store(flags.all_locks(), Ordering::Relaxed);
+    GPU.store(flags.gpu(), Ordering::Relaxed);
     if crate::real::some_missing() {
         side.count(Trouble::FunctionMissing);
     }

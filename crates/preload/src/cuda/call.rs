@@ -1,7 +1,7 @@
 //! What every hook of the driver does.
 
 use super::arguments::{Facts, facts};
-use super::{Arguments, COUNT, Hook, NOT_FOUND, SUCCESS, driver, graph, kernel, pinned, resolve};
+use super::{Arguments, COUNT, Hook, NOT_FOUND, SUCCESS, cupti, driver, graph, kernel, pinned, resolve};
 use crate::attachment;
 use crate::thread::{Thread, this};
 use record::cuda::{Category, FUNCTIONS};
@@ -106,6 +106,7 @@ unsafe fn after(number: usize, category: Category, arguments: &Arguments, thread
     // SAFETY: the caller's promise.
     unsafe {
         match category {
+            Category::Resolver if FUNCTIONS[number].base == "cuInit" => cupti::begin(),
             Category::Resolver => resolve::replace(number, arguments),
             Category::Capture => graph::capture(number),
             Category::GraphBuild => graph::built(thread, number, arguments),

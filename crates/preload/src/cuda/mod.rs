@@ -11,10 +11,12 @@
 //! - [`arguments`] knows which argument is the stream, the size or the function.
 //! - [`graph`] counts what is in a graph, and knows whether a stream is being captured.
 //! - [`kernel`] names the kernels.
+//! - [`cupti`] records when work ran on the GPU, if that is asked for.
 //! - [`pinned`] knows which host memory is pinned.
 
 mod arguments;
 mod call;
+mod cupti;
 mod driver;
 mod graph;
 mod kernel;
