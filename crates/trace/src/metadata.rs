@@ -1,0 +1,212 @@
+//! What a trace says about itself, beside its records. Stored as JSON at the end of the file.
+
+use record::clock::{Calibration, Reading};
+use serde::{Deserialize, Serialize};
+
+/// About the whole trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How the program ended.
+    pub outcome: Outcome,
+    /// Readings of both clocks when recording began and ended.
+    pub clock: Clock,
+    /// What was recorded around the program.
+    pub tier: Tier,
+    /// Why it was not more, one sentence for each tier that could not be had.
+    pub tier_reasons: Vec<String>,
+    /// Whether the futex calls of the program were recorded.
+    pub futex: bool,
+    /// What was recorded inside the program.
+    pub settings: Settings,
+    /// The machine.
+    pub machine: Machine,
+    /// Every process image that attached, in the order of their numbers.
+    pub processes: Vec<Process>,
+    /// Libraries that were mapped in a process.
+    pub modules: Vec<Module>,
+    /// Names of kernels, by process and handle.
+    pub kernels: Vec<Kernel>,
+    /// Texts that records refer to by number, by process.
+    pub texts: Vec<Text>,
+    /// Symbols of the driver's functions, by the number that records use.
+    pub functions: Vec<String>,
+    /// Names of threads of the whole machine, by thread id.
+    pub tasks: Vec<Task>,
+    /// What went wrong and was passed over.
+    pub troubles: Vec<TroubleCount>,
+    /// Records of threads that never had a chunk.
+    pub lost_without_chunk: LostRange,
+}
+
+/// How the program ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// It exited with this status.
+    Exited(i32),
+    /// It was killed by this signal.
+    Killed(i32),
+}
+
+/// Two readings of the clocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// `tsc`, the time-stamp counter, or `monotonic`.
+    pub source: String,
+    /// Whether the processor says that the counter runs evenly, also when cores sleep.
+    pub even: bool,
+    /// Ticks and nanoseconds at the start.
+    pub start: (u64, u64),
+    /// Ticks and nanoseconds at the end.
+    pub end: (u64, u64),
+    /// Ticks between the two readings of the counter around that of the clock, the larger one.
+    pub spread: u64,
+}
+
+impl Clock {
+    /// What turns ticks into nanoseconds; `None` when the readings make no clock.
+    pub fn calibration(&self) -> Option<Calibration> {
+        let reading = |(ticks, ns)| Reading { ticks, ns, spread: 0 };
+        Calibration::between(reading(self.start), reading(self.end))
+    }
+}
+
+/// What was recorded around the program, from less to more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Nothing: only what the preload library sees.
+    #[default]
+    Preload,
+    /// When the program's own threads were on a processor. Needs no privilege.
+    Switches,
+    /// Every switch and wake-up of the machine, with who ran instead. Needs root.
+    Scheduler,
+}
+
+/// What was recorded inside the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Only locks that were waited for.
+    pub contended_only: bool,
+    /// Locks taken from everywhere.
+    pub all_locks: bool,
+    /// Work on the GPU, through CUPTI.
+    pub gpu: bool,
+    /// Whether the oldest records went when memory was full.
+    pub keep_last: bool,
+    /// Libraries whose locks were recorded.
+    pub libraries: Vec<String>,
+    /// Memory for the program's records.
+    pub memory_bytes: u64,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Processors that were on line.
+    pub processors: u32,
+    /// The processor's own name.
+    pub processor: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Version of the GPU's kernel driver, if there is one.
+    pub gpu_driver: Option<String>,
+}
+
+/// A process image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Its number in the records.
+    pub number: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub parent: u32,
+    /// When it attached, in ticks.
+    pub started: u64,
+    /// Its program.
+    pub program: String,
+}
+
+/// A mapped file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Module {
+    /// Process number.
+    pub process: u32,
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// The file.
+    pub file: String,
+}
+
+/// A kernel's name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// Process number.
+    pub process: u32,
+    /// Function handle.
+    pub handle: u64,
+    /// Name.
+    pub name: String,
+}
+
+/// A text with a number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text {
+    /// Process number.
+    pub process: u32,
+    /// The number.
+    pub number: u64,
+    /// The text.
+    pub text: String,
+}
+
+/// A thread's name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Thread id.
+    pub thread: u32,
+    /// Process id, 0 when it is not known.
+    pub pid: u32,
+    /// Name.
+    pub name: String,
+}
+
+/// A trouble and how often it was met.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TroubleCount {
+    /// Which.
+    pub trouble: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Records that were lost, between two points in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LostRange {
+    /// How many; 0 is none.
+    pub count: u64,
+    /// Ticks of the first.
+    pub first: u64,
+    /// Ticks of the last.
+    pub last: u64,
+}
