@@ -1,0 +1,182 @@
+//! What can go wrong while a program is recorded, or a trace is written or read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of this crate. Offsets and sizes are in bytes. What was the reason stands in the
+/// message, so there is no source beside it, which would print it twice.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused something about a trace file.
+    #[error("{}: cannot be {action}: {reason}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What was tried, as in `written`.
+        action: &'static str,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// A directory, a device or a pipe where a trace should be.
+    #[error("{}: not a regular file; a trace is written to and read from one", file.display())]
+    NotRegular {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file begins with something else.
+    #[error("{}: not a trace: begins with \"{}\", expected \"KEEPTIME\"",
+        file.display(), found.escape_ascii())]
+    NotATrace {
+        /// The file.
+        file: PathBuf,
+        /// Its first bytes, at most 8.
+        found: Vec<u8>,
+    },
+    /// The trace is of another version.
+    #[error("{}: offset {offset}: version {found}, this program reads version {expected}",
+        file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Where the version stands.
+        offset: u64,
+        /// The file's version.
+        found: u32,
+        /// The only version that is read.
+        expected: u32,
+    },
+    /// The end is missing.
+    #[error("{}: incomplete: {bytes} bytes, and no footer in the last {footer}", file.display())]
+    Incomplete {
+        /// The file.
+        file: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// Size of a footer.
+        footer: u64,
+    },
+    /// A part of the file is not where it can be.
+    #[error("{}: {part}: {bytes} bytes at offset {offset}, \
+        expected inside {from} to {to}, without a gap", file.display())]
+    Bounds {
+        /// The file.
+        file: PathBuf,
+        /// Which part.
+        part: &'static str,
+        /// Where it is said to begin.
+        offset: u64,
+        /// How long it is said to be.
+        bytes: u64,
+        /// Where it may begin.
+        from: u64,
+        /// Where it must end, or may end at the latest.
+        to: u64,
+    },
+    /// A part is larger than anything this program writes.
+    #[error("{}: {part}: {found}, at most {limit} are read", file.display())]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+        /// Which part, with its unit.
+        part: &'static str,
+        /// How large it is.
+        found: u64,
+        /// The largest that is read.
+        limit: u64,
+    },
+    /// A value that no writer writes.
+    #[error("{}: offset {offset}: {field} is {found}, expected {expected}", file.display())]
+    Value {
+        /// The file.
+        file: PathBuf,
+        /// Where the structure begins that holds the value.
+        offset: u64,
+        /// Which value.
+        field: &'static str,
+        /// The value.
+        found: u64,
+        /// What would be right.
+        expected: String,
+    },
+    /// The metadata is not the JSON that it should be.
+    #[error("{}: metadata at offset {offset}: {reason}", file.display())]
+    Metadata {
+        /// The file.
+        file: PathBuf,
+        /// Where the metadata begins.
+        offset: u64,
+        /// What is wrong.
+        reason: serde_json::Error,
+    },
+    /// The clock readings of the metadata make no clock.
+    #[error("{}: metadata: clock readings (ticks, ns) {start:?} and {end:?}, \
+        expected the second at least 1000 ns and 1 tick after the first", file.display())]
+    Clock {
+        /// The file.
+        file: PathBuf,
+        /// Ticks and nanoseconds at the start.
+        start: (u64, u64),
+        /// Ticks and nanoseconds at the end.
+        end: (u64, u64),
+    },
+    /// The memory of the recording could not be had.
+    #[error("{0}")]
+    Recording(record::Error),
+    /// More memory was asked for than the machine, or this process's control group, has left.
+    #[error("{bytes} bytes of memory for the recording, {available} bytes are available")]
+    Memory {
+        /// Asked for.
+        bytes: u64,
+        /// Available.
+        available: u64,
+    },
+    /// The library cannot be preloaded.
+    #[error("{}: cannot be preloaded: {reason}", file.display())]
+    Preload {
+        /// The library.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The program could not be started.
+    #[error("cannot run {program}: {reason}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// What was asked of the kernel cannot be had here.
+    #[error("{0}")]
+    Kernel(crate::kernel::Error),
+    /// A system call failed.
+    #[error("{call}: {reason}")]
+    System {
+        /// The call, with what it was about.
+        call: String,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+}
+
+impl From<record::Error> for Error {
+    fn from(error: record::Error) -> Error {
+        Error::Recording(error)
+    }
+}
+
+impl From<crate::kernel::Error> for Error {
+    fn from(error: crate::kernel::Error) -> Error {
+        Error::Kernel(error)
+    }
+}
+
+impl Error {
+    pub(crate) fn file(file: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |reason| Error::File { file: file.to_owned(), action, reason }
+    }
+
+    pub(crate) fn system<E: Into<io::Error>>(call: impl Into<String>) -> impl FnOnce(E) -> Error {
+        move |error| Error::System { call: call.into(), reason: error.into() }
+    }
+}

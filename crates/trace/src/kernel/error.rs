@@ -1,0 +1,81 @@
+//! Why something around the program could not be recorded, and what grants it.
+
+use super::format::FormatError;
+use std::io;
+
+/// What stands between a request and its collector.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel has no tracer, or it may not be reached.
+    #[error("the kernel's tracer cannot be reached: {action}: {source}; {grant}")]
+    Tracer {
+        /// What was tried.
+        action: String,
+        /// The kernel's reason.
+        source: io::Error,
+        /// What an administrator does to grant it.
+        grant: &'static str,
+    },
+    /// A control file of the tracer said no.
+    #[error("tracefs: {file}: cannot {action}: {source}")]
+    Control {
+        /// The file, from the root of tracefs.
+        file: String,
+        /// What was tried.
+        action: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The kernel describes its events in a way that is not understood.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// In a container: the tracer uses the numbers of the machine, the program others.
+    #[error(
+        "this process has its own thread ids ({namespace}), the kernel's tracer uses those of \
+         the machine; run outside the container, or give it the machine's (`--pid=host`)"
+    )]
+    Namespace {
+        /// The namespace of process ids.
+        namespace: String,
+    },
+    /// Switch records were refused.
+    #[error("perf_event_open for process {process} on processor {processor}: {source}; {grant}")]
+    Switches {
+        /// The program.
+        process: u32,
+        /// The processor.
+        processor: u32,
+        /// The kernel's reason.
+        source: io::Error,
+        /// What an administrator does to grant it.
+        grant: String,
+    },
+    /// There was no memory to share with the kernel.
+    #[error(
+        "a ring of {bytes} bytes for each of {processors} processors: {source}; raise \
+         kernel.perf_event_mlock_kb or the limit of locked memory (`ulimit -l`)"
+    )]
+    Ring {
+        /// The smallest size that was tried.
+        bytes: usize,
+        /// How many were needed.
+        processors: usize,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// Any other refusal.
+    #[error("{call}: {source}")]
+    System {
+        /// What was called, with what it was about.
+        call: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(super) fn system<E: Into<io::Error>>(call: impl Into<String>) -> impl FnOnce(E) -> Error {
+        let call = call.into();
+        move |error| Error::System { call, source: error.into() }
+    }
+}

@@ -1,0 +1,177 @@
+//! What happens around a recorded program: when its threads were on a processor, who ran
+//! instead, who woke them.
+//!
+//! There are three tiers, from less to more:
+//!
+//! | tier | source | needs | says |
+//! |---|---|---|---|
+//! | `Preload` | nothing | nothing | what the preload library sees |
+//! | `Switches` | `switches.rs`: `perf_event_open` on the program | `perf_event_paranoid` <= 2 | on and off a processor, preempted or not |
+//! | `Scheduler` | `scheduler.rs`: the kernel's tracer | root | every switch and wake-up of the machine, priority inheritance, futex calls |
+//!
+//! A [`Collector`] is started while the program's process exists but waits before `exec`, and
+//! finished when the program has ended. It leaves nothing behind, also when it is dropped
+//! unfinished. [`events`], [`mod@format`] and [`page`] take the tracer's bytes apart and [`perf`]
+//! those of the other source; they are pure and public for their fuzz targets.
+//! Called by `session`, for `keeptime run`.
+
+mod error;
+pub mod events;
+pub mod format;
+mod kept;
+pub mod page;
+pub mod perf;
+mod ring;
+mod scheduler;
+mod streams;
+mod switches;
+mod tracefs;
+
+pub use error::Error;
+
+use crate::metadata::{LostRange, Task, Tier};
+use record::Raw;
+use record::clock::Calibration;
+use scheduler::Scheduler;
+use switches::Switches;
+
+/// Which tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The best that is allowed here.
+    Auto,
+    /// This one or an error.
+    Exactly(Tier),
+}
+
+/// What to collect.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The program's process, which waits before `exec`.
+    pub process: u32,
+    /// The tier.
+    pub wanted: Wanted,
+    /// Futex calls of the program too, in tier `Scheduler`.
+    pub futex: bool,
+    /// Keep the last events when there are too many, not the first.
+    pub keep_last: bool,
+    /// Memory for each processor.
+    pub bytes_per_processor: u64,
+}
+
+/// A collector that runs.
+#[derive(Debug)]
+pub struct Collector {
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Nothing,
+    Switches(Switches),
+    Scheduler(Box<Scheduler>),
+}
+
+/// A collector and what it is.
+#[derive(Debug)]
+pub struct Started {
+    /// The collector.
+    pub collector: Collector,
+    /// Its tier.
+    pub tier: Tier,
+    /// Whether it records futex calls.
+    pub futex: bool,
+    /// Why it is not more, and what grants more.
+    pub reasons: Vec<String>,
+}
+
+/// What was collected.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collected {
+    /// One stream for each processor, in the order of their numbers.
+    pub processors: Vec<ProcessorStream>,
+    /// The threads that were seen.
+    pub tasks: Vec<Task>,
+    /// What a reader of the trace should know about how it came about.
+    pub notes: Vec<String>,
+}
+
+/// What happened on one processor.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessorStream {
+    /// The processor.
+    pub processor: u32,
+    /// Records in the order of time.
+    pub records: Vec<Raw>,
+    /// Where records are missing.
+    pub lost: Vec<LostRange>,
+}
+
+impl Collector {
+    /// Starts to collect. With [`Wanted::Auto`] it never fails: it falls back to a lower tier,
+    /// with the reason.
+    ///
+    /// # Errors
+    /// With [`Wanted::Exactly`], why this tier cannot be had and what grants it.
+    pub fn start(request: &Request) -> Result<Started, Error> {
+        let mut reasons = Vec::new();
+        let (source, tier) = match request.wanted {
+            Wanted::Exactly(tier) => (start(tier, request, &mut reasons)?, tier),
+            Wanted::Auto => best(request, &mut reasons),
+        };
+        let futex = matches!(&source, Source::Scheduler(scheduler) if scheduler.futex());
+        if request.futex && tier != Tier::Scheduler {
+            reasons.push("futex calls are not recorded: only the kernel's tracer sees them".into());
+        }
+        Ok(Started { collector: Collector { source }, tier, futex, reasons })
+    }
+
+    /// Stops and gives what was collected; `clock` covers the time since the start.
+    pub fn finish(self, clock: &Calibration) -> Collected {
+        match self.source {
+            Source::Nothing => Collected::default(),
+            Source::Switches(switches) => switches.finish(clock),
+            Source::Scheduler(scheduler) => scheduler.finish(),
+        }
+    }
+}
+
+/// So many separate ranges of lost records are told apart on a processor.
+const MOST_RANGES: usize = 4096;
+
+/// Adds a range that begins after the others began; beyond the most, the last one is widened.
+fn add_range(lost: &mut Vec<LostRange>, range: LostRange) {
+    let full = lost.len() >= MOST_RANGES;
+    match lost.last_mut().filter(|_| full) {
+        Some(last) => {
+            last.count += range.count;
+            last.first = last.first.min(range.first);
+            last.last = last.last.max(range.last);
+        }
+        None => lost.push(range),
+    }
+}
+
+fn start(tier: Tier, request: &Request, reasons: &mut Vec<String>) -> Result<Source, Error> {
+    Ok(match tier {
+        Tier::Preload => Source::Nothing,
+        Tier::Switches => Source::Switches(Switches::start(request)?),
+        Tier::Scheduler => Source::Scheduler(Box::new(Scheduler::start(request, reasons)?)),
+    })
+}
+
+fn best(request: &Request, reasons: &mut Vec<String>) -> (Source, Tier) {
+    for tier in [Tier::Scheduler, Tier::Switches] {
+        match start(tier, request, reasons) {
+            Ok(source) => return (source, tier),
+            Err(error) => {
+                let what = match tier {
+                    Tier::Scheduler => "other programs and wake-ups are not recorded",
+                    _ => "when threads were on a processor is not recorded",
+                };
+                reasons.push(format!("{what}: {error}"));
+            }
+        }
+    }
+    (Source::Nothing, Tier::Preload)
+}

@@ -1,0 +1,207 @@
+//! A histogram of durations in ticks, log-linear: 32 buckets for each power of two.
+//!
+//! Values below 64 are exact, larger ones at most 1/32 off; count, sum, least and greatest are
+//! exact, so that a maximum is never a bucket's edge. A crate with the same layout exists
+//! (`hdrhistogram`), but it lays out its whole range at once, 20 KiB or more. A trace has up to
+//! four histograms for each of thousands of locks; here a histogram has buckets only from its
+//! least to its greatest value, mostly under 1 KiB.
+
+use record::clock::Calibration;
+use serde::Serialize;
+
+const BITS: u32 = 5;
+const PER_POWER: usize = 1 << BITS;
+
+/// Counts of durations.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    counts: Vec<u32>,
+    /// The bucket of `counts[0]`.
+    base: usize,
+    count: u64,
+    sum: u64,
+    least: u64,
+    greatest: u64,
+}
+
+/// The bucket that a value belongs to.
+#[inline(always)]
+fn bucket(value: u64) -> usize {
+    if value < PER_POWER as u64 {
+        return value as usize;
+    }
+    let power = 63 - value.leading_zeros();
+    let within = (value >> (power - BITS)) as usize & (PER_POWER - 1);
+    (power - BITS + 1) as usize * PER_POWER + within
+}
+
+/// The greatest value of a bucket.
+fn upper(bucket: usize) -> u64 {
+    if bucket < 2 * PER_POWER {
+        return bucket as u64;
+    }
+    let shift = bucket / PER_POWER - 1;
+    let next = (PER_POWER + bucket % PER_POWER + 1) as u128;
+    ((next << shift) - 1).min(u128::from(u64::MAX)) as u64
+}
+
+impl Histogram {
+    /// Adds a value.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        let at = bucket(value);
+        match self.counts.get_mut(at.wrapping_sub(self.base)) {
+            Some(count) => *count = count.saturating_add(1),
+            None => self.widen(at),
+        }
+        if self.count == 0 || value < self.least {
+            self.least = value;
+        }
+        self.greatest = self.greatest.max(value);
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value);
+    }
+
+    /// Makes room up to the bucket `at`, and counts one in it.
+    #[cold]
+    fn widen(&mut self, at: usize) {
+        if self.counts.is_empty() {
+            self.base = at;
+        }
+        if at < self.base {
+            let missing = self.base - at;
+            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
+            self.base = at;
+        }
+        if at - self.base >= self.counts.len() {
+            self.counts.resize(at - self.base + 1, 0);
+        }
+        self.counts[at - self.base] += 1;
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// A value that at least `share` of all values do not exceed: the upper edge of its bucket,
+    /// but never more than the greatest value. 0 for none.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let wanted = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (at, count) in self.counts.iter().enumerate() {
+            seen += u64::from(*count);
+            if seen >= wanted {
+                return upper(self.base + at).clamp(self.least, self.greatest);
+            }
+        }
+        self.greatest
+    }
+
+    /// In nanoseconds.
+    pub fn durations(&self, clock: &Calibration) -> Distribution {
+        self.distribution(|ticks| clock.duration_ns(ticks))
+    }
+
+    /// Values that are no durations, such as numbers of locks.
+    pub fn numbers(&self) -> Distribution {
+        self.distribution(|value| value)
+    }
+
+    fn distribution(&self, unit: impl Fn(u64) -> u64) -> Distribution {
+        Distribution {
+            count: self.count,
+            total: unit(self.sum),
+            mean: unit(self.sum.checked_div(self.count).unwrap_or(0)),
+            min: unit(self.least),
+            p50: unit(self.quantile(0.5)),
+            p90: unit(self.quantile(0.9)),
+            p99: unit(self.quantile(0.99)),
+            p99_9: unit(self.quantile(0.999)),
+            max: unit(self.greatest),
+            buckets: self.coarse(unit),
+        }
+    }
+
+    /// Four buckets for each power of two, without the empty ones.
+    fn coarse(&self, unit: impl Fn(u64) -> u64) -> Vec<(u64, u64)> {
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
+        for (at, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let edge = unit(upper((self.base + at) | (PER_POWER / 4 - 1)));
+            match buckets.last_mut() {
+                Some((last, sum)) if *last == edge => *sum += u64::from(*count),
+                _ => buckets.push((edge, u64::from(*count))),
+            }
+        }
+        buckets
+    }
+}
+
+/// What a histogram says. Durations are in nanoseconds; where numbers of things are meant, the
+/// field says so. Quantiles are at most 1/32 above the true ones; the others are exact.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Distribution {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub total: u64,
+    /// Sum by count.
+    pub mean: u64,
+    /// The least one.
+    pub min: u64,
+    /// Half of them are at most this.
+    pub p50: u64,
+    /// 90 % of them are at most this.
+    pub p90: u64,
+    /// 99 % of them are at most this.
+    pub p99: u64,
+    /// 99.9 % of them are at most this.
+    pub p99_9: u64,
+    /// The greatest one.
+    pub max: u64,
+    /// Upper edge and count of each bucket that is not empty, four for each power of two.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_in_the_bucket_whose_edges_hold_it() {
+        let values = (0..200).chain((6..64).flat_map(|power| {
+            let one = 1u64 << power;
+            [one - 1, one, one + 1, one + one / 3]
+        }));
+        for value in values.chain([u64::MAX]) {
+            let at = bucket(value);
+            assert!(value <= upper(at), "{value}");
+            assert!(at == 0 || value > upper(at - 1), "{value}");
+            assert!(upper(at) - value <= value / 32, "{value}: {}", upper(at));
+        }
+    }
+
+    #[test]
+    fn quantiles_are_close_and_never_above_the_maximum() {
+        let mut histogram = Histogram::default();
+        for value in (1..=100_000u64).rev() {
+            histogram.add(value);
+        }
+        for (share, exact) in [(0.5, 50_000), (0.99, 99_000), (0.999, 99_900), (1.0, 100_000)] {
+            let got = histogram.quantile(share);
+            assert!((exact..=exact + exact / 32).contains(&got), "{share}: {got}");
+            assert!(got <= 100_000);
+        }
+        let numbers = histogram.numbers();
+        assert_eq!((numbers.min, numbers.max, numbers.count), (1, 100_000, 100_000));
+        assert_eq!((numbers.total, numbers.mean), (5_000_050_000, 50_000));
+        let in_buckets: u64 = numbers.buckets.iter().map(|(_, count)| count).sum();
+        assert_eq!(in_buckets, 100_000);
+        assert!(numbers.buckets.len() < 70);
+    }
+
+    #[test]
+    fn nothing_has_no_quantile() {
+        assert_eq!(Histogram::default().numbers(), Distribution::default());
+    }
+}

@@ -1,0 +1,128 @@
+//! What a thread stands in at one point of its stream: its open calls, the locks it holds, and
+//! what it waits for. The first pass leaves one behind at the begin of a block, so that the second
+//! pass can begin there; both passes keep a thread's state in these terms.
+
+use record::Class;
+
+/// A lock that a thread holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The lock, as its place in the table of the first pass.
+    pub lock: u32,
+    /// For reading, together with others.
+    pub read: bool,
+    /// How often it was taken; a recursive one is held until it was released as often.
+    pub depth: u32,
+    /// Since when, in ticks.
+    pub since: u64,
+    /// The kind of call in which it was taken, or `NO_KIND`.
+    pub kind: u32,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The lock, as its place in the table of the first pass.
+    pub lock: u32,
+    /// How it is to be used.
+    pub class: Class,
+    /// Since when, in ticks.
+    pub since: u64,
+    /// Thread id of the owner when the wait began, 0 unknown.
+    pub owner: u32,
+    /// The mutex that a wait for a condition gave up, or `NO_LOCK`.
+    pub mutex: u32,
+    /// Whether that mutex was known to be held.
+    pub had_mutex: bool,
+}
+
+/// A thread's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Kind and begin of each open call, the outermost first.
+    pub calls: Vec<(u32, u64)>,
+    /// The locks it holds.
+    pub held: Vec<Held>,
+    /// What it waits for.
+    pub wait: Option<Wait>,
+    /// The locks that it held when its records began to be missing, which they are until here.
+    pub lost: Vec<u32>,
+}
+
+impl Snapshot {
+    /// Whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        let Snapshot { calls, held, wait, lost } = self;
+        calls.is_empty() && held.is_empty() && wait.is_none() && lost.is_empty()
+    }
+}
+
+/// Snapshots of all streams.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshots {
+    /// One for each so many blocks of a stream.
+    stride: usize,
+    /// For each stream the blocks at whose begin something was open.
+    streams: Vec<Vec<(usize, Snapshot)>>,
+    /// For each stream what was open at its end.
+    ends: Vec<Snapshot>,
+}
+
+impl Snapshots {
+    /// Room for a trace of so many streams and blocks, at most `most` snapshots.
+    pub fn new(streams: usize, blocks: usize, most: usize) -> Snapshots {
+        let stride = blocks.div_ceil(most.max(1)).max(1);
+        Snapshots {
+            stride,
+            streams: vec![Vec::new(); streams],
+            ends: vec![Snapshot::default(); streams],
+        }
+    }
+
+    /// Whether there is to be one at the begin of a block.
+    pub fn wanted(&self, block: usize) -> bool {
+        block.is_multiple_of(self.stride)
+    }
+
+    /// Keeps the one at the begin of a block.
+    pub fn keep(&mut self, stream: u32, block: usize, snapshot: Snapshot) {
+        if !snapshot.is_empty() {
+            self.streams[stream as usize].push((block, snapshot));
+        }
+    }
+
+    /// Keeps the one at the end of a stream.
+    pub fn keep_end(&mut self, stream: u32, snapshot: Snapshot) {
+        self.ends[stream as usize] = snapshot;
+    }
+
+    /// The block at or before `block` at whose begin the state is known, and the state.
+    pub fn before(&self, stream: u32, block: usize) -> (usize, Snapshot) {
+        let from = block / self.stride * self.stride;
+        let kept = &self.streams[stream as usize];
+        let found = kept.binary_search_by_key(&from, |(block, _)| *block);
+        (from, found.map_or_else(|_| Snapshot::default(), |at| kept[at].1.clone()))
+    }
+
+    /// What was open at the end of a stream.
+    pub fn end(&self, stream: u32) -> &Snapshot {
+        &self.ends[stream as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_snapshots_is_bounded_and_the_nearest_earlier_one_is_found() {
+        let mut snapshots = Snapshots::new(1, 1000, 100);
+        let kept: Vec<usize> = (0..1000).filter(|block| snapshots.wanted(*block)).collect();
+        assert_eq!(kept.len(), 100);
+        let open = Snapshot { calls: vec![(3, 7)], ..Snapshot::default() };
+        snapshots.keep(0, 20, open.clone());
+        snapshots.keep(0, 30, Snapshot::default());
+        assert_eq!(snapshots.before(0, 29), (20, open));
+        assert_eq!(snapshots.before(0, 30), (30, Snapshot::default()));
+    }
+}

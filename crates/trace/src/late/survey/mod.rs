@@ -1,0 +1,202 @@
+//! The first pass: every record once, in the order of time, into tables.
+//!
+//! The streams are merged ([`crate::late::merge`]) rather than read one after the other, since
+//! what a lock or a device queue is at some moment depends on all threads: how many waited when
+//! one was let in, which generation of a lock an address meant, what was launched before. Memory
+//! is bounded by the threads alive at one time, and tables per lock, kind of call, device stream,
+//! graph and thread; nothing grows with the number of records but the snapshots, which are
+//! limited in number ([`crate::late::snapshot`]).
+//!
+//! Where records of a thread are missing, all that was open in it is counted as unknown and
+//! forgotten; what lies in a block with unfinished records is counted as unknown as well.
+
+pub mod calls;
+pub mod load;
+pub mod locks;
+pub mod sequence;
+pub mod summary;
+pub mod thread;
+pub mod work;
+
+use crate::late::function::Functions;
+use crate::late::merge::{Merge, Run};
+use crate::late::result::{Losses, Survey};
+use crate::late::snapshot::Snapshots;
+use crate::late::survey::calls::KindState;
+use crate::late::survey::load::LoadState;
+use crate::late::survey::locks::Locks;
+use crate::late::survey::sequence::Units;
+use crate::late::survey::summary::Tables;
+use crate::late::survey::thread::{About, ThreadState};
+use crate::late::survey::work::Work;
+use crate::late::{Options, histogram::Histogram};
+use crate::{Block, Error, Stream, StreamKind, Trace};
+use record::{Kind, Record};
+
+/// Tables of the first pass that all threads share.
+#[derive(Debug)]
+pub struct World {
+    pub functions: Functions,
+    pub kinds: Vec<KindState>,
+    pub locks: Locks,
+    pub work: Work,
+    pub units: Units,
+    pub losses: Losses,
+    contended_only: bool,
+    worst: usize,
+}
+
+/// Work on the GPU, as it was recorded there.
+#[derive(Debug, Default)]
+pub struct GpuState {
+    pub kernels: Histogram,
+    pub copies: Histogram,
+    pub memsets: Histogram,
+}
+
+/// What the first pass knows of the trace while it reads.
+struct Surveyor<'t> {
+    trace: &'t Trace,
+    world: World,
+    threads: Vec<Option<Box<ThreadState>>>,
+    about: Vec<About>,
+    snapshots: Snapshots,
+    load: LoadState,
+    gpu: GpuState,
+}
+
+/// Reads the whole trace once. `progress` is told how many records of how many were read.
+///
+/// # Errors
+/// As [`Trace::read`].
+pub fn survey(
+    trace: &Trace,
+    options: &Options,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Survey, Error> {
+    let mut surveyor = Surveyor::new(trace, options);
+    let mut merge = Merge::all(trace);
+    let (mut done, mut told) = (0, 0);
+    while let Some(run) = merge.next_run()? {
+        done += run.records.len() as u64;
+        surveyor.take(&run);
+        if done - told >= 1 << 18 {
+            told = done;
+            progress(done, trace.records());
+        }
+    }
+    progress(trace.records(), trace.records());
+    surveyor.world.losses.unknown_kinds = merge.skipped();
+    Ok(surveyor.finish(options))
+}
+
+impl<'t> Surveyor<'t> {
+    fn new(trace: &'t Trace, options: &Options) -> Surveyor<'t> {
+        let streams = trace.streams();
+        let threads = streams.iter().filter(|stream| stream.kind == StreamKind::Thread);
+        let blocks = threads.map(|stream| stream.blocks.len()).sum();
+        let processors = streams.iter().filter(|s| s.kind == StreamKind::Processor).count() as u32;
+        Surveyor {
+            trace,
+            world: World {
+                functions: Functions::new(&trace.metadata().functions),
+                kinds: Vec::new(),
+                locks: Locks::default(),
+                work: Work::default(),
+                units: Units::default(),
+                losses: Losses::default(),
+                contended_only: trace.metadata().settings.contended_only,
+                worst: options.worst,
+            },
+            threads: streams.iter().map(|_| None).collect(),
+            about: vec![About::default(); streams.len()],
+            snapshots: Snapshots::new(streams.len(), blocks, options.snapshots),
+            load: LoadState::new(trace.metadata().machine.processors.max(processors)),
+            gpu: GpuState::default(),
+        }
+    }
+
+    fn take(&mut self, run: &Run<'_>) {
+        let stream = &self.trace.streams()[run.stream as usize];
+        let block = &stream.blocks[run.block];
+        match stream.kind {
+            StreamKind::Thread => self.take_thread(run, stream, block),
+            StreamKind::Processor => self.take_processor(run, stream, block),
+            StreamKind::Gpu => run.records.iter().for_each(|record| self.gpu.apply(record)),
+        }
+        if run.ends {
+            let losses = &mut self.world.losses;
+            losses.torn += u64::from(block.torn);
+            losses.overwritten += block.missing_before;
+            losses.lost += block.lost.count;
+        }
+    }
+
+    fn take_thread(&mut self, run: &Run<'_>, stream: &Stream, block: &Block) {
+        let place = &mut self.threads[run.stream as usize];
+        let new = || Box::new(ThreadState::new(run.stream, stream.process, stream.id));
+        let thread = place.get_or_insert_with(new);
+        let world = &mut self.world;
+        if run.begins {
+            if block.missing_before > 0 || block.torn > 0 {
+                world.forget_open(thread);
+            }
+            thread.doubtful = block.torn > 0;
+            if self.snapshots.wanted(run.block) {
+                self.snapshots.keep(run.stream, run.block, thread.snapshot());
+            }
+            thread.lost.clear();
+        }
+        for record in run.records {
+            world.apply(thread, record);
+        }
+        thread.about.records += run.records.len() as u64;
+        if run.ends {
+            if block.lost.count > 0 || block.torn > 0 {
+                world.forget_open(thread);
+            }
+            if run.block + 1 == stream.blocks.len() {
+                self.snapshots.keep_end(run.stream, thread.snapshot());
+                world.ends(thread);
+                self.about[run.stream as usize] = std::mem::take(&mut thread.about);
+                *place = None;
+            }
+        }
+    }
+
+    fn take_processor(&mut self, run: &Run<'_>, stream: &Stream, block: &Block) {
+        if run.begins && block.missing_before > 0 {
+            let from = run
+                .block
+                .checked_sub(1)
+                .map_or(self.trace.start(), |before| stream.blocks[before].last);
+            self.load.gap(from.min(block.first), block.first);
+        }
+        for record in run.records {
+            self.load.apply(record);
+        }
+        if run.ends && block.lost.count > 0 {
+            self.load.gap(block.lost.first.max(block.last), block.lost.last);
+        }
+        if run.ends && block.torn > 0 {
+            self.load.gap(block.last, block.last);
+        }
+    }
+
+    fn finish(self, options: &Options) -> Survey {
+        let Surveyor { trace, world, about, snapshots, load, gpu, .. } = self;
+        Tables { trace, world, about, snapshots, load, gpu }.summarise(options)
+    }
+}
+
+impl GpuState {
+    fn apply(&mut self, record: &Record) {
+        let ticks = record.subject.saturating_sub(record.time);
+        match record.kind {
+            Kind::GpuKernel => self.kernels.add(ticks),
+            Kind::GpuCopy => self.copies.add(ticks),
+            Kind::GpuMemset => self.memsets.add(ticks),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! One thread in the first pass: what its records mean for its calls and its locks.
+
+use super::World;
+use super::calls::{Candidate, Frame};
+use super::locks::{Actor, Cache, Mark};
+use super::sequence::{Gathered, Op};
+use super::work::{GraphSize, handle};
+use crate::late::function::{Group, NO_KIND, Role};
+use crate::late::hash::Mix;
+use crate::late::identity::{Family, Key, NO_LOCK};
+use crate::late::pattern::{MOST_STEPS, Step};
+use crate::late::snapshot::{Held, Snapshot, Wait};
+use record::{Action, Class, Kind, Record};
+
+/// Calls that may be open at once in a thread; more mean that their ends are missing.
+const MOST_OPEN: usize = 64;
+
+/// A thread's state.
+#[derive(Debug)]
+pub struct ThreadState {
+    pub stream: u32,
+    pub process: u32,
+    pub tid: u32,
+    /// Records are missing somewhere around, so nothing is measured.
+    pub doubtful: bool,
+    frames: Vec<Frame>,
+    held: Vec<Held>,
+    /// Locks that it held when its records began to be missing.
+    pub lost: Vec<u32>,
+    wait: Option<(Wait, Mark)>,
+    steps: Vec<Step>,
+    cache: Box<Cache>,
+    gathered: Gathered,
+    pub about: About,
+}
+
+/// What is kept of a thread after its end.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    pub name: [u8; 16],
+    /// As the kernel counts: 0 to 99 real-time, 100 to 139 others.
+    pub priority: Option<u16>,
+    pub records: u64,
+    pub calls: u64,
+    pub call_ticks: u64,
+    pub waited: u64,
+    pub acquisitions: u64,
+    /// Calls that were open when its records ended: kind and begin.
+    pub unfinished: Vec<(u32, u64)>,
+}
+
+impl ThreadState {
+    pub fn new(stream: u32, process: u32, tid: u32) -> ThreadState {
+        ThreadState {
+            stream,
+            process,
+            tid,
+            doubtful: false,
+            frames: Vec::new(),
+            held: Vec::new(),
+            lost: Vec::new(),
+            wait: None,
+            steps: Vec::new(),
+            cache: Box::new(Cache::new()),
+            gathered: Gathered::default(),
+            about: About::default(),
+        }
+    }
+
+    /// What is open now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            calls: self.frames.iter().map(|frame| (frame.kind, frame.enter)).collect(),
+            held: self.held.clone(),
+            wait: self.wait.map(|(wait, _)| wait),
+            lost: self.lost.clone(),
+        }
+    }
+
+    fn kind(&self) -> u32 {
+        self.frames.last().map_or(NO_KIND, |frame| frame.kind)
+    }
+
+    fn actor(&self) -> Actor {
+        Actor { stream: self.stream, kind: self.kind(), doubtful: self.doubtful }
+    }
+
+    fn key(&self, family: Family, address: u64) -> Key {
+        Key { process: self.process, family, address }
+    }
+
+    #[inline]
+    fn step(&mut self, serial: u32, class: Class, acquired: bool, time: u64) {
+        let full = self.steps.len() >= MOST_STEPS;
+        let Some(frame) = self.frames.last_mut() else { return };
+        if full {
+            self.frames.iter_mut().for_each(|frame| frame.too_long = true);
+            return;
+        }
+        let step = Step { serial, class, acquired, time };
+        frame.hash = step.mixed(frame.hash);
+        self.steps.push(step);
+    }
+}
+
+impl World {
+    /// What a thread's record means.
+    #[inline]
+    pub fn apply(&mut self, thread: &mut ThreadState, record: &Record) {
+        match record.kind {
+            Kind::Lock(class, action) => self.lock(thread, record, class, action),
+            Kind::Enter => self.enter(thread, record),
+            Kind::Exit => self.exit(thread, record),
+            Kind::Thread => {
+                thread.about.name[..8].copy_from_slice(&record.subject.to_le_bytes());
+                thread.about.name[8..].copy_from_slice(&record.detail.to_le_bytes());
+                thread.about.priority = Some(kernel_priority(record.number));
+            }
+            Kind::Graph => {
+                let (copies, memsets) = ((record.detail >> 32) as u32, record.detail as u32);
+                let size = GraphSize { kernels: record.number, copies, memsets };
+                self.work.graph(thread.process, record.subject, size);
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, thread: &mut ThreadState, record: &Record) {
+        if thread.frames.len() >= MOST_OPEN {
+            self.forget_open(thread);
+        }
+        let kind = self.functions.kind(record.number, record.detail);
+        let outstanding = if self.functions.of(kind).0.role.queues() {
+            self.work.outstanding(thread.process, self.stream_of(thread, record.number, record))
+        } else {
+            0
+        };
+        thread.frames.push(Frame {
+            kind,
+            function: record.number,
+            enter: record.time,
+            subject: record.subject,
+            detail: record.detail,
+            outstanding,
+            steps_from: thread.steps.len(),
+            hash: Mix::default(),
+            too_long: false,
+            acquisitions: 0,
+            waited: 0,
+        });
+    }
+
+    fn stream_of(&self, thread: &ThreadState, function: u32, record: &Record) -> u64 {
+        handle(record.subject, self.functions.per_thread(function), thread.tid)
+    }
+
+    fn exit(&mut self, thread: &mut ThreadState, record: &Record) {
+        let Some(frame) = thread.frames.pop() else {
+            self.losses.unmatched_exits += 1;
+            return;
+        };
+        let ticks = record.time - frame.enter;
+        let captured = record.detail == 1;
+        self.give_to_device(thread, &frame, record, ticks);
+        let kinds = self.functions.kinds();
+        if kinds > self.kinds.len() {
+            self.kinds.resize_with(kinds, Default::default);
+        }
+        let state = &mut self.kinds[frame.kind as usize];
+        if thread.doubtful {
+            state.unknown += 1;
+            self.losses.unknown_calls += 1;
+        } else {
+            state.durations.add(ticks);
+            state.acquisitions.add(u64::from(frame.acquisitions));
+            if frame.waited > 0 {
+                state.waited.add(frame.waited);
+            }
+            state.failed += u64::from(record.number != 0);
+            state.captured += u64::from(captured);
+            if frame.too_long {
+                state.patterns.too_long += 1;
+            } else if thread.steps.len() > frame.steps_from {
+                let steps = &thread.steps[frame.steps_from..];
+                state.patterns.add(frame.hash, frame.enter, steps);
+            }
+            let (depth, stream) = (thread.frames.len() as u32, thread.stream);
+            let candidate = || candidate(&frame, record, stream, depth);
+            state.longest.offer(self.worst, candidate, ticks);
+        }
+        if self.functions.of(frame.kind).1.is_some() {
+            state.bytes = state.bytes.saturating_add(frame.detail);
+        }
+        thread.returned(&frame, ticks);
+    }
+
+    /// What a call that returns means for the device's queues and for repeated sequences.
+    fn give_to_device(
+        &mut self,
+        thread: &mut ThreadState,
+        frame: &Frame,
+        record: &Record,
+        ticks: u64,
+    ) {
+        let role = self.functions.of(frame.kind).0.role;
+        if role == Role::Other {
+            return;
+        }
+        if record.number != 0 {
+            return;
+        }
+        let totals = &mut self.work.totals;
+        if record.detail == 1 {
+            totals.captured += 1;
+            return;
+        }
+        let process = thread.process;
+        let stream = handle(frame.subject, self.functions.per_thread(frame.function), thread.tid);
+        match role {
+            Role::Launch => totals.launches += 1,
+            Role::GraphLaunch => self.work.graph_launched(process, frame.detail),
+            Role::Copy | Role::BlockingCopy => {
+                totals.copies += 1;
+                totals.copied_bytes = totals.copied_bytes.saturating_add(frame.detail);
+            }
+            Role::Memset => totals.memsets += 1,
+            Role::WaitStream | Role::WaitAll => totals.syncs += 1,
+            _ => {}
+        }
+        match role {
+            Role::WaitStream | Role::PollStream => self.work.empty(process, stream),
+            Role::WaitAll | Role::PollEvent | Role::BlockingCopy => self.work.all_empty(process),
+            _ => self.work.queued(process, stream),
+        }
+        if role.queues() {
+            let FrameCost { kind, detail, acquisitions } = frame.cost();
+            let op = Op { kind, detail, ticks, acquisitions };
+            thread.gathered.add(op, &mut self.units, process, thread.stream);
+        } else if role.waits() {
+            thread.gathered.close(&mut self.units, process, thread.stream);
+        }
+    }
+
+    fn lock(&mut self, thread: &mut ThreadState, record: &Record, class: Class, action: Action) {
+        let key = thread.key(Family::of(class), record.subject);
+        match action {
+            Action::Created => return self.locks.created(&mut thread.cache, key, record),
+            Action::Destroyed => return self.locks.destroyed(key, record.time),
+            _ => {}
+        }
+        let lock = self.locks.find(&mut thread.cache, key, record.time);
+        match action {
+            Action::Waiting => self.waits(thread, record, class, lock),
+            Action::Acquired if class == Class::Condition => {
+                self.condition_returns(thread, record, lock);
+            }
+            Action::Acquired => self.acquires(thread, record, class, lock),
+            Action::Failed => self.fails(thread, record, lock),
+            Action::Released if class == Class::Semaphore => {
+                self.locks.states[lock as usize].signal(record.time);
+            }
+            Action::Released => self.releases(thread, record.time, lock, true),
+            _ => self.locks.states[lock as usize].signal(record.time),
+        }
+    }
+
+    fn waits(&mut self, thread: &mut ThreadState, record: &Record, class: Class, lock: u32) {
+        if thread.wait.is_some() {
+            self.forget_wait(thread);
+        }
+        let (mut mutex, mut had_mutex) = (NO_LOCK, false);
+        if class == Class::Condition {
+            let key = thread.key(Family::Mutex, record.detail);
+            mutex = self.locks.find(&mut thread.cache, key, record.time);
+            had_mutex = thread.held.iter().any(|held| held.lock == mutex);
+            self.releases(thread, record.time, mutex, false);
+        }
+        let mark = self.locks.states[lock as usize].wait_begins(class);
+        let (since, owner) = (record.time, record.number);
+        let wait = Wait { lock, class, since, owner, mutex, had_mutex };
+        thread.wait = Some((wait, mark));
+    }
+
+    /// Ends the thread's wait if it is for this lock.
+    fn wait_ends(&mut self, thread: &mut ThreadState, lock: u32) -> Option<(Wait, Mark)> {
+        let (wait, _) = thread.wait.as_ref()?;
+        if wait.lock != lock {
+            return None;
+        }
+        self.locks.states[lock as usize].wait_ends(wait.class);
+        thread.wait.take()
+    }
+
+    #[inline]
+    fn acquires(&mut self, thread: &mut ThreadState, record: &Record, class: Class, lock: u32) {
+        let (kind, now, actor) = (thread.kind(), record.time, thread.actor());
+        let wait = self.wait_ends(thread, lock);
+        let state = &mut self.locks.states[lock as usize];
+        state.count(record, class, kind);
+        if let Some((wait, mark)) = &wait {
+            state.waited(wait, mark, now, actor);
+            thread.has_waited(now - wait.since);
+        }
+        let serial = self.locks.identities.identity(lock).serial;
+        thread.step(serial, class, true, now);
+        thread.about.acquisitions += 1;
+        if let Some(frame) = thread.frames.last_mut() {
+            frame.acquisitions += 1;
+            if state.first_in_launch.is_none()
+                && self.functions.of(frame.kind).0.group == Group::Launch
+            {
+                state.first_in_launch = Some(now);
+            }
+        }
+        if !Family::of(class).held() {
+            return;
+        }
+        if let Some(held) = thread.held.iter_mut().rev().find(|held| held.lock == lock) {
+            held.depth += 1;
+            return;
+        }
+        state.granted(class, wait.is_some(), now, actor);
+        let read = class == Class::Read;
+        thread.held.push(Held { lock, read, depth: 1, since: now, kind });
+    }
+
+    /// A wait for a condition is over: its mutex is held again.
+    fn condition_returns(&mut self, thread: &mut ThreadState, record: &Record, lock: u32) {
+        let (now, actor) = (record.time, thread.actor());
+        let wait = self.wait_ends(thread, lock);
+        let key = thread.key(Family::Mutex, record.detail);
+        let mutex = self.locks.find(&mut thread.cache, key, now);
+        if let Some((wait, _)) = &wait {
+            let state = &mut self.locks.states[lock as usize];
+            let relock = state.condition_waited(wait, record.number, now, actor);
+            thread.has_waited(relock);
+        }
+        // Where only contended acquisitions are recorded, the release of a mutex that was taken
+        // without waiting is not, so it must not be taken for held.
+        let known = !self.contended_only || wait.is_some_and(|(wait, _)| wait.had_mutex);
+        if known && !thread.held.iter().any(|held| held.lock == mutex) {
+            let kind = thread.kind();
+            self.locks.states[mutex as usize].granted(Class::Mutex, true, now, actor);
+            thread.held.push(Held { lock: mutex, read: false, depth: 1, since: now, kind });
+        }
+    }
+
+    fn fails(&mut self, thread: &mut ThreadState, record: &Record, lock: u32) {
+        let wait = self.wait_ends(thread, lock);
+        let state = &mut self.locks.states[lock as usize];
+        match wait {
+            Some((wait, _)) => {
+                state.gave_up += 1;
+                thread.has_waited(record.time - wait.since);
+            }
+            None => state.busy += 1,
+        }
+    }
+
+    #[inline]
+    fn releases(&mut self, thread: &mut ThreadState, now: u64, lock: u32, step: bool) {
+        let Some(at) = thread.held.iter().rposition(|held| held.lock == lock) else {
+            self.losses.unmatched_releases += u64::from(step && !self.contended_only);
+            return;
+        };
+        let held = &mut thread.held[at];
+        let class = if held.read { Class::Read } else { Class::Write };
+        // Giving up a mutex for a condition gives it up altogether.
+        held.depth = if step { held.depth - 1 } else { 0 };
+        let last = held.depth == 0;
+        let (read, since, kind) = (held.read, held.since, held.kind);
+        if last {
+            thread.held.remove(at);
+            let actor = thread.actor();
+            self.locks.states[lock as usize].released(read, since, now, kind, actor);
+        }
+        if step {
+            let serial = self.locks.identities.identity(lock).serial;
+            thread.step(serial, class, false, now);
+        }
+    }
+
+    fn forget_wait(&mut self, thread: &mut ThreadState) {
+        if let Some((wait, _)) = thread.wait.take() {
+            let state = &mut self.locks.states[wait.lock as usize];
+            state.wait_ends(wait.class);
+            state.unknown_waits += 1;
+            self.losses.unknown_waits += 1;
+        }
+    }
+
+    /// Records are missing: what was open may have ended, nobody knows when.
+    pub fn forget_open(&mut self, thread: &mut ThreadState) {
+        self.forget_wait(thread);
+        for held in thread.held.drain(..) {
+            let state = &mut self.locks.states[held.lock as usize];
+            state.left(held.read, None);
+            thread.lost.push(held.lock);
+            state.unknown_holds += 1;
+            self.losses.unknown_holds += 1;
+        }
+        for frame in thread.frames.drain(..) {
+            self.kinds.resize_with(self.functions.kinds().max(self.kinds.len()), Default::default);
+            self.kinds[frame.kind as usize].unknown += 1;
+            self.losses.unknown_calls += 1;
+        }
+        thread.steps.clear();
+        thread.gathered.clear();
+    }
+
+    /// The thread has no more records, and none are missing at its end.
+    pub fn ends(&mut self, thread: &mut ThreadState) {
+        thread.gathered.close(&mut self.units, thread.process, thread.stream);
+        thread.about.unfinished =
+            thread.frames.iter().map(|frame| (frame.kind, frame.enter)).collect();
+        // A thread that died waiting waits no more; what it holds it holds for ever.
+        if let Some((wait, _)) = thread.wait.take() {
+            self.locks.states[wait.lock as usize].wait_ends(wait.class);
+        }
+    }
+}
+
+/// What a frame tells a sequence.
+struct FrameCost {
+    kind: u32,
+    detail: u64,
+    acquisitions: u32,
+}
+
+impl Frame {
+    fn cost(&self) -> FrameCost {
+        FrameCost { kind: self.kind, detail: self.detail, acquisitions: self.acquisitions }
+    }
+}
+
+impl ThreadState {
+    fn has_waited(&mut self, ticks: u64) {
+        self.about.waited += ticks;
+        if let Some(frame) = self.frames.last_mut() {
+            frame.waited += ticks;
+        }
+    }
+
+    /// A call has returned: what it did with locks its caller did as well.
+    fn returned(&mut self, frame: &Frame, ticks: u64) {
+        match self.frames.last_mut() {
+            Some(outer) => {
+                outer.acquisitions += frame.acquisitions;
+                outer.waited += frame.waited;
+                for step in &self.steps[frame.steps_from.min(self.steps.len())..] {
+                    outer.hash = step.mixed(outer.hash);
+                }
+            }
+            None => {
+                self.steps.clear();
+                self.about.calls += 1;
+                self.about.call_ticks += ticks;
+            }
+        }
+    }
+}
+
+fn candidate(frame: &Frame, record: &Record, stream: u32, depth: u32) -> Candidate {
+    Candidate {
+        ticks: record.time - frame.enter,
+        enter: frame.enter,
+        stream,
+        kind: frame.kind,
+        function: frame.function,
+        subject: frame.subject,
+        detail: frame.detail,
+        result: record.number,
+        captured: record.detail == 1,
+        outstanding: frame.outstanding,
+        depth,
+        acquisitions: frame.acquisitions,
+        waited: frame.waited,
+    }
+}
+
+/// What a `Thread` record says of its priority, as the kernel counts it.
+pub fn kernel_priority(number: u32) -> u16 {
+    const FIFO: u32 = 1;
+    const ROUND_ROBIN: u32 = 2;
+    const DEADLINE: u32 = 6;
+    let (policy, value) = (number >> 16, number as u16);
+    match policy {
+        FIFO | ROUND_ROBIN => 99u16.saturating_sub(value),
+        DEADLINE => 0,
+        _ => (120 + i32::from(value as i16).clamp(-20, 19)) as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_priority;
+
+    #[test]
+    fn priorities_are_those_of_the_kernel() {
+        let number = |policy: u32, priority: i16| policy << 16 | u32::from(priority as u16);
+        assert_eq!(kernel_priority(number(1, 50)), 49);
+        assert_eq!(kernel_priority(number(2, 99)), 0);
+        assert_eq!(kernel_priority(number(0, 0)), 120);
+        assert_eq!(kernel_priority(number(0, -20)), 100);
+        assert_eq!(kernel_priority(number(3, 19)), 139);
+    }
+}
