@@ -92,11 +92,8 @@ impl Line {
     fn switch(&mut self, dice: &mut Dice) {
         let task = |dice: &mut Dice| 100 + dice.below(u64::from(THREADS));
         let (from, to) = (task(dice), task(dice));
-        let detail = SwitchDetail {
-            from_priority: 120,
-            to_priority: 120,
-            from_state: dice.below(2) as u32,
-        };
+        let detail =
+            SwitchDetail { from_priority: 120, to_priority: 120, from_state: dice.below(2) as u32 };
         self.put(Kind::Wakeup, from << 32 | to, 120, self.head.id);
         self.time += 500;
         self.put(Kind::Switch, from << 32 | to, detail.pack(), self.head.id);

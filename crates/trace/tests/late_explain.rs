@@ -187,13 +187,8 @@ fn condition_is_split_at_its_last_signal() {
     tape.exit(a, 1000);
     let both = tape.explained();
     let call = find(&both, 101, 100);
-    let expected = [
-        ("executing", 200),
-        ("signal", 300),
-        ("lock", 200),
-        ("hand-over", 50),
-        ("executing", 150),
-    ];
+    let expected =
+        [("executing", 200), ("signal", 300), ("lock", 200), ("hand-over", 50), ("executing", 150)];
     assert_eq!(story(call), expected);
     let Cause::Signal { family: Family::Condition, .. } = call.parts[1].cause else { panic!() };
     let Cause::Lock { after_signal: true, .. } = call.parts[2].cause else { panic!() };

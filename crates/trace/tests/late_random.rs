@@ -18,7 +18,12 @@ const LAUNCH: &str = "cuLaunchKernel";
 enum Step {
     Compute(u64),
     /// Takes a lock for so long, perhaps takes another one inside.
-    Lock { lock: usize, read: bool, hold: u64, inner: Option<usize> },
+    Lock {
+        lock: usize,
+        read: bool,
+        hold: u64,
+        inner: Option<usize>,
+    },
     Sleep(u64),
     /// Returns from the call and begins the next one.
     Call,
@@ -126,7 +131,14 @@ impl Machine {
             _ => Class::Write,
         };
         let stream = self.streams[thread];
-        self.tape.put(stream, self.now, Kind::Lock(class, action), Machine::address(lock), 0, number);
+        self.tape.put(
+            stream,
+            self.now,
+            Kind::Lock(class, action),
+            Machine::address(lock),
+            0,
+            number,
+        );
     }
 
     fn switch(&mut self, processor: usize, to: Option<usize>, preempted: bool) {
@@ -261,7 +273,11 @@ impl Machine {
 
     fn give(&mut self, thread: usize, lock: usize, read: bool) {
         let state = &mut self.locks[lock];
-        if read { state.readers.push((self.now, thread)) } else { state.writer = Some(thread) }
+        if read {
+            state.readers.push((self.now, thread))
+        } else {
+            state.writer = Some(thread)
+        }
         self.lock_record(thread, read, Action::Acquired, lock, 0);
     }
 
@@ -310,7 +326,8 @@ impl Machine {
     fn in_the_way(&self, thread: usize, lock: usize, read: bool) -> Option<usize> {
         let state = &self.locks[lock];
         let writers_wait = state.queue.iter().any(|(_, reads, _)| !reads);
-        let reader = state.readers.iter().min().map(|(_, reader)| *reader).filter(|_| !read || writers_wait);
+        let reader =
+            state.readers.iter().min().map(|(_, reader)| *reader).filter(|_| !read || writers_wait);
         state.writer.or(reader).filter(|holder| *holder != thread)
     }
 

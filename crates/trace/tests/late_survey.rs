@@ -153,7 +153,9 @@ fn pattern_of_a_kind_of_call_is_its_steps_with_their_nesting() {
     let steps: Vec<_> = most
         .steps
         .iter()
-        .map(|s| (survey.locks[s.lock.unwrap() as usize].name.as_str(), s.read, s.acquired, s.depth))
+        .map(|s| {
+            (survey.locks[s.lock.unwrap() as usize].name.as_str(), s.read, s.acquired, s.depth)
+        })
         .collect();
     let expected = [
         ("R1", true, true, 1),
@@ -252,11 +254,8 @@ fn latest_and_longest_calls_are_chosen_in_each_group() {
         .iter()
         .map(|call| (call.at_ns, call.rank_by_lateness, call.rank_by_duration))
         .collect();
-    let expected = [
-        (100_000, Some(0), None),
-        (200_000, None, Some(0)),
-        (300_000, Some(0), Some(0)),
-    ];
+    let expected =
+        [(100_000, Some(0), None), (200_000, None, Some(0)), (300_000, Some(0), Some(0))];
     assert_eq!(worst, expected);
     assert_eq!((survey.worst[0].usual_ns, survey.worst[0].lateness_ns), (20, 980));
 }

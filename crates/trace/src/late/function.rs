@@ -6,6 +6,7 @@
 //! it.
 
 use record::cuda::{Category, FUNCTIONS};
+use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -40,6 +41,29 @@ pub enum Direction {
     Peer,
     /// The name does not tell.
     Unknown,
+}
+
+/// What is known of the host's memory in a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Host {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It is pinned: the copy is only queued.
+    Pinned,
+    /// It was not pinned through the driver: the calling thread copies.
+    Pageable,
+}
+
+impl Host {
+    fn of(detail: u64) -> Host {
+        match (detail & PINNED != 0, detail & PAGEABLE != 0) {
+            (true, false) => Host::Pinned,
+            (false, true) => Host::Pageable,
+            _ => Host::Unknown,
+        }
+    }
 }
 
 /// What a call does to the device's queues.
@@ -90,7 +114,7 @@ pub struct Base {
     pub role: Role,
     pub direction: Direction,
     sized: bool,
-    kinds: [u32; SIZES.len()],
+    kinds: [[u32; 3]; SIZES.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +130,8 @@ pub struct KindOf {
     pub base: u32,
     /// Its place in [`SIZES`], if sizes matter.
     pub size: Option<usize>,
+    /// The host's memory, if it matters.
+    pub host: Host,
 }
 
 /// The functions of a trace by number, and the kinds of calls met so far.
@@ -144,13 +170,30 @@ impl Functions {
     pub fn kind(&mut self, number: u32, detail: u64) -> u32 {
         let base_at = self.function(number).base;
         let base = &mut self.bases[base_at as usize];
-        let size = base.sized.then(|| SIZES.iter().take_while(|most| detail > **most).count());
-        let kind = &mut base.kinds[size.unwrap_or(0)];
+        let (mut size, mut host) = (None, Host::Unknown);
+        if base.sized {
+            let bytes = detail & BYTES_MASK;
+            size = Some(SIZES[..SIZES.len() - 1].iter().take_while(|most| bytes > **most).count());
+            host = Host::of(detail);
+        }
+        let kind = &mut base.kinds[size.unwrap_or(0)][host as usize];
         if *kind == NO_KIND {
             *kind = self.kinds.len() as u32;
-            self.kinds.push(KindOf { base: base_at, size });
+            self.kinds.push(KindOf { base: base_at, size, host });
         }
         *kind
+    }
+
+    /// The detail of a call of a function as it is shown: of a copy, the bytes alone.
+    #[inline]
+    pub fn detail(&self, number: u32, detail: u64) -> u64 {
+        let sized = self.bases[self.function(number).base as usize].sized;
+        if sized { detail & BYTES_MASK } else { detail }
+    }
+
+    /// The host's memory in copies of a kind.
+    pub fn host(&self, kind: u32) -> Host {
+        self.kinds[kind as usize].host
     }
 
     #[inline]
@@ -172,7 +215,7 @@ impl Functions {
     /// What a kind is.
     #[inline]
     pub fn of(&self, kind: u32) -> (&Base, Option<usize>) {
-        let KindOf { base, size } = self.kinds[kind as usize];
+        let KindOf { base, size, .. } = self.kinds[kind as usize];
         (&self.bases[base as usize], size)
     }
 }
@@ -191,7 +234,7 @@ impl Base {
             role,
             direction: direction(name),
             sized: matches!(role, Role::Copy | Role::BlockingCopy),
-            kinds: [NO_KIND; SIZES.len()],
+            kinds: [[NO_KIND; 3]; SIZES.len()],
         }
     }
 }
@@ -227,6 +270,7 @@ fn direction(name: &str) -> Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::layout::host_copy;
 
     #[test]
     fn variants_are_one_kind_and_copies_one_for_each_size() {
@@ -240,6 +284,14 @@ mod tests {
         let (base, size) = functions.of(small);
         assert_eq!((base.name.as_str(), size), ("cuMemcpyHtoDAsync", Some(0)));
         assert_eq!((base.direction, base.role), (Direction::HostToDevice, Role::Copy));
+        let pinned = functions.kind(2, host_copy(4096, true));
+        let pageable = functions.kind(2, host_copy(4096, false));
+        assert_eq!([small, pinned, pageable].map(|kind| functions.host(kind)), [
+            Host::Unknown,
+            Host::Pinned,
+            Host::Pageable
+        ]);
+        assert_eq!(functions.detail(2, host_copy(4096, false)), 4096);
         let foreign = functions.kind(4_000_000, 0);
         assert_eq!(functions.of(foreign).0.group, Group::Other);
     }

@@ -37,7 +37,7 @@ mod verdict;
 
 pub use explain::explain;
 pub use explain::part::{Cause, Explained, Holder, HolderState, Part, Reason, Sums, Task};
-pub use function::{Direction, Group};
+pub use function::{Direction, Group, Host};
 pub use histogram::Distribution;
 pub use identity::Family;
 pub use result::Survey;

@@ -5,7 +5,7 @@
 //! [`Survey::locks`]. Priorities are those of the kernel: 0 to 99 real-time, smaller is more
 //! urgent, 120 is nice 0.
 
-use crate::late::function::{Direction, Functions, Group};
+use crate::late::function::{Direction, Functions, Group, Host};
 use crate::late::histogram::Distribution;
 use crate::late::identity::{Family, Identities};
 use crate::late::snapshot::Snapshots;
@@ -161,6 +161,8 @@ pub struct CallKind {
     pub group: Group,
     /// Which way a copy goes.
     pub direction: Direction,
+    /// Copies: what is known of the host's memory.
+    pub host: Host,
     /// Copies: the least and the most bytes of this class.
     pub bytes_class: Option<(u64, u64)>,
     /// Copies: bytes altogether.
@@ -311,7 +313,7 @@ pub struct Use {
     pub acquisitions: u64,
     /// How often it had to be waited for.
     pub contended: u64,
-    /// Waiting for it.
+    /// Waiting for it; of a once control, running it too.
     pub wait: Distribution,
     /// Holding it.
     pub hold: Distribution,

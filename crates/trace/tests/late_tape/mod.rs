@@ -268,11 +268,7 @@ pub fn surveyed(tape: &Tape) -> Survey {
 }
 
 /// The explained call of a thread that began at a time.
-pub fn find<'e>(
-    (survey, explained): &'e (Survey, Vec<Explained>),
-    tid: u32,
-    at_ns: u64,
-) -> &'e Explained {
+pub fn find((survey, explained): &(Survey, Vec<Explained>), tid: u32, at_ns: u64) -> &Explained {
     let is = |call: &&Explained| {
         let worst = &survey.worst[call.worst as usize];
         worst.at_ns == at_ns && survey.threads[worst.thread as usize].tid == tid

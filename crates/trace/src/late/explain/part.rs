@@ -89,7 +89,8 @@ pub enum Cause {
         /// Which one.
         by: Option<Task>,
     },
-    /// It waited for somebody's signal: a condition, semaphore, barrier or once control.
+    /// It waited for somebody's signal: a condition, semaphore, barrier, or a once control that
+    /// another thread ran.
     Signal {
         /// Which one.
         lock: u32,

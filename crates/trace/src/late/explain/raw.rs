@@ -198,7 +198,11 @@ impl Scene<'_> {
             Stand::Running => Raw::Executing,
             Stand::Preempted(by) => Raw::Preempted { by },
             Stand::Woken(by) => Raw::WokenLate { lock: NO_LOCK, by },
-            Stand::Blocked => Raw::Blocked,
+            // Who is in a once control either runs it or sleeps until another thread has.
+            Stand::Blocked => match self.threads[stream as usize].once.last() {
+                Some(lock) => Raw::Signal { lock: *lock },
+                None => Raw::Blocked,
+            },
             Stand::NotRecorded => Raw::NotRecorded,
             Stand::Lost => Raw::Lost,
         }

@@ -23,6 +23,8 @@ pub struct Seen {
     pub wait: Option<Wait>,
     /// When what it waits for was signalled last.
     pub signalled: Option<u64>,
+    /// Once controls that it runs or waits for.
+    pub once: Vec<u32>,
     /// Its records are missing now, or may be.
     pub lost: bool,
 }
@@ -205,6 +207,14 @@ impl<'s> Scene<'s> {
         let mut mutex = NO_LOCK;
         let what = match action {
             Action::Created | Action::Destroyed => What::Plain,
+            Action::Waiting if class == Class::Once => {
+                self.threads[stream as usize].once.push(lock);
+                What::Plain
+            }
+            _ if class == Class::Once => {
+                self.threads[stream as usize].once.retain(|once| *once != lock);
+                What::Plain
+            }
             Action::Waiting => {
                 mutex = self.waits(stream, record, class, lock);
                 What::Waits

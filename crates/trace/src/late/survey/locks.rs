@@ -266,6 +266,19 @@ impl LockState {
         relock
     }
 
+    /// A once control was run, or another thread's running of it was waited for.
+    pub fn ran_once(&mut self, since: Option<u64>, now: u64, actor: Actor) {
+        let Some(since) = since.filter(|_| !actor.doubtful) else {
+            self.unknown_waits += 1;
+            return;
+        };
+        let Actor { stream, kind, .. } = actor;
+        let instance =
+            Instance { ticks: now - since, since, stream, kind, ..Instance::default() };
+        self.wait[0].add(instance.ticks);
+        Instance::keep_longest(&mut self.longest_wait[0], instance);
+    }
+
     /// A signal is sent.
     pub fn signal(&mut self, now: u64) {
         self.signals += 1;

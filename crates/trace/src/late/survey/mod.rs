@@ -17,6 +17,7 @@ pub mod sequence;
 pub mod summary;
 pub mod thread;
 pub mod work;
+mod worst;
 
 use crate::late::function::Functions;
 use crate::late::merge::{Merge, Run};

@@ -5,12 +5,11 @@ use super::locks::{Instance, LockState, Tally};
 use super::thread::About;
 use super::{GpuState, World};
 use crate::late::Options;
-use crate::late::function::{Group, NO_KIND, Role, SIZES};
+use crate::late::function::{NO_KIND, Role, SIZES};
 use crate::late::histogram::Histogram;
 use crate::late::identity::Family;
-use crate::late::result::{self, Inner, Survey, Target};
+use crate::late::result::{self, Inner, Survey};
 use crate::late::snapshot::Snapshots;
-use crate::late::survey::calls::Candidate;
 use crate::late::survey::load::LoadState;
 use crate::metadata::Tier;
 use crate::{StreamKind, Trace};
@@ -28,17 +27,17 @@ pub struct Tables<'t> {
 }
 
 /// What everything else refers to.
-struct Places {
-    clock: Calibration,
+pub(super) struct Places {
+    pub clock: Calibration,
     start: u64,
     /// Place in the survey's threads of each stream.
-    threads: Vec<u32>,
-    kinds: Vec<u32>,
+    pub threads: Vec<u32>,
+    pub kinds: Vec<u32>,
     locks: Vec<u32>,
 }
 
 impl Places {
-    fn at(&self, ticks: u64) -> u64 {
+    pub fn at(&self, ticks: u64) -> u64 {
         self.clock.duration_ns(ticks.saturating_sub(self.start))
     }
 
@@ -229,6 +228,7 @@ impl Tables<'_> {
                 function: base.name.clone(),
                 group: base.group,
                 direction: base.direction,
+                host: self.world.functions.host(kind as u32),
                 bytes_class: class,
                 bytes: state.bytes,
                 count: state.durations.count(),
@@ -373,91 +373,11 @@ impl Tables<'_> {
         sequences
     }
 
-    fn kernel(&self, process: u32, handle: u64) -> Option<String> {
+    /// The name of a kernel, if it is known.
+    pub(super) fn kernel(&self, process: u32, handle: u64) -> Option<String> {
         let kernels = &self.trace.metadata().kernels;
         let named = kernels.iter().find(|k| k.process == process && k.handle == handle);
         named.map(|kernel| kernel.name.clone())
-    }
-
-    /// The worst calls of each group, and where the second pass finds them.
-    fn worst(
-        &self,
-        places: &Places,
-        usual: &[u64],
-        options: &Options,
-    ) -> (Vec<result::WorstCall>, Vec<Target>) {
-        let mut chosen = Vec::new();
-        for group in [Group::Launch, Group::Copy, Group::Sync, Group::Other] {
-            let all = self.world.kinds.iter().flat_map(|kind| kind.longest.kept());
-            let of = |call: &&Candidate| self.world.functions.of(call.kind).0.group == group;
-            let mut calls: Vec<(Candidate, u64)> = all
-                .filter(of)
-                .map(|call| (*call, call.ticks.saturating_sub(usual[call.kind as usize])))
-                .collect();
-            let place = |call: &Candidate| (call.enter, call.stream, call.depth);
-            calls.sort_by_key(|(call, _)| (std::cmp::Reverse(call.ticks), place(call)));
-            let longest: HashMap<(u64, u32, u32), u32> = (0u32..)
-                .zip(&calls)
-                .take(options.worst)
-                .map(|(rank, (call, _))| (place(call), rank))
-                .collect();
-            calls.sort_by_key(|(call, late)| (std::cmp::Reverse(*late), place(call)));
-            for (rank, (call, late)) in (0u32..).zip(calls) {
-                let by_lateness = Some(rank).filter(|rank| (*rank as usize) < options.worst);
-                let by_duration = longest.get(&place(&call)).copied();
-                if by_lateness.or(by_duration).is_some() {
-                    chosen.push((call, late, by_lateness, by_duration));
-                }
-            }
-        }
-        let targets = chosen.iter().map(|(call, ..)| Target {
-            stream: call.stream,
-            kind: call.kind,
-            enter: call.enter,
-            ticks: call.ticks,
-            depth: call.depth,
-            outstanding: call.outstanding,
-        });
-        let targets = targets.collect();
-        let worst = chosen.iter().map(|(call, late, by_lateness, by_duration)| {
-            let ranks = (*by_lateness, *by_duration);
-            self.worst_call(places, call, usual[call.kind as usize], *late, ranks)
-        });
-        (worst.collect(), targets)
-    }
-
-    fn worst_call(
-        &self,
-        places: &Places,
-        call: &Candidate,
-        usual: u64,
-        late: u64,
-        ranks: (Option<u32>, Option<u32>),
-    ) -> result::WorstCall {
-        let stream = &self.trace.streams()[call.stream as usize];
-        let launches = self.world.functions.of(call.kind).0.role == Role::Launch;
-        let symbols = &self.trace.metadata().functions;
-        let ns = |ticks| places.clock.duration_ns(ticks);
-        result::WorstCall {
-            kind: places.kinds[call.kind as usize],
-            thread: places.threads[call.stream as usize],
-            at_ns: places.at(call.enter),
-            duration_ns: ns(call.ticks),
-            usual_ns: ns(usual),
-            lateness_ns: ns(late),
-            lock_wait_ns: ns(call.waited),
-            locks: call.acquisitions,
-            rank_by_lateness: ranks.0,
-            rank_by_duration: ranks.1,
-            symbol: symbols.get(call.function as usize).cloned().unwrap_or_default(),
-            handle: call.subject,
-            detail: call.detail,
-            kernel: launches.then(|| self.kernel(stream.process, call.detail)).flatten(),
-            result: call.result,
-            captured: call.captured,
-            outstanding: call.outstanding,
-            depth: call.depth,
-        }
     }
 
     fn unfinished(&self, places: &Places) -> Vec<result::Unfinished> {

@@ -28,6 +28,8 @@ pub struct ThreadState {
     /// Locks that it held when its records began to be missing.
     pub lost: Vec<u32>,
     wait: Option<(Wait, Mark)>,
+    /// Once controls that it runs or waits for, and since when. Their code may take locks.
+    once: Vec<(u32, u64)>,
     steps: Vec<Step>,
     cache: Box<Cache>,
     gathered: Gathered,
@@ -60,6 +62,7 @@ impl ThreadState {
             held: Vec::new(),
             lost: Vec::new(),
             wait: None,
+            once: Vec::new(),
             steps: Vec::new(),
             cache: Box::new(Cache::new()),
             gathered: Gathered::default(),
@@ -140,7 +143,7 @@ impl World {
             function: record.number,
             enter: record.time,
             subject: record.subject,
-            detail: record.detail,
+            detail: self.functions.detail(record.number, record.detail),
             outstanding,
             steps_from: thread.steps.len(),
             hash: Mix::default(),
@@ -250,6 +253,7 @@ impl World {
         }
         let lock = self.locks.find(&mut thread.cache, key, record.time);
         match action {
+            _ if class == Class::Once => self.once(thread, record, action, lock),
             Action::Waiting => self.waits(thread, record, class, lock),
             Action::Acquired if class == Class::Condition => {
                 self.condition_returns(thread, record, lock);
@@ -261,6 +265,21 @@ impl World {
             }
             Action::Released => self.releases(thread, record.time, lock, true),
             _ => self.locks.states[lock as usize].signal(record.time),
+        }
+    }
+
+    fn once(&mut self, thread: &mut ThreadState, record: &Record, action: Action, lock: u32) {
+        if action == Action::Waiting {
+            thread.once.push((lock, record.time));
+            return;
+        }
+        let at = thread.once.iter().rposition(|(once, _)| *once == lock);
+        let since = at.map(|at| thread.once.remove(at).1);
+        if action == Action::Acquired {
+            let (kind, actor) = (thread.kind(), thread.actor());
+            let state = &mut self.locks.states[lock as usize];
+            state.count(record, Class::Once, kind);
+            state.ran_once(since, record.time, actor);
         }
     }
 
@@ -404,6 +423,7 @@ impl World {
             self.kinds[frame.kind as usize].unknown += 1;
             self.losses.unknown_calls += 1;
         }
+        thread.once.clear();
         thread.steps.clear();
         thread.gathered.clear();
     }
