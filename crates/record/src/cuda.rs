@@ -40,6 +40,47 @@ pub struct Function {
     pub category: Category,
 }
 
+impl Function {
+    /// Whether it only asks for something that the driver knows: it starts nothing, waits for
+    /// nothing and takes tens of nanoseconds. A program calls such functions ten times as often
+    /// as it launches, and recording them would cost more than they do.
+    pub const fn only_asks(&self) -> bool {
+        let base = self.base.as_bytes();
+        match self.category {
+            Category::Context | Category::Stream | Category::Capture | Category::GraphBuild => {
+                contains(base, b"Get") || contains(base, b"IsCapturing")
+            }
+            Category::KernelMeta => {
+                !same(base, b"cuModuleGetFunction")
+                    && !same(base, b"cuLibraryGetKernel")
+                    && !same(base, b"cuKernelGetFunction")
+            }
+            Category::Resolver => same(base, b"cuDriverGetVersion"),
+            Category::Event => same(base, b"cuEventElapsedTime"),
+            _ => false,
+        }
+    }
+}
+
+const fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && contains(one, other)
+}
+
+const fn contains(text: &[u8], part: &[u8]) -> bool {
+    let mut at = 0;
+    while at + part.len() <= text.len() {
+        let mut length = 0;
+        while length < part.len() && text[at + length] == part[length] {
+            length += 1;
+        }
+        if length == part.len() {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
 /// All functions, in the order of their numbers.
 pub const FUNCTIONS: &[Function] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 
@@ -58,6 +99,20 @@ mod tests {
         let symbols: BTreeSet<_> = FUNCTIONS.iter().map(|function| function.symbol).collect();
         assert_eq!(symbols.len(), FUNCTIONS.len());
         assert!(FUNCTIONS.iter().all(|f| f.symbol.starts_with(f.base)));
+    }
+
+    #[test]
+    fn questions_are_told_from_work() {
+        let asks = |symbol| FUNCTIONS[number(symbol).unwrap() as usize].only_asks();
+        for question in ["cuCtxGetDevice", "cuStreamIsCapturing_ptsz", "cuKernelGetAttribute"] {
+            assert!(asks(question), "{question}");
+        }
+        for work in ["cuLaunchKernel", "cuCtxSetCurrent", "cuEventQuery", "cuModuleGetFunction"] {
+            assert!(!asks(work), "{work}");
+        }
+        let launches = FUNCTIONS.iter().filter(|f| f.category == Category::Launch);
+        assert!(launches.chain(FUNCTIONS.iter().filter(|f| f.category == Category::Memcpy))
+            .all(|function| !function.only_asks()));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 mod late_tape;
 
-use late_tape::{Tape, find, parts, story};
+use late_tape::{Tape, find, holder_tids, holders, story};
 use record::{Action, Class, Kind};
-use trace::late::{Cause, Explained, Family, Holder, HolderState, Options, Reason};
+use trace::late::{Cause, Explained, Family, HolderState, Reason};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;
@@ -13,18 +13,6 @@ const R: u64 = 0x3000;
 const C: u64 = 0x4000;
 const LAUNCH: &str = "cuLaunchKernel";
 const COPY: &str = "cuMemcpyHtoDAsync_v2";
-
-fn holders(cause: &Cause) -> &[Holder] {
-    match cause {
-        Cause::Lock { holders, .. } => holders,
-        other => panic!("no lock: {other:?}"),
-    }
-}
-
-fn holder_tids(call: &Explained) -> Vec<(u32, u64)> {
-    let locks = call.parts.iter().filter(|part| matches!(part.cause, Cause::Lock { .. }));
-    locks.map(|part| (holders(&part.cause)[0].task.tid, part.duration_ns)).collect()
-}
 
 #[test]
 fn wait_is_split_by_the_holders_that_come_one_after_the_other() {
@@ -211,6 +199,8 @@ fn condition_that_timed_out_was_not_ended_by_its_signals() {
     let both = tape.explained();
     let expected = [("executing", 200), ("signal", 550), ("executing", 150)];
     assert_eq!(story(find(&both, 101, 100)), expected);
+    let condition = both.0.locks.iter().find(|lock| lock.family == Family::Condition).unwrap();
+    assert_eq!((condition.others.wait.max, condition.relock.max), (550, 0));
 }
 
 #[test]
@@ -319,64 +309,6 @@ fn launch_that_yields_again_and_again_waits_for_a_full_queue() {
 }
 
 #[test]
-fn contended_only_trace_knows_holders_from_the_lock_word_and_from_waiters() {
-    let mut tape = Tape::new(Tier::Scheduler);
-    tape.metadata.settings.contended_only = true;
-    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
-    let [p, q] = [0, 1].map(|number| tape.processor(number));
-    tape.switch(p, 10, (0, 120), (101, 120), 0);
-    tape.switch(q, 20, (0, 120), (777, 120), 0);
-    // Thread 777, of which nothing is recorded, has the lock; then b, which waited; then a.
-    tape.enter(a, 100, LAUNCH, 7, 1);
-    tape.waits(a, 200, Class::Mutex, M, 777);
-    tape.waits(b, 150, Class::Mutex, M, 777);
-    tape.switch(p, 210, (101, 120), (0, 120), 1);
-    tape.wakeup(q, 500, 777, (102, 120));
-    tape.takes(b, 520, M);
-    tape.releases(b, 700, M);
-    tape.wakeup(q, 710, 102, (101, 120));
-    tape.switch(p, 715, (0, 120), (101, 120), 0);
-    tape.takes(a, 720, M);
-    tape.releases(a, 800, M);
-    tape.exit(a, 900);
-    let both = tape.explained();
-    let call = find(&both, 101, 100);
-    assert_eq!(holder_tids(call), [(777, 300), (102, 180)]);
-    assert!(holders(&call.parts[1].cause)[0].assumed);
-    assert!(!holders(&call.parts[3].cause)[0].assumed);
-    for hand_over in [2, 4] {
-        let Cause::HandOver { certain: false, .. } = call.parts[hand_over].cause else { panic!() };
-    }
-    assert_eq!(call.sums.executing_ns, 100 + 180);
-}
-
-#[test]
-fn owner_of_the_lock_word_ends_when_it_wakes_the_waiter() {
-    let mut tape = Tape::new(Tier::Scheduler);
-    tape.metadata.settings.contended_only = true;
-    let a = tape.thread(1, 101);
-    let [p, q] = [0, 1].map(|number| tape.processor(number));
-    tape.switch(p, 10, (0, 120), (101, 120), 0);
-    tape.switch(q, 20, (0, 120), (777, 120), 0);
-    tape.enter(a, 100, LAUNCH, 7, 1);
-    tape.waits(a, 200, Class::Mutex, M, 777);
-    tape.switch(p, 210, (101, 120), (300, 100), 1);
-    tape.wakeup(q, 500, 777, (101, 120));
-    tape.switch(p, 650, (300, 100), (101, 120), 1);
-    tape.takes(a, 660, M);
-    tape.exit(a, 700);
-    let both = tape.explained();
-    let expected = [
-        ("executing", 100),
-        ("lock", 300),
-        ("woken late", 150),
-        ("hand-over", 10),
-        ("executing", 40),
-    ];
-    assert_eq!(story(find(&both, 101, 100)), expected);
-}
-
-#[test]
 fn readers_are_a_set_and_the_oldest_stands_for_them() {
     let mut tape = Tape::new(Tier::Preload);
     let [a, b, c, d] = [101, 102, 103, 104].map(|tid| tape.thread(1, tid));
@@ -410,51 +342,6 @@ fn readers_are_a_set_and_the_oldest_stands_for_them() {
 }
 
 #[test]
-fn lost_records_of_a_holder_are_unexplained_only_where_they_are_lost() {
-    let mut tape = Tape::new(Tier::Preload);
-    let [a, b, c] = [101, 102, 103].map(|tid| tape.thread(1, tid));
-    tape.takes(b, 50, M);
-    tape.overwritten(b, 4);
-    tape.name(b, 5000, "b", 0, 0);
-    tape.enter(a, 100, LAUNCH, 7, 1);
-    tape.waits(a, 200, Class::Mutex, M, 0);
-    tape.waits(c, 240, Class::Mutex, M, 0);
-    tape.takes(c, 500, M);
-    tape.releases(c, 800, M);
-    tape.takes(a, 810, M);
-    tape.releases(a, 900, M);
-    tape.exit(a, 1000);
-    let both = tape.explained();
-    let call = find(&both, 101, 100);
-    let expected = [
-        ("executing", 100),
-        ("unexplained", 300),
-        ("lock", 300),
-        ("hand-over", 10),
-        ("executing", 190),
-    ];
-    assert_eq!(story(call), expected);
-    assert_eq!(call.parts[1].cause, Cause::Unexplained { reason: Reason::Lost });
-    assert_eq!((both.0.losses.overwritten, both.0.losses.unknown_holds), (4, 1));
-}
-
-#[test]
-fn lost_records_of_a_processor_hide_who_ran_only_while_they_are_missing() {
-    let mut tape = Tape::new(Tier::Scheduler);
-    let a = tape.thread(1, 101);
-    let p = tape.processor(0);
-    tape.switch(p, 10, (0, 120), (101, 120), 0);
-    tape.wakeup(p, 300, 1, (2, 120));
-    tape.overwritten(p, 9);
-    tape.switch(p, 500, (0, 120), (101, 120), 0);
-    tape.enter(a, 100, LAUNCH, 7, 1);
-    tape.exit(a, 800);
-    let both = tape.explained();
-    let expected = [("executing", 200), ("unexplained", 200), ("executing", 300)];
-    assert_eq!(story(find(&both, 101, 100)), expected);
-}
-
-#[test]
 fn nested_call_is_explained_inside_and_outside() {
     let mut tape = Tape::new(Tier::Preload);
     let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
@@ -479,115 +366,69 @@ fn nested_call_is_explained_inside_and_outside() {
 }
 
 #[test]
-fn same_address_in_a_forked_process_is_another_lock() {
-    let mut tape = Tape::new(Tier::Preload);
-    let (parent, child) = (tape.thread(1, 101), tape.thread(2, 201));
-    tape.takes(parent, 50, M);
-    tape.releases(parent, 900, M);
-    tape.enter(child, 100, LAUNCH, 7, 1);
-    tape.waits(child, 200, Class::Mutex, M, 0);
-    tape.takes(child, 300, M);
-    tape.releases(child, 310, M);
-    tape.exit(child, 400);
-    let both = tape.explained();
-    assert_eq!(both.0.locks.len(), 2);
-    assert!(holder_tids(find(&both, 201, 100)).is_empty());
-}
-
-#[test]
-fn lock_made_anew_at_an_address_has_no_holder_from_before() {
-    let mut tape = Tape::new(Tier::Preload);
+fn once_control_is_run_by_one_thread_and_waited_for_by_the_other() {
+    let mut tape = Tape::new(Tier::Scheduler);
     let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
-    tape.lock(b, 10, Class::Mutex, Action::Created, M);
-    tape.takes(b, 20, M);
-    tape.lock(b, 30, Class::Mutex, Action::Destroyed, M);
-    tape.lock(b, 40, Class::Mutex, Action::Created, M);
-    tape.enter(a, 100, LAUNCH, 7, 1);
-    tape.waits(a, 200, Class::Mutex, M, 0);
+    let [p, q] = [0, 1].map(|number| tape.processor(number));
+    tape.switch(p, 10, (0, 120), (101, 120), 0);
+    tape.switch(q, 20, (0, 120), (102, 120), 0);
+    for (thread, begin) in [(a, 100), (b, 110)] {
+        tape.enter(thread, begin, LAUNCH, 7, 1);
+        tape.lock(thread, begin + 50, Class::Once, Action::Waiting, C);
+    }
+    tape.waits(a, 200, Class::Mutex, M, 777);
     tape.takes(a, 300, M);
-    tape.releases(a, 310, M);
-    tape.exit(a, 400);
+    tape.releases(a, 400, M);
+    tape.switch(q, 170, (102, 120), (0, 120), 1);
+    tape.wakeup(p, 500, 101, (102, 120));
+    tape.switch(q, 520, (0, 120), (102, 120), 0);
+    for (thread, end) in [(a, 510), (b, 530)] {
+        tape.lock(thread, end, Class::Once, Action::Acquired, C);
+        tape.exit(thread, end + 10);
+    }
     let both = tape.explained();
-    assert!(holder_tids(find(&both, 101, 100)).is_empty());
-    let generations: Vec<u32> = both.0.locks.iter().map(|lock| lock.generation).collect();
-    assert_eq!(generations, [1, 0]);
+    let expected = [("executing", 100), ("lock", 100), ("executing", 220)];
+    assert_eq!(story(find(&both, 101, 100)), expected);
+    let expected = [("executing", 60), ("signal", 330), ("woken late", 20), ("executing", 20)];
+    assert_eq!(story(find(&both, 102, 110)), expected);
+    let once = both.0.locks.iter().find(|lock| lock.family == Family::Once).unwrap();
+    assert_eq!((once.name.as_str(), once.others.wait.count, once.others.wait.max), ("O1", 2, 370));
+    assert_eq!(both.0.losses.unknown_waits, 0);
 }
 
 #[test]
-fn parts_beyond_the_limit_are_added_up_and_nothing_is_lost() {
-    let mut tape = Tape::new(Tier::Preload);
-    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
-    tape.enter(a, 100, "cuStreamSynchronize", 7, 0);
-    for turn in 0..50 {
-        let begin = 1000 + turn * 100;
-        tape.takes(b, begin, M);
-        tape.waits(a, begin + 10, Class::Mutex, M, 102);
-        tape.releases(b, begin + 50, M);
-        tape.takes(a, begin + 60, M);
-        tape.releases(a, begin + 70, M);
-    }
-    tape.exit(a, 9000);
-    let options = Options { parts: 20, ..Options::default() };
-    let both = tape.explained_with(&options);
+fn preemption_is_split_by_who_runs_on_the_processor() {
+    let mut tape = Tape::new(Tier::Scheduler);
+    let a = tape.thread(1, 101);
+    let p = tape.processor(0);
+    tape.switch(p, 10, (0, 120), (101, 120), 0);
+    tape.enter(a, 100, LAUNCH, 7, 1);
+    tape.switch(p, 200, (101, 120), (900, 110), 0);
+    tape.switch(p, 500, (900, 110), (901, 110), 1);
+    tape.switch(p, 600, (901, 110), (101, 120), 1);
+    tape.exit(a, 700);
+    let both = tape.explained();
     let call = find(&both, 101, 100);
-    let timed = call.parts.iter().filter(|part| part.from_ns.is_some()).count();
-    assert!((20..=24).contains(&timed), "{timed}");
-    let lock: u64 = holder_tids(call).iter().map(|(_, ns)| ns).sum();
-    assert_eq!((lock, call.sums.lock_ns, call.sums.hand_over_ns), (2000, 2000, 500));
-    let summed = call.parts.iter().find(|part| part.times > 1).unwrap();
-    assert_eq!(summed.from_ns, None);
+    let by = |part: usize| match &call.parts[part].cause {
+        Cause::Preempted { by: Some(by) } => (by.tid, call.parts[part].duration_ns),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((call.parts.len(), by(1), by(2)), (4, (900, 300), (901, 100)));
 }
 
 #[test]
-fn window_begins_in_the_middle_of_a_trace_where_snapshots_are_rare() {
+fn recursive_holder_is_in_the_way_until_its_last_release() {
     let mut tape = Tape::new(Tier::Preload);
-    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
-    tape.enter(b, 20, COPY, 7, 1 << 22);
-    tape.takes(b, 30, M);
-    for block in 0..40 {
-        for step in 0..10 {
-            let time = 1000 + block * 1000 + step * 50;
-            tape.takes(b, time, N);
-            tape.releases(b, time + 20, N);
-        }
-        tape.cut(b);
-        tape.usual(a, 1000 + block * 1000, 10, LAUNCH, 1);
-        tape.cut(a);
-    }
-    tape.enter(a, 60_000, LAUNCH, 7, 1);
-    tape.waits(a, 60_100, Class::Mutex, M, 0);
-    tape.cut(a);
-    tape.releases(b, 70_000, M);
-    tape.exit(b, 70_100);
-    tape.takes(a, 70_010, M);
-    tape.exit(a, 70_020);
-    for snapshots in [1, 7, 1 << 16] {
-        let options = Options { snapshots, ..Options::default() };
-        let both = tape.explained_with(&options);
-        let call = find(&both, 101, 60_000);
-        assert_eq!(holder_tids(call), [(102, 9900)], "{snapshots} snapshots");
-        let kind = holders(&call.parts[2].cause)[0].call.unwrap();
-        assert_eq!(both.0.kinds[kind as usize].function, "cuMemcpyHtoDAsync");
-    }
-}
-
-#[test]
-fn ticks_that_are_no_nanoseconds_still_add_up() {
-    let mut tape = Tape::new(Tier::Preload);
-    tape.metadata.clock.end = (late_tape::END, 7_000_000 + late_tape::END * 3 / 7);
     let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
     tape.enter(a, 100, LAUNCH, 7, 1);
-    for turn in 0..30 {
-        let begin = 1000 + turn * 101;
-        tape.takes(b, begin, M);
-        tape.waits(a, begin + 10, Class::Mutex, M, 102);
-        tape.releases(b, begin + 51, M);
-        tape.takes(a, begin + 60, M);
-        tape.releases(a, begin + 70, M);
-    }
-    tape.exit(a, 9001);
-    let (survey, explained) = tape.explained();
-    assert_eq!(survey.worst[0].duration_ns, (8901.0f64 * 3.0 / 7.0).round() as u64);
-    assert_eq!(explained[0].duration_ticks, 8901);
-    assert!(parts(&explained[0]).len() > 60);
+    tape.takes(b, 110, M);
+    tape.takes(b, 120, M);
+    tape.waits(a, 200, Class::Mutex, M, 102);
+    tape.releases(b, 300, M);
+    tape.releases(b, 700, M);
+    tape.takes(a, 710, M);
+    tape.releases(a, 720, M);
+    tape.exit(a, 800);
+    let both = tape.explained();
+    assert_eq!(holder_tids(find(&both, 101, 100)), [(102, 500)]);
 }

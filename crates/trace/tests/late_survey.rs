@@ -379,3 +379,42 @@ fn survey_is_data_that_can_be_written() {
     let json = serde_json::to_value(&explained).unwrap();
     assert_eq!(json[0]["parts"][0]["cause"]["cause"], "executing");
 }
+
+#[test]
+fn record_with_an_earlier_time_after_a_later_one_is_moved_up() {
+    // A signal handler took its time before, and its place after, what it interrupted.
+    let mut tape = Tape::new(Tier::Preload);
+    let a = tape.thread(1, 101);
+    tape.enter(a, 100, LAUNCH, 7, 1);
+    tape.takes(a, 200, M);
+    tape.releases(a, 150, M);
+    tape.exit(a, 300);
+    tape.cut(a);
+    tape.call(a, 290, 310, LAUNCH, 1);
+    let survey = surveyed(&tape);
+    assert_eq!(lock(&survey, M).others.hold.max, 0);
+    let launch = kind(&survey, "cuLaunchKernel");
+    assert_eq!((launch.duration.min, launch.duration.max), (10, 200));
+}
+
+#[test]
+fn destroyed_lock_that_is_used_again_is_a_new_one_even_if_nobody_created_it() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
+    tape.takes(a, 100, M);
+    tape.waits(b, 110, Class::Mutex, M, 101);
+    tape.releases(a, 120, M);
+    tape.takes(b, 130, M);
+    tape.releases(b, 140, M);
+    tape.lock(a, 150, Class::Mutex, Action::Destroyed, M);
+    tape.takes(a, 200, M);
+    tape.releases(a, 210, M);
+    let survey = surveyed(&tape);
+    let mut uses: Vec<_> = survey
+        .locks
+        .iter()
+        .map(|lock| (lock.generation, lock.others.acquisitions, lock.destroyed_at_ns))
+        .collect();
+    uses.sort_unstable();
+    assert_eq!(uses, [(0, 2, Some(150)), (1, 1, None)]);
+}

@@ -55,6 +55,16 @@ fn mutex_that_is_passed_round_is_a_convoy() {
     assert_eq!(verdict.lock, Some(0));
     assert_eq!(verdict.remedies, [Remedy::FewerThreads, Remedy::CudaGraph]);
     assert!(judge(&round(2, 100, 60, 0)).is_empty(), "two threads are no convoy");
+    let mut slow = Tape::new(Tier::Preload);
+    let [a, b] = [101, 102].map(|tid| slow.thread(1, tid));
+    for begin in (10_000..100_000).step_by(1500) {
+        slow.takes(b, begin, M);
+        slow.waits(a, begin + 1, Class::Mutex, M, 102);
+        slow.releases(b, begin + 10, M);
+        slow.takes(a, begin + 1000, M);
+        slow.releases(a, begin + 1010, M);
+    }
+    assert!(judge(&slow).is_empty(), "one that is woken late is no convoy");
     let inheriting = judge(&round(6, 100, 60, 32));
     assert!(only(&inheriting).remedies.contains(&Remedy::FairMutex));
 }
@@ -76,6 +86,16 @@ fn readers_that_see_writers_pass_are_starved() {
     tape.lock(a, 420, Class::ReadWrite, Action::Released, R);
     let verdicts = judge(&tape);
     let verdict = only(&verdicts);
+    let mut once = Tape::new(Tier::Preload);
+    let [a, b, c] = [101, 102, 103].map(|tid| once.thread(1, tid));
+    once.lock(b, 50, Class::Write, Action::Acquired, R);
+    once.waits(a, 100, Class::Read, R, 102);
+    once.waits(c, 110, Class::Write, R, 102);
+    once.lock(b, 200, Class::ReadWrite, Action::Released, R);
+    once.lock(c, 210, Class::Write, Action::Acquired, R);
+    once.lock(c, 300, Class::ReadWrite, Action::Released, R);
+    once.lock(a, 310, Class::Read, Action::Acquired, R);
+    assert!(judge(&once).is_empty(), "one writer in between is a turn");
     let expected =
         Evidence::ReaderStarvation { times: 1, most_writers: 2, waits: 1, wait_max_ns: 310 };
     assert_eq!(verdict.evidence, expected);
@@ -191,7 +211,9 @@ fn urgent_thread_behind_a_preempted_one_suffers_priority_inversion() {
 
 #[test]
 fn preempted_holder_is_no_inversion_among_equals_or_behind_a_more_urgent_thread() {
-    for (waiter, holder, third) in [(120, 120, 120), (60, 120, 50), (130, 120, 110)] {
+    for (waiter, holder, third) in
+        [(120, 120, 120), (60, 120, 50), (130, 120, 110), (120, 110, 130)]
+    {
         let verdicts = judge(&held_up(waiter, holder, third, Class::Mutex));
         let Evidence::PreemptedHolder { total_ns: 500, .. } = only(&verdicts).evidence else {
             panic!("{verdicts:?}")
@@ -252,6 +274,20 @@ fn copy_that_holds_a_lock_for_long_is_a_long_critical_section() {
     };
     assert_eq!(verdict.remedies, [Remedy::PinnedMemory, Remedy::SmallerCopies]);
     assert!(judge(&tape(90_000)).is_empty());
+    let mut unfair = Tape::new(Tier::Preload);
+    let [a, b] = [101, 102].map(|tid| unfair.thread(1, tid));
+    unfair.takes(b, 100, M);
+    unfair.waits(a, 300, Class::Mutex, M, 102);
+    for turn in 1..5 {
+        unfair.releases(b, turn * 200_000, M);
+        unfair.takes(b, turn * 200_000 + 100, M);
+    }
+    unfair.releases(b, 1_000_000, M);
+    unfair.takes(a, 1_000_100, M);
+    let verdicts = judge(&unfair);
+    let Evidence::UnfairHandOver { .. } = only(&verdicts).evidence else {
+        panic!("{verdicts:?}: no hold is the most of the wait")
+    };
 }
 
 #[test]

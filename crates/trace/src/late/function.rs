@@ -286,11 +286,10 @@ mod tests {
         assert_eq!((base.direction, base.role), (Direction::HostToDevice, Role::Copy));
         let pinned = functions.kind(2, host_copy(4096, true));
         let pageable = functions.kind(2, host_copy(4096, false));
-        assert_eq!([small, pinned, pageable].map(|kind| functions.host(kind)), [
-            Host::Unknown,
-            Host::Pinned,
-            Host::Pageable
-        ]);
+        assert_eq!(
+            [small, pinned, pageable].map(|kind| functions.host(kind)),
+            [Host::Unknown, Host::Pinned, Host::Pageable]
+        );
         assert_eq!(functions.detail(2, host_copy(4096, false)), 4096);
         let foreign = functions.kind(4_000_000, 0);
         assert_eq!(functions.of(foreign).0.group, Group::Other);

@@ -176,11 +176,12 @@ impl Identities {
         }
     }
 
-    /// The lock that an address meant at a time.
+    /// The lock that an address meant at a time. Before the first that is known, it is that one:
+    /// earlier ones were forgotten.
     pub fn at(&self, key: Key, time: u64) -> Option<u32> {
         let generations = &self.lines.get(&key)?.generations;
         let after = generations.partition_point(|(since, _)| *since <= time);
-        generations.get(after.checked_sub(1)?).map(|(_, lock)| *lock)
+        generations.get(after.saturating_sub(1)).map(|(_, lock)| *lock)
     }
 
     /// Whether a place of the table is in use.

@@ -25,6 +25,7 @@
 
 mod explain;
 mod function;
+mod gap;
 mod hash;
 mod histogram;
 mod identity;

@@ -9,6 +9,7 @@ use crate::late::function::{Direction, Functions, Group, Host};
 use crate::late::histogram::Distribution;
 use crate::late::identity::{Family, Identities};
 use crate::late::snapshot::Snapshots;
+use crate::late::survey::load::Checkpoint;
 use crate::metadata::Tier;
 use record::clock::Calibration;
 use serde::Serialize;
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     pub functions: Functions,
     pub identities: Identities,
     pub snapshots: Snapshots,
+    /// The scheduler's state at some times; never none.
+    pub checkpoints: Vec<Checkpoint>,
     /// Place in [`Survey::locks`] of each place of the table of locks.
     pub lock_places: Vec<u32>,
     /// Place in [`Survey::kinds`] of each kind.

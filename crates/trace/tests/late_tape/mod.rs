@@ -6,7 +6,7 @@
 use record::{Action, Class, Kind, Record, SwitchDetail};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use trace::late::{Cause, Explained, Options, Survey, explain, survey};
+use trace::late::{Cause, Explained, Holder, Options, Survey, explain, survey};
 use trace::metadata::{Clock, LostRange, Tier};
 use trace::{BlockHead, Metadata, StreamKind, Trace, TraceWriter};
 
@@ -276,9 +276,18 @@ pub fn find((survey, explained): &(Survey, Vec<Explained>), tid: u32, at_ns: u64
     explained.iter().find(is).expect("the call is among the worst ones")
 }
 
-/// The parts of a call in short: begin, length and cause.
-pub fn parts(call: &Explained) -> Vec<(u64, u64, &Cause)> {
-    call.parts.iter().map(|p| (p.from_ns.unwrap_or(u64::MAX), p.duration_ns, &p.cause)).collect()
+/// The holders of a part that is waiting for a lock.
+pub fn holders(cause: &Cause) -> &[Holder] {
+    match cause {
+        Cause::Lock { holders, .. } => holders,
+        other => panic!("no lock: {other:?}"),
+    }
+}
+
+/// Who had the lock that a call waited for, and for how long.
+pub fn holder_tids(call: &Explained) -> Vec<(u32, u64)> {
+    let locks = call.parts.iter().filter(|part| matches!(part.cause, Cause::Lock { .. }));
+    locks.map(|part| (holders(&part.cause)[0].task.tid, part.duration_ns)).collect()
 }
 
 /// What a call's parts are, one word each, with their lengths.

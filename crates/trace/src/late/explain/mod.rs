@@ -1,8 +1,8 @@
 //! The second pass: reads the time around the worst calls again, and takes each of them apart.
 //!
 //! Windows of calls that overlap are read together. A window is read from where the first pass
-//! left a snapshot of each thread ([`crate::late::snapshot`]), and for each processor from one
-//! block earlier, so that it is known who runs where when the window begins. All records then go
+//! left a snapshot of each thread ([`crate::late::snapshot`]) and a copy of the scheduler's state
+//! ([`crate::late::survey::load`]), so that all is known when the window begins. All records then go
 //! into a [`scene::Scene`] in the order of time; each open call has an [`account::Account`], whose
 //! cause is asked for again whenever a record touches something that it depends on. Nothing but
 //! the scene and the accounts is kept, however long a window is.
@@ -15,6 +15,7 @@ pub(crate) mod raw;
 pub(crate) mod scene;
 
 use crate::late::Options;
+use crate::late::gap::{gap_after, is_missing_after, missing_after};
 use crate::late::identity::NO_LOCK;
 use crate::late::merge::{Merge, Range, Run};
 use crate::late::result::Survey;
@@ -74,6 +75,8 @@ fn windows(survey: &Survey) -> Vec<Window> {
 
 /// One window being read.
 struct Replay<'r> {
+    /// From when on the scheduler's records are followed.
+    known_since: u64,
     trace: &'r Trace,
     survey: &'r Survey,
     options: &'r Options,
@@ -94,7 +97,12 @@ impl<'r> Replay<'r> {
         window: &'r Window,
     ) -> Result<Replay<'r>, Error> {
         let inner = &survey.inner;
-        let mut scene = Scene::new(trace, &inner.identities, &inner.functions);
+        let checkpoint = &inner.checkpoints[inner
+            .checkpoints
+            .partition_point(|checkpoint| checkpoint.time <= window.from)
+            .saturating_sub(1)];
+        let processors = checkpoint.processors.clone();
+        let mut scene = Scene::new(trace, &inner.identities, &inner.functions, processors);
         let mut ranges = Vec::new();
         for (stream, of) in (0u32..).zip(trace.streams()) {
             match of.kind {
@@ -104,11 +112,7 @@ impl<'r> Replay<'r> {
                     ranges.extend(range);
                 }
                 StreamKind::Processor => {
-                    let (range, lost) = processor_range(stream, of, window);
-                    if lost {
-                        scene.processors.gap_begins(of.id);
-                    }
-                    ranges.extend(range);
+                    ranges.extend(processor_range(stream, of, checkpoint.time, window));
                 }
                 StreamKind::Gpu => {}
             }
@@ -116,12 +120,25 @@ impl<'r> Replay<'r> {
         let merge = Merge::new(trace, &ranges);
         let to_come = window.calls.clone();
         let (open, done) = (Vec::new(), Vec::new());
-        Ok(Replay { trace, survey, options, window, scene, merge, to_come, open, done })
+        let known_since = checkpoint.time;
+        Ok(Replay {
+            known_since,
+            trace,
+            survey,
+            options,
+            window,
+            scene,
+            merge,
+            to_come,
+            open,
+            done,
+        })
     }
 
     fn run(mut self) -> Result<Vec<(usize, Explained)>, Error> {
         let Replay { trace, survey, options, window, ref mut merge, .. } = self;
         let mut stage = Stage {
+            known_since: self.known_since,
             survey,
             options,
             names: Names::new(trace, survey),
@@ -144,6 +161,7 @@ impl<'r> Replay<'r> {
 
 /// What the records of a window go through.
 struct Stage<'s, 'r> {
+    known_since: u64,
     survey: &'r Survey,
     options: &'r Options,
     names: Names<'r>,
@@ -182,7 +200,7 @@ impl Stage<'_, '_> {
                     self.kernel_record(record);
                 }
                 if run.ends && gap_after(of, run.block) {
-                    self.scene.processors.gap_begins(of.id);
+                    self.scene.processors.gap_begins(of.id, missing_after(of, run.block));
                     if !is_missing_after(of, run.block) {
                         self.scene.processors.gap_ends(of.id);
                     }
@@ -196,7 +214,7 @@ impl Stage<'_, '_> {
     fn thread_record(&mut self, stream: u32, record: &Record) {
         let now = record.time;
         let tid = self.scene.tid(stream);
-        let came_to_be_known = self.scene.processors.acts(tid, now);
+        let came_to_be_known = now >= self.known_since && self.scene.processors.acts(tid, now);
         if let Kind::OffCpu | Kind::OnCpu = record.kind {
             return self.kernel_record(record);
         }
@@ -254,6 +272,9 @@ impl Stage<'_, '_> {
 
     fn kernel_record(&mut self, record: &Record) {
         let now = record.time;
+        if now < self.known_since {
+            return;
+        }
         let came = self.scene.processors.apply(record);
         let (first, second) = ((record.subject >> 32) as u32, record.subject as u32);
         let mut lock = NO_LOCK;
@@ -317,17 +338,6 @@ impl Stage<'_, '_> {
     }
 }
 
-/// Whether a stream cannot be followed from one block to the next one.
-fn gap_after(of: &Stream, block: usize) -> bool {
-    of.blocks[block].torn > 0 || is_missing_after(of, block)
-}
-
-/// Whether records of a stream are missing after a block.
-fn is_missing_after(of: &Stream, block: usize) -> bool {
-    let next = of.blocks.get(block + 1);
-    of.blocks[block].lost.count > 0 || next.is_some_and(|next| next.missing_before > 0)
-}
-
 /// Which blocks of a thread tell of a window, how the thread stands before them, and whether its
 /// records are missing at the begin of the window.
 fn thread_range(
@@ -348,18 +358,12 @@ fn thread_range(
     ((from < to).then_some(Range { stream, from, to }), snapshot, lost)
 }
 
-/// The same of a processor, from one block earlier.
-fn processor_range(stream: u32, of: &Stream, window: &Window) -> (Option<Range>, bool) {
-    let in_window = |block: &Block| block.count > 0 && block.last >= window.from;
-    let Some(first) = of.blocks.iter().position(in_window) else {
-        let from = of.blocks.len() - 1;
-        let range = Range { stream, from, to: of.blocks.len() };
-        return (Some(range), of.blocks[from].missing_before > 0);
-    };
-    let from = first.saturating_sub(1);
-    let to = end_of(of, first, window);
-    let lost = from > 0 && gap_after(of, from - 1) || of.blocks[from].missing_before > 0;
-    (Some(Range { stream, from, to: to.max(from + 1) }), lost)
+/// Which blocks of a processor tell of the time from a checkpoint to the end of a window.
+fn processor_range(stream: u32, of: &Stream, since: u64, window: &Window) -> Option<Range> {
+    let in_time = |block: &Block| block.count > 0 && block.last >= since;
+    let from = of.blocks.iter().position(in_time)?;
+    let to = end_of(of, from, window);
+    (from < to).then_some(Range { stream, from, to })
 }
 
 /// The first block after a window.

@@ -91,6 +91,8 @@ impl<'r> Names<'r> {
                 behind: self.task(by),
             },
             Raw::Preempted { by } => Cause::Preempted { by: self.task(by) },
+            // What it waits for was forgotten in the first pass.
+            Raw::Signal { lock: NO_LOCK } => Cause::Unexplained { reason: Reason::Lost },
             Raw::Signal { lock } => Cause::Signal {
                 lock: self.lock(lock),
                 family: self.survey.inner.identities.identity(lock).key.family,

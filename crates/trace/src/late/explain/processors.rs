@@ -1,8 +1,11 @@
-//! Who is on a processor, who could be, and who is not: the second pass's view of the scheduler.
+//! Who is on a processor, who could be, and who is not, from the records of the scheduler. The
+//! second pass explains with it; the first pass counts with it, and leaves copies of it behind
+//! ([`Processors::of`]) at which the second one can begin.
 
 use crate::late::hash::Map;
 use crate::metadata::Tier;
 use record::{Kind, Record, SwitchDetail};
+use std::collections::HashSet;
 
 /// A thread that is not known; thread 0 is an idle processor.
 pub const UNKNOWN_TID: u32 = u32::MAX;
@@ -53,14 +56,34 @@ struct Task {
 }
 
 /// All threads and processors.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Processors {
     tier: Tier,
     tasks: Map<u32, Task>,
     running: Map<u32, (u32, u64)>,
     priorities: Map<u32, u16>,
     /// Processors whose records are missing now.
-    lost: Vec<u32>,
+    lost: Vec<(u32, Missing)>,
+}
+
+/// What is missing of a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// One switch: it concerns who left and who came, and nobody else.
+    Switch,
+    /// Anything.
+    Anything,
+}
+
+/// Whether a thread wants a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// No, or it is not known.
+    No,
+    /// It has one.
+    Has,
+    /// It has none since then.
+    Since(u64),
 }
 
 /// A thread came to another processor than the one it had left, where the same thread had run all
@@ -90,10 +113,15 @@ impl Processors {
         if self.tier == Tier::Preload {
             return Stand::NotRecorded;
         }
-        if !self.lost.is_empty() {
+        let Some(task) = self.tasks.get(&tid) else { return Stand::Lost };
+        let waits = matches!(task.state, Recorded::Preempted | Recorded::Woken);
+        // Who waits for a processor with a missing switch may be the one who came.
+        let may_have_come = |(processor, missing): &(u32, Missing)| {
+            *missing == Missing::Anything || waits && *processor == task.processor
+        };
+        if self.lost.iter().any(may_have_come) {
             return Stand::Lost;
         }
-        let Some(task) = self.tasks.get(&tid) else { return Stand::Lost };
         let there = || {
             let running = self.running.get(&task.processor);
             self.who(running.map_or(UNKNOWN_TID, |(tid, _)| *tid))
@@ -103,6 +131,43 @@ impl Processors {
             Recorded::Preempted => Stand::Preempted(there()),
             Recorded::Woken => Stand::Woken(there()),
             Recorded::Blocked => Stand::Blocked,
+        }
+    }
+
+    /// Whether a thread wants a processor.
+    pub fn wants(&self, tid: u32) -> Wants {
+        match self.tasks.get(&tid) {
+            Some(Task { state: Recorded::Running, .. }) => Wants::Has,
+            Some(Task { state: Recorded::Preempted | Recorded::Woken, since, .. }) => {
+                Wants::Since(*since)
+            }
+            _ => Wants::No,
+        }
+    }
+
+    /// How many threads want a processor.
+    pub fn wanting(&self) -> u32 {
+        self.tasks.keys().filter(|tid| self.wants(**tid) != Wants::No).count() as u32
+    }
+
+    /// Whether no records are missing now but single switches.
+    pub fn follows(&self) -> bool {
+        self.lost.iter().all(|(_, missing)| *missing == Missing::Switch)
+    }
+
+    /// What is known of these threads only, and of who runs.
+    pub fn of(&self, tids: &HashSet<u32>) -> Processors {
+        let kept = |tid: &u32| {
+            tids.contains(tid) || self.running.values().any(|(running, _)| running == tid)
+        };
+        let tasks = self.tasks.iter().filter(|(tid, _)| kept(tid));
+        let priorities = self.priorities.iter().filter(|(tid, _)| kept(tid));
+        Processors {
+            tier: self.tier,
+            tasks: tasks.map(|(tid, task)| (*tid, *task)).collect(),
+            running: self.running.clone(),
+            priorities: priorities.map(|(tid, priority)| (*tid, *priority)).collect(),
+            lost: self.lost.clone(),
         }
     }
 
@@ -118,7 +183,10 @@ impl Processors {
 
     /// A thread did something, so it runs. True if that was not known.
     pub fn acts(&mut self, tid: u32, now: u64) -> bool {
-        if self.tier == Tier::Preload || !self.lost.is_empty() || self.tasks.contains_key(&tid) {
+        let running =
+            self.tasks.get(&tid).is_some_and(|task| matches!(task.state, Recorded::Running));
+        let anything = self.lost.iter().any(|(_, missing)| *missing == Missing::Anything);
+        if self.tier == Tier::Preload || anything || running {
             return false;
         }
         self.put(tid, Recorded::Running, SOMEWHERE, now);
@@ -126,17 +194,22 @@ impl Processors {
     }
 
     /// Records of a processor are missing from now on.
-    pub fn gap_begins(&mut self, processor: u32) {
-        if !self.lost.contains(&processor) {
-            self.lost.push(processor);
+    pub fn gap_begins(&mut self, processor: u32, missing: Missing) {
+        self.lost.retain(|(lost, _)| *lost != processor);
+        self.lost.push((processor, missing));
+        if missing == Missing::Switch {
+            if let Some((tid, _)) = self.running.remove(&processor) {
+                self.tasks.remove(&tid);
+            }
+        } else {
+            self.tasks.clear();
+            self.running.clear();
         }
-        self.tasks.clear();
-        self.running.clear();
     }
 
     /// Records of a processor come again.
     pub fn gap_ends(&mut self, processor: u32) {
-        self.lost.retain(|lost| *lost != processor);
+        self.lost.retain(|(lost, _)| *lost != processor);
     }
 
     /// A kernel's record.
@@ -147,10 +220,12 @@ impl Processors {
             Kind::Wakeup => {
                 let (wakee, priority) = (record.subject as u32, record.detail as u16);
                 self.priorities.insert(wakee, priority);
-                if let Some(task) = self.tasks.get_mut(&wakee)
-                    && task.state == Recorded::Blocked
-                {
-                    (task.state, task.since) = (Recorded::Woken, now);
+                match self.tasks.get_mut(&wakee) {
+                    Some(task) if task.state == Recorded::Blocked => {
+                        (task.state, task.since) = (Recorded::Woken, now);
+                    }
+                    Some(_) => {}
+                    None => self.put(wakee, Recorded::Woken, SOMEWHERE, now),
                 }
             }
             Kind::OffCpu => {
@@ -242,10 +317,29 @@ mod tests {
         assert_eq!((machine.stand(6), machine.stand(5)), (Stand::Blocked, Stand::Running));
         machine.apply(&wakeup(30, 6));
         assert_eq!(machine.stand(6), Stand::Woken(who(5)));
-        machine.gap_begins(1);
+        machine.apply(&switch(40, 0, 5, 7, 0));
+        machine.apply(&wakeup(45, 5));
+        assert_eq!(machine.stand(5), Stand::Preempted(who(7)), "it was able to run already");
+        machine.gap_begins(1, Missing::Anything);
         assert_eq!(machine.stand(5), Stand::Lost);
         machine.gap_ends(1);
         assert!(machine.acts(5, 50));
+    }
+
+    #[test]
+    fn a_missing_switch_concerns_who_left_and_who_may_have_come() {
+        let mut machine = Processors::new(Tier::Scheduler);
+        machine.apply(&switch(0, 0, 0, 5, 0));
+        machine.apply(&switch(0, 1, 0, 7, 0));
+        machine.apply(&switch(10, 1, 7, 8, 0));
+        machine.gap_begins(1, Missing::Switch);
+        let stands = [5, 7, 8].map(|tid| machine.stand(tid));
+        assert_eq!(stands, [Stand::Running, Stand::Lost, Stand::Lost]);
+        machine.gap_ends(1);
+        assert!(matches!(machine.stand(7), Stand::Preempted(_)));
+        assert_eq!(machine.stand(8), Stand::Lost);
+        assert!(machine.acts(7, 20) && machine.acts(8, 20));
+        assert_eq!([7, 8].map(|tid| machine.stand(tid)), [Stand::Running, Stand::Running]);
     }
 
     #[test]
@@ -258,6 +352,9 @@ mod tests {
         assert_eq!(came, Some(Came { tid: 5, able: 10, behind: who(7) }));
         machine.apply(&switch(50, 1, 5, 8, 0));
         assert_eq!(machine.apply(&switch(60, 1, 8, 5, 0)), None);
+        machine.apply(&switch(70, 1, 5, 8, 0));
+        machine.apply(&switch(80, 0, 6, 9, 0));
+        assert_eq!(machine.apply(&switch(90, 0, 9, 5, 0)), None, "9 came later than 5 was able");
     }
 
     #[test]

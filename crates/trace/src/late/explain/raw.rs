@@ -219,7 +219,7 @@ impl Scene<'_> {
     ) -> Raw {
         let Wanted { lock, relock, .. } = wanted;
         interest.add(Thing::Lock(lock));
-        let Some(link) = self.holder(stream, wanted, wait, now) else {
+        let Some(link) = self.holder(stream, wanted, wait, now, interest) else {
             if self.lock(lock).is_some_and(|lock| lock.lost) {
                 return Raw::Lost;
             }
@@ -255,7 +255,7 @@ impl Scene<'_> {
                 Some((_, Waits::Signal(lock))) => Holding::Signal(lock),
                 Some((wait, Waits::For(wanted))) => {
                     interest.add(Thing::Lock(wanted.lock));
-                    match self.holder(stream, wanted, wait, now) {
+                    match self.holder(stream, wanted, wait, now, interest) {
                         Some(next) => {
                             link = next;
                             continue;
@@ -283,7 +283,14 @@ impl Scene<'_> {
     }
 
     /// Who has a lock, so that a thread cannot get it.
-    fn holder(&self, stream: u32, wanted: Wanted, wait: &Wait, now: u64) -> Option<Link> {
+    fn holder(
+        &self,
+        stream: u32,
+        wanted: Wanted,
+        wait: &Wait,
+        now: u64,
+        interest: &mut Interest,
+    ) -> Option<Link> {
         let nothing = LockNow::default();
         let lock = self.lock(wanted.lock).unwrap_or(&nothing);
         let others = || lock.holders.iter().filter(|has| has.stream != stream);
@@ -295,6 +302,12 @@ impl Scene<'_> {
             _ => writer.or_else(reader),
         };
         match in_the_way {
+            // A reader that was woken while others read has been let in.
+            Some(has) if has.read && wanted.class == Class::Read => {
+                let own = self.stand(self.tid(stream), interest);
+                let let_in = matches!(own, Stand::Woken(_));
+                (!let_in).then(|| self.link(wanted.lock, has))
+            }
             Some(has) => Some(self.link(wanted.lock, has)),
             None => self.assumed(stream, wanted, wait, lock, now),
         }

@@ -91,7 +91,12 @@ pub struct Scene<'s> {
 }
 
 impl<'s> Scene<'s> {
-    pub fn new(trace: &'s Trace, identities: &'s Identities, functions: &Functions) -> Scene<'s> {
+    pub fn new(
+        trace: &'s Trace,
+        identities: &'s Identities,
+        functions: &Functions,
+        processors: Processors,
+    ) -> Scene<'s> {
         let mut by_tid: Map<u32, Vec<u32>> = Map::default();
         for (stream, of) in (0u32..).zip(trace.streams()) {
             if of.kind == StreamKind::Thread {
@@ -105,7 +110,7 @@ impl<'s> Scene<'s> {
             contended_only: trace.metadata().settings.contended_only,
             threads: vec![Seen::default(); trace.streams().len()],
             locks: Map::default(),
-            processors: Processors::new(trace.metadata().tier),
+            processors,
             by_tid,
         }
     }

@@ -3,6 +3,7 @@
 use crate::late::hash::Mix;
 use crate::late::histogram::Histogram;
 use crate::late::pattern::Patterns;
+use record::Record;
 
 /// An open call.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,27 @@ pub struct Candidate {
     pub depth: u32,
     pub acquisitions: u32,
     pub waited: u64,
+}
+
+impl Candidate {
+    /// The call of this frame, which returned with this record.
+    pub fn new(frame: &Frame, record: &Record, stream: u32, depth: u32) -> Candidate {
+        Candidate {
+            ticks: record.time - frame.enter,
+            enter: frame.enter,
+            stream,
+            kind: frame.kind,
+            function: frame.function,
+            subject: frame.subject,
+            detail: frame.detail,
+            result: record.number,
+            captured: record.detail == 1,
+            outstanding: frame.outstanding,
+            depth,
+            acquisitions: frame.acquisitions,
+            waited: frame.waited,
+        }
+    }
 }
 
 /// The longest calls of one kind. Within a kind the longest ones are also the latest ones, since

@@ -5,20 +5,14 @@
 //! time between being able to run and running is gathered. Where records of a processor are
 //! missing, nothing is known of any thread, and time does not count until the gap is over.
 
+use crate::late::explain::processors::{Missing, Processors, Wants};
 use crate::late::hash::Map;
-use record::{Kind, Record, SwitchDetail};
+use crate::metadata::Tier;
+use record::{Kind, Record};
+use std::collections::HashSet;
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Task {
-    wants: bool,
-    running: bool,
-    since: u64,
-    waited: u64,
-    longest: u64,
-    longest_at: u64,
-    times: u64,
-    priority: Option<u16>,
-}
+/// Most copies of the scheduler's state that are kept for the second pass.
+const MOST_COPIES: usize = 256;
 
 /// What a thread waited for processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,121 +21,150 @@ pub struct ProcessorWait {
     pub times: u64,
     pub longest: u64,
     pub longest_at: u64,
-    pub priority: Option<u16>,
+}
+
+/// The scheduler's state at a time.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    pub time: u64,
+    pub processors: Processors,
 }
 
 /// Threads that want processors.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LoadState {
-    processors: u32,
-    tasks: Map<u32, Task>,
+    count: u32,
+    pub processors: Processors,
+    waits: Map<u32, ProcessorWait>,
     wanting: u32,
     last: Option<u64>,
-    unknown_until: u64,
     pub observed: u64,
     pub over: u64,
     pub most: u32,
     pub most_at: u64,
+    /// Threads of the program.
+    tids: HashSet<u32>,
+    /// One copy for each so many blocks.
+    stride: usize,
+    blocks: usize,
+    pub checkpoints: Vec<Checkpoint>,
 }
 
 impl LoadState {
-    /// For a machine with so many processors.
-    pub fn new(processors: u32) -> LoadState {
-        LoadState { processors, ..LoadState::default() }
+    /// For a machine with so many processors, whose records are in so many blocks, and a program
+    /// with these threads.
+    pub fn new(
+        tier: Tier,
+        count: u32,
+        blocks: usize,
+        most: usize,
+        tids: HashSet<u32>,
+    ) -> LoadState {
+        LoadState {
+            count,
+            processors: Processors::new(tier),
+            waits: Map::default(),
+            wanting: 0,
+            last: None,
+            observed: 0,
+            over: 0,
+            most: 0,
+            most_at: 0,
+            tids,
+            stride: blocks.div_ceil(most.clamp(1, MOST_COPIES)).max(1),
+            blocks: 0,
+            checkpoints: Vec::new(),
+        }
+    }
+
+    /// A block of a processor begins: records that were missing before it are there again.
+    pub fn block_begins(&mut self, processor: u32, now: u64) {
+        self.pass(now);
+        self.processors.gap_ends(processor);
+        if self.blocks.is_multiple_of(self.stride) {
+            let processors = self.processors.of(&self.tids);
+            self.checkpoints.push(Checkpoint { time: now, processors });
+        }
+        self.blocks += 1;
     }
 
     /// A kernel's record.
     pub fn apply(&mut self, record: &Record) {
         self.pass(record.time);
+        let (first, second) = ((record.subject >> 32) as u32, record.subject as u32);
         match record.kind {
             Kind::Switch => {
-                let detail = SwitchDetail::unpack(record.detail);
-                let (from, to) = ((record.subject >> 32) as u32, record.subject as u32);
-                self.leaves(from, detail, record.time);
-                self.comes(to, detail.to_priority, record.time);
+                let before = [first, second].map(|tid| self.processors.wants(tid));
+                if let Wants::Since(since) = before[1] {
+                    self.waited(second, since, record.time);
+                }
+                self.processors.apply(record);
+                self.count(first, before[0]);
+                self.count(second, before[1]);
             }
-            Kind::Wakeup => self.wakes(record.subject as u32, record.time),
-            _ => return,
+            Kind::Wakeup | Kind::OffCpu | Kind::OnCpu => {
+                let before = self.processors.wants(second);
+                self.processors.apply(record);
+                self.count(second, before);
+            }
+            _ => {
+                self.processors.apply(record);
+            }
         }
         if self.wanting > self.most {
             (self.most, self.most_at) = (self.wanting, record.time);
         }
     }
 
-    /// Records of a processor are missing until then.
-    pub fn gap(&mut self, from: u64, until: u64) {
-        self.pass(from);
-        self.unknown_until = self.unknown_until.max(until);
-        self.wanting = 0;
-        for task in self.tasks.values_mut() {
-            (task.wants, task.running) = (false, false);
-        }
+    /// Records of a processor are missing from now on.
+    pub fn gap_begins(&mut self, processor: u32, missing: Missing, now: u64) {
+        self.pass(now);
+        self.processors.gap_begins(processor, missing);
+        self.wanting = self.processors.wanting();
     }
 
+    /// Time passes.
     fn pass(&mut self, now: u64) {
-        let last = self.last.unwrap_or(now).max(self.unknown_until);
+        let last = self.last.unwrap_or(now);
         let passed = now.saturating_sub(last);
-        self.observed += passed;
-        if self.wanting > self.processors {
-            self.over += passed;
+        if self.processors.follows() {
+            self.observed += passed;
+            self.over += if self.wanting > self.count { passed } else { 0 };
         }
-        self.last = Some(now.max(self.last.unwrap_or(now)));
+        self.last = Some(now.max(last));
     }
 
-    fn leaves(&mut self, tid: u32, detail: SwitchDetail, now: u64) {
-        if tid == 0 {
-            return;
-        }
-        let task = self.tasks.entry(tid).or_default();
-        task.priority = Some(detail.from_priority);
-        let wants = detail.preempted();
-        self.wanting += u32::from(wants && !task.wants);
-        self.wanting -= u32::from(!wants && task.wants);
-        (task.wants, task.running, task.since) = (wants, false, now);
+    /// Counts a thread that may have begun or ceased to want a processor.
+    fn count(&mut self, tid: u32, before: Wants) {
+        let [before, now] = [before, self.processors.wants(tid)].map(|wants| wants != Wants::No);
+        self.wanting += u32::from(now && !before);
+        self.wanting -= u32::from(before && !now);
     }
 
-    fn comes(&mut self, tid: u32, priority: u16, now: u64) {
-        if tid == 0 {
-            return;
-        }
-        let task = self.tasks.entry(tid).or_default();
-        task.priority = Some(priority);
-        if task.wants && !task.running {
-            let waited = now.saturating_sub(task.since);
-            task.waited += waited;
-            task.times += 1;
-            if waited > task.longest {
-                (task.longest, task.longest_at) = (waited, task.since);
-            }
-        }
-        self.wanting += u32::from(!task.wants);
-        (task.wants, task.running) = (true, true);
-    }
-
-    fn wakes(&mut self, tid: u32, now: u64) {
-        let task = self.tasks.entry(tid).or_default();
-        if tid != 0 && !task.wants {
-            (task.wants, task.running, task.since) = (true, false, now);
-            self.wanting += 1;
+    fn waited(&mut self, tid: u32, since: u64, now: u64) {
+        let wait = self.waits.entry(tid).or_default();
+        let ticks = now.saturating_sub(since);
+        wait.ticks += ticks;
+        wait.times += 1;
+        if ticks > wait.longest {
+            (wait.longest, wait.longest_at) = (ticks, since);
         }
     }
 
     /// What a thread waited for processors.
-    pub fn waited(&self, tid: u32) -> Option<ProcessorWait> {
-        let task = self.tasks.get(&tid)?;
-        Some(ProcessorWait {
-            ticks: task.waited,
-            times: task.times,
-            longest: task.longest,
-            longest_at: task.longest_at,
-            priority: task.priority,
-        })
+    pub fn wait_of(&self, tid: u32) -> ProcessorWait {
+        self.waits.get(&tid).copied().unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::SwitchDetail;
+
+    fn load() -> LoadState {
+        LoadState::new(Tier::Scheduler, 1, 8, 4, HashSet::from([5]))
+    }
 
     fn switch(time: u64, from: u32, to: u32, blocked: bool) -> Record {
         let detail =
@@ -161,7 +184,7 @@ mod tests {
 
     #[test]
     fn time_with_more_threads_than_processors_is_counted() {
-        let mut load = LoadState::new(1);
+        let mut load = load();
         for record in [
             switch(0, 0, 5, false),
             wakeup(10, 6),
@@ -172,19 +195,35 @@ mod tests {
             load.apply(&record);
         }
         assert_eq!((load.observed, load.over, load.most), (100, 50, 2));
-        let waited = load.waited(6).unwrap();
+        let waited = load.wait_of(6);
         assert_eq!((waited.ticks, waited.longest_at, waited.times), (30, 10, 1));
-        assert_eq!(load.waited(5).unwrap().ticks, 20);
+        assert_eq!(load.wait_of(5).ticks, 20);
     }
 
     #[test]
     fn gap_is_neither_observed_nor_waited_through() {
-        let mut load = LoadState::new(1);
+        let mut load = load();
         load.apply(&switch(0, 0, 5, false));
         load.apply(&wakeup(10, 6));
-        load.gap(20, 50);
+        load.gap_begins(0, Missing::Anything, 20);
+        load.block_begins(0, 50);
         load.apply(&switch(60, 5, 6, false));
         assert_eq!((load.observed, load.over), (30, 10));
-        assert_eq!(load.waited(6).unwrap().ticks, 0);
+        assert_eq!(load.wait_of(6).ticks, 0);
+    }
+
+    #[test]
+    fn copies_are_few_and_know_the_program_and_who_runs() {
+        let mut load = load();
+        for block in 0..8 {
+            load.block_begins(0, block * 100);
+            load.apply(&switch(block * 100 + 10, 5, 6, false));
+            load.apply(&wakeup(block * 100 + 20, 7));
+            load.apply(&switch(block * 100 + 50, 6, 5, true));
+        }
+        let times: Vec<u64> = load.checkpoints.iter().map(|copy| copy.time).collect();
+        assert_eq!(times, [0, 200, 400, 600]);
+        let copy = &load.checkpoints[1].processors;
+        assert_eq!([5, 6, 7].map(|tid| copy.wants(tid)), [Wants::Has, Wants::No, Wants::No]);
     }
 }

@@ -96,7 +96,6 @@ pub struct LockState {
     /// When it was first taken in a launch.
     pub first_in_launch: Option<u64>,
     waiting: u32,
-    waiting_writers: u32,
     waiting_at_release: u32,
     last_owner: Option<u32>,
     grants: u64,
@@ -126,7 +125,7 @@ pub struct Actor {
 
 impl LockState {
     /// A wait begins.
-    pub fn wait_begins(&mut self, class: Class) -> Mark {
+    pub fn wait_begins(&mut self) -> Mark {
         let mark = Mark {
             grants: self.grants,
             write_grants: self.write_grants,
@@ -134,15 +133,12 @@ impl LockState {
             ahead: self.waiting,
         };
         self.waiting += 1;
-        self.waiting_writers += u32::from(class == Class::Write);
         mark
     }
 
     /// A wait ends, whichever way.
-    pub fn wait_ends(&mut self, class: Class) {
+    pub fn wait_ends(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
-        let writers = u32::from(class == Class::Write);
-        self.waiting_writers = self.waiting_writers.saturating_sub(writers);
     }
 
     /// Counts a wait that ended with the lock. [`LockState::granted`] comes after it.
@@ -189,10 +185,8 @@ impl LockState {
     pub fn granted(&mut self, class: Class, waited: bool, now: u64, actor: Actor) {
         let read = class == Class::Read;
         if !waited && self.waiting > 0 {
-            self.barging_reads += u64::from(read && self.waiting_writers > 0);
-            if !read {
-                self.barged += 1;
-            }
+            self.barging_reads += u64::from(read);
+            self.barged += u64::from(!read);
         }
         if !read && self.waiting_at_release > 0 && self.last_owner == Some(actor.stream) {
             let others = u64::from(self.waiting_at_release);
@@ -273,8 +267,7 @@ impl LockState {
             return;
         };
         let Actor { stream, kind, .. } = actor;
-        let instance =
-            Instance { ticks: now - since, since, stream, kind, ..Instance::default() };
+        let instance = Instance { ticks: now - since, since, stream, kind, ..Instance::default() };
         self.wait[0].add(instance.ticks);
         Instance::keep_longest(&mut self.longest_wait[0], instance);
     }

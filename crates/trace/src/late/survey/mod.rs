@@ -12,6 +12,7 @@
 
 pub mod calls;
 pub mod load;
+mod locking;
 pub mod locks;
 pub mod sequence;
 pub mod summary;
@@ -19,12 +20,14 @@ pub mod thread;
 pub mod work;
 mod worst;
 
+use crate::late::explain::processors::Missing;
 use crate::late::function::Functions;
+use crate::late::gap::{gap_after, is_missing_after, missing_after};
 use crate::late::merge::{Merge, Run};
 use crate::late::result::{Losses, Survey};
 use crate::late::snapshot::Snapshots;
 use crate::late::survey::calls::KindState;
-use crate::late::survey::load::LoadState;
+use crate::late::survey::load::{Checkpoint, LoadState};
 use crate::late::survey::locks::Locks;
 use crate::late::survey::sequence::Units;
 use crate::late::survey::summary::Tables;
@@ -94,25 +97,35 @@ pub fn survey(
 impl<'t> Surveyor<'t> {
     fn new(trace: &'t Trace, options: &Options) -> Surveyor<'t> {
         let streams = trace.streams();
-        let threads = streams.iter().filter(|stream| stream.kind == StreamKind::Thread);
-        let blocks = threads.map(|stream| stream.blocks.len()).sum();
-        let processors = streams.iter().filter(|s| s.kind == StreamKind::Processor).count() as u32;
+        let of = |kind| streams.iter().filter(move |stream| stream.kind == kind);
+        let blocks = |kind| of(kind).map(|stream| stream.blocks.len()).sum();
+        let metadata = trace.metadata();
+        let processors = metadata.machine.processors.max(of(StreamKind::Processor).count() as u32);
+        let tids = of(StreamKind::Thread).map(|stream| stream.id).collect();
+        let most = options.snapshots;
+        let kernel = blocks(StreamKind::Processor);
+        let mut load = LoadState::new(metadata.tier, processors, kernel, most, tids);
+        for stream in of(StreamKind::Processor).filter(|s| s.blocks[0].missing_before > 0) {
+            load.gap_begins(stream.id, Missing::Anything, trace.start());
+        }
+        let processors = load.processors.clone();
+        load.checkpoints.push(Checkpoint { time: 0, processors });
         Surveyor {
             trace,
             world: World {
-                functions: Functions::new(&trace.metadata().functions),
+                functions: Functions::new(&metadata.functions),
                 kinds: Vec::new(),
                 locks: Locks::default(),
                 work: Work::default(),
                 units: Units::default(),
                 losses: Losses::default(),
-                contended_only: trace.metadata().settings.contended_only,
+                contended_only: metadata.settings.contended_only,
                 worst: options.worst,
             },
             threads: streams.iter().map(|_| None).collect(),
             about: vec![About::default(); streams.len()],
-            snapshots: Snapshots::new(streams.len(), blocks, options.snapshots),
-            load: LoadState::new(trace.metadata().machine.processors.max(processors)),
+            snapshots: Snapshots::new(streams.len(), blocks(StreamKind::Thread), most),
+            load,
             gpu: GpuState::default(),
         }
     }
@@ -166,21 +179,18 @@ impl<'t> Surveyor<'t> {
     }
 
     fn take_processor(&mut self, run: &Run<'_>, stream: &Stream, block: &Block) {
-        if run.begins && block.missing_before > 0 {
-            let from = run
-                .block
-                .checked_sub(1)
-                .map_or(self.trace.start(), |before| stream.blocks[before].last);
-            self.load.gap(from.min(block.first), block.first);
+        if run.begins {
+            let begins = run.records.first().map_or(block.first, |record| record.time);
+            self.load.block_begins(stream.id, begins);
         }
         for record in run.records {
             self.load.apply(record);
         }
-        if run.ends && block.lost.count > 0 {
-            self.load.gap(block.lost.first.max(block.last), block.lost.last);
-        }
-        if run.ends && block.torn > 0 {
-            self.load.gap(block.last, block.last);
+        if run.ends && gap_after(stream, run.block) {
+            self.load.gap_begins(stream.id, missing_after(stream, run.block), block.last);
+            if !is_missing_after(stream, run.block) {
+                self.load.processors.gap_ends(stream.id);
+            }
         }
     }
 

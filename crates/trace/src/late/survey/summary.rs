@@ -5,6 +5,7 @@ use super::locks::{Instance, LockState, Tally};
 use super::thread::About;
 use super::{GpuState, World};
 use crate::late::Options;
+use crate::late::explain::processors::UNKNOWN_PRIORITY;
 use crate::late::function::{NO_KIND, Role, SIZES};
 use crate::late::histogram::Histogram;
 use crate::late::identity::Family;
@@ -108,6 +109,7 @@ impl Tables<'_> {
                 functions: self.world.functions,
                 identities: self.world.locks.identities,
                 snapshots: self.snapshots,
+                checkpoints: self.load.checkpoints,
                 lock_places: places.locks,
                 kind_places: places.kinds,
                 usual,
@@ -176,12 +178,14 @@ impl Tables<'_> {
         let of_threads = self.trace.streams().iter().zip(&self.about);
         let of_threads = of_threads.filter(|(stream, _)| stream.kind == StreamKind::Thread);
         let ns = |ticks| places.clock.duration_ns(ticks);
+        let scheduler = metadata.tier == Tier::Scheduler;
         of_threads
             .map(|(stream, about)| {
                 let own = about.name.split(|byte| *byte == 0).next().unwrap_or_default();
                 let own = String::from_utf8_lossy(own).into_owned();
                 let other = || tasks.get(&stream.id).map(|name| name.to_string());
-                let wait = self.load.waited(stream.id);
+                let wait = self.load.wait_of(stream.id);
+                let priority = self.load.processors.who(stream.id).priority;
                 let times = stream.blocks.iter().filter(|block| block.count > 0);
                 let first = times.clone().map(|block| block.first).min().unwrap_or(places.start);
                 let last = times.map(|block| block.last).max().unwrap_or(first);
@@ -191,7 +195,9 @@ impl Tables<'_> {
                     pid: pids.get(&stream.process).copied().unwrap_or(0),
                     tid: stream.id,
                     name: if own.is_empty() { other().unwrap_or_default() } else { own },
-                    priority: wait.and_then(|wait| wait.priority).or(about.priority),
+                    priority: Some(priority)
+                        .filter(|priority| *priority != UNKNOWN_PRIORITY)
+                        .or(about.priority),
                     first_at_ns: places.at(first),
                     last_at_ns: places.at(last),
                     records: about.records,
@@ -199,7 +205,7 @@ impl Tables<'_> {
                     in_calls_ns: ns(about.call_ticks),
                     waited_ns: ns(about.waited),
                     acquisitions: about.acquisitions,
-                    processor_wait: wait.map(|wait| result::ProcessorWait {
+                    processor_wait: scheduler.then(|| result::ProcessorWait {
                         total_ns: ns(wait.ticks),
                         times: wait.times,
                         longest_ns: ns(wait.longest),

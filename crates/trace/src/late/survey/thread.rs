@@ -5,12 +5,12 @@ use super::calls::{Candidate, Frame};
 use super::locks::{Actor, Cache, Mark};
 use super::sequence::{Gathered, Op};
 use super::work::{GraphSize, handle};
-use crate::late::function::{Group, NO_KIND, Role};
+use crate::late::function::{NO_KIND, Role};
 use crate::late::hash::Mix;
-use crate::late::identity::{Family, Key, NO_LOCK};
+use crate::late::identity::{Family, Key};
 use crate::late::pattern::{MOST_STEPS, Step};
 use crate::late::snapshot::{Held, Snapshot, Wait};
-use record::{Action, Class, Kind, Record};
+use record::{Class, Kind, Record};
 
 /// Calls that may be open at once in a thread; more mean that their ends are missing.
 const MOST_OPEN: usize = 64;
@@ -23,15 +23,15 @@ pub struct ThreadState {
     pub tid: u32,
     /// Records are missing somewhere around, so nothing is measured.
     pub doubtful: bool,
-    frames: Vec<Frame>,
-    held: Vec<Held>,
+    pub frames: Vec<Frame>,
+    pub held: Vec<Held>,
     /// Locks that it held when its records began to be missing.
     pub lost: Vec<u32>,
-    wait: Option<(Wait, Mark)>,
+    pub wait: Option<(Wait, Mark)>,
     /// Once controls that it runs or waits for, and since when. Their code may take locks.
-    once: Vec<(u32, u64)>,
+    pub once: Vec<(u32, u64)>,
     steps: Vec<Step>,
-    cache: Box<Cache>,
+    pub cache: Box<Cache>,
     gathered: Gathered,
     pub about: About,
 }
@@ -80,20 +80,24 @@ impl ThreadState {
         }
     }
 
-    fn kind(&self) -> u32 {
+    /// The kind of call that it is in.
+    pub fn kind(&self) -> u32 {
         self.frames.last().map_or(NO_KIND, |frame| frame.kind)
     }
 
-    fn actor(&self) -> Actor {
+    /// Itself, as locks know it.
+    pub fn actor(&self) -> Actor {
         Actor { stream: self.stream, kind: self.kind(), doubtful: self.doubtful }
     }
 
-    fn key(&self, family: Family, address: u64) -> Key {
+    /// What identifies a lock of its process.
+    pub fn key(&self, family: Family, address: u64) -> Key {
         Key { process: self.process, family, address }
     }
 
+    /// Adds a step to the pattern of its call.
     #[inline]
-    fn step(&mut self, serial: u32, class: Class, acquired: bool, time: u64) {
+    pub fn step(&mut self, serial: u32, class: Class, acquired: bool, time: u64) {
         let full = self.steps.len() >= MOST_STEPS;
         let Some(frame) = self.frames.last_mut() else { return };
         if full {
@@ -188,7 +192,7 @@ impl World {
                 state.patterns.add(frame.hash, frame.enter, steps);
             }
             let (depth, stream) = (thread.frames.len() as u32, thread.stream);
-            let candidate = || candidate(&frame, record, stream, depth);
+            let candidate = || Candidate::new(&frame, record, stream, depth);
             state.longest.offer(self.worst, candidate, ticks);
         }
         if self.functions.of(frame.kind).1.is_some() {
@@ -236,175 +240,11 @@ impl World {
             _ => self.work.queued(process, stream),
         }
         if role.queues() {
-            let FrameCost { kind, detail, acquisitions } = frame.cost();
+            let Frame { kind, detail, acquisitions, .. } = *frame;
             let op = Op { kind, detail, ticks, acquisitions };
             thread.gathered.add(op, &mut self.units, process, thread.stream);
         } else if role.waits() {
             thread.gathered.close(&mut self.units, process, thread.stream);
-        }
-    }
-
-    fn lock(&mut self, thread: &mut ThreadState, record: &Record, class: Class, action: Action) {
-        let key = thread.key(Family::of(class), record.subject);
-        match action {
-            Action::Created => return self.locks.created(&mut thread.cache, key, record),
-            Action::Destroyed => return self.locks.destroyed(key, record.time),
-            _ => {}
-        }
-        let lock = self.locks.find(&mut thread.cache, key, record.time);
-        match action {
-            _ if class == Class::Once => self.once(thread, record, action, lock),
-            Action::Waiting => self.waits(thread, record, class, lock),
-            Action::Acquired if class == Class::Condition => {
-                self.condition_returns(thread, record, lock);
-            }
-            Action::Acquired => self.acquires(thread, record, class, lock),
-            Action::Failed => self.fails(thread, record, lock),
-            Action::Released if class == Class::Semaphore => {
-                self.locks.states[lock as usize].signal(record.time);
-            }
-            Action::Released => self.releases(thread, record.time, lock, true),
-            _ => self.locks.states[lock as usize].signal(record.time),
-        }
-    }
-
-    fn once(&mut self, thread: &mut ThreadState, record: &Record, action: Action, lock: u32) {
-        if action == Action::Waiting {
-            thread.once.push((lock, record.time));
-            return;
-        }
-        let at = thread.once.iter().rposition(|(once, _)| *once == lock);
-        let since = at.map(|at| thread.once.remove(at).1);
-        if action == Action::Acquired {
-            let (kind, actor) = (thread.kind(), thread.actor());
-            let state = &mut self.locks.states[lock as usize];
-            state.count(record, Class::Once, kind);
-            state.ran_once(since, record.time, actor);
-        }
-    }
-
-    fn waits(&mut self, thread: &mut ThreadState, record: &Record, class: Class, lock: u32) {
-        if thread.wait.is_some() {
-            self.forget_wait(thread);
-        }
-        let (mut mutex, mut had_mutex) = (NO_LOCK, false);
-        if class == Class::Condition {
-            let key = thread.key(Family::Mutex, record.detail);
-            mutex = self.locks.find(&mut thread.cache, key, record.time);
-            had_mutex = thread.held.iter().any(|held| held.lock == mutex);
-            self.releases(thread, record.time, mutex, false);
-        }
-        let mark = self.locks.states[lock as usize].wait_begins(class);
-        let (since, owner) = (record.time, record.number);
-        let wait = Wait { lock, class, since, owner, mutex, had_mutex };
-        thread.wait = Some((wait, mark));
-    }
-
-    /// Ends the thread's wait if it is for this lock.
-    fn wait_ends(&mut self, thread: &mut ThreadState, lock: u32) -> Option<(Wait, Mark)> {
-        let (wait, _) = thread.wait.as_ref()?;
-        if wait.lock != lock {
-            return None;
-        }
-        self.locks.states[lock as usize].wait_ends(wait.class);
-        thread.wait.take()
-    }
-
-    #[inline]
-    fn acquires(&mut self, thread: &mut ThreadState, record: &Record, class: Class, lock: u32) {
-        let (kind, now, actor) = (thread.kind(), record.time, thread.actor());
-        let wait = self.wait_ends(thread, lock);
-        let state = &mut self.locks.states[lock as usize];
-        state.count(record, class, kind);
-        if let Some((wait, mark)) = &wait {
-            state.waited(wait, mark, now, actor);
-            thread.has_waited(now - wait.since);
-        }
-        let serial = self.locks.identities.identity(lock).serial;
-        thread.step(serial, class, true, now);
-        thread.about.acquisitions += 1;
-        if let Some(frame) = thread.frames.last_mut() {
-            frame.acquisitions += 1;
-            if state.first_in_launch.is_none()
-                && self.functions.of(frame.kind).0.group == Group::Launch
-            {
-                state.first_in_launch = Some(now);
-            }
-        }
-        if !Family::of(class).held() {
-            return;
-        }
-        if let Some(held) = thread.held.iter_mut().rev().find(|held| held.lock == lock) {
-            held.depth += 1;
-            return;
-        }
-        state.granted(class, wait.is_some(), now, actor);
-        let read = class == Class::Read;
-        thread.held.push(Held { lock, read, depth: 1, since: now, kind });
-    }
-
-    /// A wait for a condition is over: its mutex is held again.
-    fn condition_returns(&mut self, thread: &mut ThreadState, record: &Record, lock: u32) {
-        let (now, actor) = (record.time, thread.actor());
-        let wait = self.wait_ends(thread, lock);
-        let key = thread.key(Family::Mutex, record.detail);
-        let mutex = self.locks.find(&mut thread.cache, key, now);
-        if let Some((wait, _)) = &wait {
-            let state = &mut self.locks.states[lock as usize];
-            let relock = state.condition_waited(wait, record.number, now, actor);
-            thread.has_waited(relock);
-        }
-        // Where only contended acquisitions are recorded, the release of a mutex that was taken
-        // without waiting is not, so it must not be taken for held.
-        let known = !self.contended_only || wait.is_some_and(|(wait, _)| wait.had_mutex);
-        if known && !thread.held.iter().any(|held| held.lock == mutex) {
-            let kind = thread.kind();
-            self.locks.states[mutex as usize].granted(Class::Mutex, true, now, actor);
-            thread.held.push(Held { lock: mutex, read: false, depth: 1, since: now, kind });
-        }
-    }
-
-    fn fails(&mut self, thread: &mut ThreadState, record: &Record, lock: u32) {
-        let wait = self.wait_ends(thread, lock);
-        let state = &mut self.locks.states[lock as usize];
-        match wait {
-            Some((wait, _)) => {
-                state.gave_up += 1;
-                thread.has_waited(record.time - wait.since);
-            }
-            None => state.busy += 1,
-        }
-    }
-
-    #[inline]
-    fn releases(&mut self, thread: &mut ThreadState, now: u64, lock: u32, step: bool) {
-        let Some(at) = thread.held.iter().rposition(|held| held.lock == lock) else {
-            self.losses.unmatched_releases += u64::from(step && !self.contended_only);
-            return;
-        };
-        let held = &mut thread.held[at];
-        let class = if held.read { Class::Read } else { Class::Write };
-        // Giving up a mutex for a condition gives it up altogether.
-        held.depth = if step { held.depth - 1 } else { 0 };
-        let last = held.depth == 0;
-        let (read, since, kind) = (held.read, held.since, held.kind);
-        if last {
-            thread.held.remove(at);
-            let actor = thread.actor();
-            self.locks.states[lock as usize].released(read, since, now, kind, actor);
-        }
-        if step {
-            let serial = self.locks.identities.identity(lock).serial;
-            thread.step(serial, class, false, now);
-        }
-    }
-
-    fn forget_wait(&mut self, thread: &mut ThreadState) {
-        if let Some((wait, _)) = thread.wait.take() {
-            let state = &mut self.locks.states[wait.lock as usize];
-            state.wait_ends(wait.class);
-            state.unknown_waits += 1;
-            self.losses.unknown_waits += 1;
         }
     }
 
@@ -435,26 +275,14 @@ impl World {
             thread.frames.iter().map(|frame| (frame.kind, frame.enter)).collect();
         // A thread that died waiting waits no more; what it holds it holds for ever.
         if let Some((wait, _)) = thread.wait.take() {
-            self.locks.states[wait.lock as usize].wait_ends(wait.class);
+            self.locks.states[wait.lock as usize].wait_ends();
         }
     }
 }
 
-/// What a frame tells a sequence.
-struct FrameCost {
-    kind: u32,
-    detail: u64,
-    acquisitions: u32,
-}
-
-impl Frame {
-    fn cost(&self) -> FrameCost {
-        FrameCost { kind: self.kind, detail: self.detail, acquisitions: self.acquisitions }
-    }
-}
-
 impl ThreadState {
-    fn has_waited(&mut self, ticks: u64) {
+    /// Counts a wait for a lock.
+    pub fn has_waited(&mut self, ticks: u64) {
         self.about.waited += ticks;
         if let Some(frame) = self.frames.last_mut() {
             frame.waited += ticks;
@@ -477,24 +305,6 @@ impl ThreadState {
                 self.about.call_ticks += ticks;
             }
         }
-    }
-}
-
-fn candidate(frame: &Frame, record: &Record, stream: u32, depth: u32) -> Candidate {
-    Candidate {
-        ticks: record.time - frame.enter,
-        enter: frame.enter,
-        stream,
-        kind: frame.kind,
-        function: frame.function,
-        subject: frame.subject,
-        detail: frame.detail,
-        result: record.number,
-        captured: record.detail == 1,
-        outstanding: frame.outstanding,
-        depth,
-        acquisitions: frame.acquisitions,
-        waited: frame.waited,
     }
 }
 

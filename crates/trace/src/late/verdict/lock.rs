@@ -141,4 +141,3 @@ fn long_hold(survey: &Survey, lock: &Lock, options: &Options) -> Option<Verdict>
     };
     Some(verdict(evidence, Some(hold), remedies))
 }
-

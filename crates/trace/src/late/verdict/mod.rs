@@ -228,4 +228,3 @@ pub fn verdicts(survey: &Survey, explained: &[Explained], options: &Options) -> 
     verdicts.sort_by_key(|verdict| (std::cmp::Reverse(verdict.severity_ns), verdict.lock));
     verdicts
 }
-
