@@ -5,7 +5,7 @@ mod late_tape;
 
 use late_tape::{Tape, find, holder_tids, holders, story};
 use record::{Action, Class};
-use trace::late::{Cause, Options, Reason};
+use trace::late::{Cause, HolderState, Options, Reason};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;
@@ -155,7 +155,8 @@ fn who_waits_since_long_before_the_window_still_waits() {
     let [a, b, c] = [101, 102, 103].map(|tid| tape.thread(1, tid));
     tape.lock(b, 10, Class::Read, Action::Acquired, M);
     tape.waits(c, 20, Class::Write, M, 0);
-    [b, c].map(|thread| tape.cut(thread));
+    tape.cut(b);
+    tape.cut(c);
     tape.enter(a, 60_000, LAUNCH, 7, 1);
     tape.waits(a, 60_100, Class::Read, M, 0);
     tape.lock(b, 70_000, Class::ReadWrite, Action::Released, M);
@@ -165,6 +166,30 @@ fn who_waits_since_long_before_the_window_still_waits() {
     tape.exit(a, 70_600);
     let both = tape.explained();
     assert_eq!(holder_tids(find(&both, 101, 60_000)), [(102, 9900), (103, 490)]);
+}
+
+#[test]
+fn scheduler_is_not_taken_back_to_before_the_checkpoint() {
+    let mut tape = Tape::new(Tier::Scheduler);
+    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
+    let [p, q] = [0, 1].map(|number| tape.processor(number));
+    tape.switch(p, 10, (0, 120), (102, 120), 0);
+    tape.takes(b, 50, M);
+    tape.switch(p, 100, (102, 120), (900, 110), 0);
+    tape.switch(q, 150, (0, 120), (102, 120), 0);
+    // The block of q begins where a checkpoint is; that of p began long before.
+    tape.cut(q);
+    tape.wakeup(q, 200, 1, (5, 120));
+    tape.enter(a, 250, LAUNCH, 7, 1);
+    tape.waits(a, 300, Class::Mutex, M, 102);
+    tape.releases(b, 1000, M);
+    tape.takes(a, 1010, M);
+    tape.exit(a, 1100);
+    tape.switch(p, 5000, (900, 110), (0, 120), 1);
+    let both = tape.explained();
+    let call = find(&both, 101, 250);
+    assert_eq!(holder_tids(call), [(102, 700)]);
+    assert_eq!(holders(&call.parts[1].cause)[0].state, HolderState::Executing);
 }
 
 #[test]

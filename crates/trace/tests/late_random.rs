@@ -619,7 +619,7 @@ fn without_usual(truth: &Truth) -> Truth {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500,
+    #![proptest_config(ProptestConfig { cases: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
      })]
@@ -632,7 +632,7 @@ proptest! {
         fair in any::<bool>(),
         choices in proptest::collection::vec(any::<u16>(), 64),
         cuts in proptest::collection::vec(1..30usize, 4),
-        snapshots in prop_oneof![Just(1usize), Just(1 << 16)],
+        snapshots in prop_oneof![Just(1usize), Just(4), Just(1 << 16)],
         worst in prop_oneof![Just(1usize), Just(2), Just(1000)],
     ) {
         let mut at = 0;
