@@ -52,26 +52,52 @@ def run(options):
 
 
 def profiled(options):
+    """The run under PyTorch's profiler: device activities counted, and times of an inference."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as recording:
         result = run(options)
         torch.cuda.synchronize()
-    kernels = copies = memsets = 0
+    device, calls = [], []
     for event in recording.profiler.kineto_results.events():
-        if "cuda" not in str(event.device_type()).lower():
-            continue
-        name = event.name()
-        if name.startswith("Memcpy"):
-            copies += 1
-        elif name.startswith("Memset"):
-            memsets += 1
-        elif name not in NOT_ON_THE_DEVICE:
-            kernels += 1
-    return result | {"kernels": kernels, "copies": copies, "memsets": memsets}
+        on_device = "cuda" in str(event.device_type()).lower()
+        if on_device and event.name() not in NOT_ON_THE_DEVICE:
+            device.append((event.start_ns(), event.duration_ns(), event.name()))
+        elif not on_device:
+            calls.append((event.start_ns(), event.duration_ns(), event.name()))
+    copies = sum(name.startswith("Memcpy") for _, _, name in device)
+    memsets = sum(name.startswith("Memset") for _, _, name in device)
+    result |= {"kernels": len(device) - copies - memsets, "copies": copies, "memsets": memsets}
+    return result | inference_times(sorted(device), sorted(calls), options.iterations)
 
 
 NOT_ON_THE_DEVICE = {"Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event"}
+WORK = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaGraphLaunch", "cuLaunchKernel", "cudaMemset")
+
+
+def inference_times(device, calls, iterations):
+    """Of the last inferences: from the first call that gives work to the begin of that work, and
+    the time that the device was busy. Means in microseconds."""
+    firsts, open_ = [], False
+    for start, _, name in calls:
+        if name == "cudaStreamSynchronize":
+            open_ = False
+        elif name.startswith(WORK) and not open_:
+            firsts.append(start)
+            open_ = True
+    firsts = firsts[-iterations:]
+    latencies, busy, at = [], 0, 0
+    for index, first in enumerate(firsts):
+        end = firsts[index + 1] if index + 1 < len(firsts) else float("inf")
+        while at < len(device) and device[at][0] < first:
+            at += 1
+        if at < len(device):
+            latencies.append(device[at][0] - first)
+        while at < len(device) and device[at][0] < end:
+            busy += device[at][1]
+            at += 1
+    count = max(len(latencies), 1)
+    return {"launch_time_us": sum(latencies) / count / 1e3, "gpu_time_us": busy / count / 1e3}
 
 
 def main():

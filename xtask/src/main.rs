@@ -6,6 +6,7 @@
 
 mod coverage;
 mod demo;
+mod perfetto;
 mod step;
 mod tidy;
 
@@ -56,7 +57,13 @@ fn main() -> ExitCode {
 }
 
 fn test() -> anyhow::Result<()> {
-    Step::cargo("test --workspace").run()?;
+    // The fake CUDA driver of the examples, on which many tests run.
+    let build = std::path::absolute(target())?.join("late-launch");
+    Step::program("make")
+        .args(["--no-print-directory", "-C", "examples/late-launch", "check"])
+        .arg(format!("BUILD={}", build.display()))
+        .run()?;
+    Step::cargo("test --workspace").env(perfetto::VARIABLE, perfetto::folder()?).run()?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();

@@ -10,6 +10,8 @@ mod calibrate;
 mod chains;
 mod command_line;
 mod doctor;
+mod report;
+mod run;
 mod serve;
 mod simulate;
 mod status;
@@ -36,6 +38,8 @@ enum Command {
     #[command(hide = true)]
     BenchFloorPeer(bench::floor::PeerArgs),
     #[command(hide = true)]
+    BenchTied(bench::locks::TiedArgs),
+    #[command(hide = true)]
     BenchVictim(bench::victim::Args),
     /// Measure the execution times of services, each alone on its accelerator
     Calibrate(calibrate::Args),
@@ -47,6 +51,10 @@ enum Command {
     ChainServer(chains::ServerArgs),
     /// Say what this machine allows, and how to grant what is missing
     Doctor(doctor::Args),
+    /// Say why launches were late, from a recorded trace
+    Report(report::Args),
+    /// Run a program, and record why its launches were late
+    Run(run::Args),
     /// Serve accelerators to other processes, by chain priority
     Serve(serve::Args),
     /// Ask a running server what it promises to whom, and what it measured
@@ -62,12 +70,15 @@ fn main() -> ExitCode {
         Command::Analyze(args) => analyze::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchFloorPeer(args) => bench::floor::peer(&args),
+        Command::BenchTied(args) => bench::locks::tied(&args),
         Command::BenchVictim(args) => bench::victim::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Chains(args) => chains::run(&args),
         Command::ChainExecutor(args) => chains::executor::run(&args),
         Command::ChainServer(args) => chains::serve(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Study(args) => study::run(&args),

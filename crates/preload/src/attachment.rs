@@ -5,11 +5,15 @@
 //! its own. That it is a child it learns from [`IMAGE`], a page that the kernel fills with zeros
 //! in a forked child, whichever way it was forked, without any system call here.
 
+use crate::{program, real};
 use record::attach::{Invitation, VARIABLE, knock};
-use record::{Flags, NameKind, Side, Trouble, clock};
+use record::{Flags, Side, Trouble};
+use rustix::fd::OwnedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 use shm::log::{AREA_CHUNKS, CHUNK_BYTES, Log};
 use std::cell::UnsafeCell;
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -24,7 +28,7 @@ struct Page {
 static IMAGE: Page = Page { process: AtomicU32::new(0), rest: [0; 4092] };
 
 /// Whether there is a recording, and of what: the one word that every hook looks at.
-static GATE: AtomicU8 = AtomicU8::new(UNTRIED);
+pub static GATE: AtomicU8 = AtomicU8::new(UNTRIED);
 /// Nothing is recorded.
 pub const OFF: u8 = 0;
 /// Locks that were waited for.
@@ -111,24 +115,29 @@ pub fn enter() -> Option<u32> {
     if let Err(other) = won {
         return Some(other);
     }
-    name_process(&side, number);
+    program::introduce(&side, number);
     Some(number)
 }
 
 #[cold]
 #[inline(never)]
 fn attach() -> bool {
+    let Some(variable) = environment(VARIABLE.as_bytes()) else { return false };
     let tried =
         GATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
     if tried.is_err() {
         // Somebody is at it; what happens meanwhile is not recorded.
         return false;
     }
-    let memory = environment(VARIABLE.as_bytes()).and_then(Invitation::parse).and_then(map);
-    let Some((log, side, flags)) = memory else {
-        GATE.store(OFF, Ordering::Release);
-        return false;
-    };
+    let invitation = variable.and_then(|text| Invitation::parse(value(text)));
+    let gate = invitation.and_then(map).map_or(OFF, |(log, side, flags)| open(log, side, flags));
+    // Release: pairs with the acquire in `gate`.
+    GATE.store(gate, Ordering::Release);
+    gate != OFF
+}
+
+/// Puts the recording in place; returns what is recorded.
+fn open(log: Log, side: Side, flags: Flags) -> u8 {
     // SAFETY: only the thread that moved the gate from UNTRIED comes here, and nobody reads
     // before it opens.
     unsafe { (*MEMORY.0.get()).write((log, side)) };
@@ -140,18 +149,16 @@ fn attach() -> bool {
     if wiped.is_err() {
         // Children would write into their parent's place: rather no recording.
         side.count(Trouble::NotAttached);
-        GATE.store(OFF, Ordering::Release);
-        return false;
+        return OFF;
     }
     EVERYWHERE.store(flags.all_locks(), Ordering::Relaxed);
     GPU.store(flags.gpu(), Ordering::Relaxed);
-    if crate::real::some_missing() {
+    program::learn_path();
+    real::prepare();
+    if real::some_missing() {
         side.count(Trouble::FunctionMissing);
     }
-    // Release: pairs with the acquire in `gate`.
-    let gate = if flags.contended_only() { CONTENDED } else { FULL };
-    GATE.store(gate, Ordering::Release);
-    true
+    if flags.contended_only() { CONTENDED } else { FULL }
 }
 
 fn map(invitation: Invitation) -> Option<(Log, Side, Flags)> {
@@ -159,12 +166,13 @@ fn map(invitation: Invitation) -> Option<(Log, Side, Flags)> {
     if size < (AREA_CHUNKS as usize + 1) * CHUNK_BYTES {
         return None;
     }
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing. It stays
-    // until the process image ends; the descriptor is closed here.
-    let base = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), size, access, MapFlags::SHARED, &memory, 0).ok()?
+    let base = if is_affordable(size) { map_bytes(&memory, size) } else { None };
+    let Some(base) = base else {
+        count_not_attached(&memory, size);
+        return None;
     };
+    // SAFETY: the mapping was just made. Core dumps have no use for the recording.
+    let _ = unsafe { rustix::mm::madvise(base, size, Advice::LinuxDontDump) };
     // SAFETY: the mapping has more chunks than the area, and stays.
     let side = unsafe { Side::over(base.cast()) };
     let flags = side.flags(size)?;
@@ -173,8 +181,83 @@ fn map(invitation: Invitation) -> Option<(Log, Side, Flags)> {
     Some((log, side, flags))
 }
 
-/// The value of an environment variable.
-fn environment(name: &[u8]) -> Option<&'static [u8]> {
+fn map_bytes(memory: &OwnedFd, size: usize) -> Option<*mut std::ffi::c_void> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing. Without
+    // the caller's doing it stays until the process image ends.
+    unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), size, access, MapFlags::SHARED, memory, 0).ok()
+    }
+}
+
+/// Whether a mapping of this size leaves the program the address space that it has without: where
+/// that is limited, the mapping may take a sixteenth.
+fn is_affordable(size: usize) -> bool {
+    getrlimit(Resource::As).current.is_none_or(|limit| size as u64 <= limit / 16)
+}
+
+/// Tells the recording of a process that cannot have the whole of it.
+fn count_not_attached(memory: &OwnedFd, size: usize) {
+    let area = AREA_CHUNKS as usize * CHUNK_BYTES;
+    if let Some(base) = map_bytes(memory, area) {
+        // SAFETY: the mapping is as large as the area, and goes only after its last use.
+        let side = unsafe { Side::over(base.cast()) };
+        if side.flags(size).is_some() {
+            side.count(Trouble::NotAttached);
+        }
+        // SAFETY: as above.
+        let _ = unsafe { rustix::mm::munmap(base, area) };
+    }
+}
+
+/// What [`suspend`] found.
+pub struct Suspended {
+    gate: u8,
+    /// The invitation in the environment, and its first byte.
+    invitation: Option<(*mut u8, u8)>,
+}
+
+/// Ends the recording of this process and of all that it will start, without a system call: the
+/// gate closes, and the invitation in its environment becomes invalid.
+pub fn suspend() -> Suspended {
+    let gate = GATE.swap(OFF, Ordering::AcqRel);
+    let invitation = environment(VARIABLE.as_bytes()).flatten().map(|text| value(text).as_ptr());
+    let invitation = invitation.map(|at| {
+        let at = at.cast_mut();
+        // SAFETY: the first byte of the variable's value, or the zero after it; the environment
+        // can be written. Nobody has a reference to it.
+        let byte = unsafe { at.read_volatile() };
+        if byte != 0 {
+            // SAFETY: as above.
+            unsafe { at.write_volatile(b'-') };
+        }
+        (at, byte)
+    });
+    Suspended { gate, invitation }
+}
+
+impl Suspended {
+    /// The recording goes on after all.
+    pub fn resume(self) {
+        if let Some((at, byte)) = self.invitation {
+            // SAFETY: as in `suspend`.
+            unsafe { at.write_volatile(byte) };
+        }
+        GATE.store(self.gate, Ordering::Release);
+    }
+
+    /// The recording has ended for this process.
+    pub fn end(self) {
+        if matches!(self.gate, CONTENDED | FULL) {
+            // SAFETY: the memory was written before the gate opened.
+            unsafe { (*MEMORY.0.get()).assume_init_ref().1.count(Trouble::NotAttached) };
+        }
+    }
+}
+
+/// The environment variable of this name, as `name=value`. The outer `None` is the answer while
+/// there is no environment yet: memory allocators lock before the C library has been set up.
+fn environment(name: &[u8]) -> Option<Option<&'static CStr>> {
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
     }
@@ -183,31 +266,31 @@ fn environment(name: &[u8]) -> Option<&'static [u8]> {
     // constructors, and then getenv is as unsafe.
     unsafe {
         let mut at = environ;
-        while !at.is_null() && !(*at).is_null() {
-            let text = std::ffi::CStr::from_ptr(*at).to_bytes();
-            if let Some(value) = text.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"=")) {
-                return Some(value);
+        if at.is_null() {
+            return None;
+        }
+        while !(*at).is_null() {
+            let text = CStr::from_ptr(*at);
+            if text.to_bytes().strip_prefix(name).is_some_and(|rest| rest.starts_with(b"=")) {
+                return Some(Some(text));
             }
             at = at.add(1);
         }
     }
-    None
+    Some(None)
 }
 
-fn name_process(side: &Side, number: u32) {
-    let mut path = [MaybeUninit::<u8>::uninit(); 1024];
-    let program = match rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/exe", &mut path) {
-        Ok((program, _)) => &*program,
-        Err(_) => b"?".as_slice(),
-    };
-    let own = rustix::process::getpid().as_raw_nonzero().get() as u64;
-    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u64);
-    side.add(NameKind::Process, number, clock::now(), own << 32 | parent, program);
+/// The part after the equals sign.
+fn value(text: &CStr) -> &[u8] {
+    let text = text.to_bytes();
+    let name = text.iter().position(|byte| *byte == b'=').map_or(text.len(), |at| at + 1);
+    &text[name..]
 }
 
 /// Runs when the library is loaded: after the constructors of the program's other libraries, as
 /// the order of preloading has it.
 extern "C" fn construct() {
+    real::prepare();
     if is_on() {
         enter();
     }

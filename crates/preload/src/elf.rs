@@ -4,11 +4,17 @@
 //! allocate. The tables are those that the dynamic linker itself uses; the search is that of
 //! `RTLD_NEXT` after this library, or of one named library. Of several versions of a symbol the
 //! default one is taken, as a newly linked program would.
+//!
+//! The list of libraries is read under a lock of the dynamic linker's. So it is read when the
+//! program calls the dynamic linker itself, or the driver for the first time, but not when it
+//! takes a lock. While the process image starts the list is read in the way of a debugger, since
+//! the function for it may be another preloaded library's, which has not been set up yet.
 
 use libc::{Elf64_Ehdr, Elf64_Phdr, Elf64_Sym, c_int, c_void, dl_phdr_info, size_t};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 const DT_NULL: i64 = 0;
+const DT_HASH: i64 = 4;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
@@ -23,18 +29,35 @@ pub struct Library {
     symbols: *const Elf64_Sym,
     strings: *const u8,
     versions: *const u16,
-    hash: *const u32,
+    hash: Hash,
+}
+
+/// The table that leads from a name to its symbol.
+#[derive(Clone, Copy)]
+enum Hash {
+    /// Today's.
+    Gnu(*const u32),
+    /// That of libraries linked with `--hash-style=sysv`.
+    Plain(*const u32),
 }
 
 #[repr(C)]
-struct Dynamic {
+pub struct Dynamic {
     tag: i64,
     value: usize,
 }
 
+/// The beginning of the dynamic linker's description of a library, as `link.h` shows it.
+#[repr(C)]
+pub struct LinkMap {
+    base: usize,
+    /// Empty for the program itself.
+    pub path: *const c_char,
+    dynamic: *const Dynamic,
+    next: *const LinkMap,
+}
+
 impl Library {
-    /// Reads where the tables are. `None` for what has no such tables, as the kernel's own object.
-    ///
     /// # Safety
     /// `info` must describe a library that is loaded and stays so.
     unsafe fn of(info: &dl_phdr_info) -> Option<Library> {
@@ -42,8 +65,17 @@ impl Library {
         // SAFETY: the dynamic linker's description has that many program headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         let dynamic = headers.iter().find(|header: &&Elf64_Phdr| header.p_type == libc::PT_DYNAMIC)?;
-        let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;
-        let (mut symbols, mut strings, mut versions, mut hash) = (0, 0, 0, 0);
+        // SAFETY: the caller's promise.
+        unsafe { Library::with(base, (base + dynamic.p_vaddr as usize) as *const Dynamic) }
+    }
+
+    /// Reads where the tables are. `None` for what has no such tables.
+    ///
+    /// # Safety
+    /// `dynamic` must be the dynamic section of a library that is loaded to `base` and stays so.
+    unsafe fn with(base: usize, dynamic: *const Dynamic) -> Option<Library> {
+        let mut entry = dynamic;
+        let (mut symbols, mut strings, mut versions, mut gnu, mut plain) = (0, 0, 0, 0, 0);
         // SAFETY: the dynamic section is mapped and ends with a null entry.
         unsafe {
             while (*entry).tag != DT_NULL {
@@ -51,37 +83,82 @@ impl Library {
                     DT_STRTAB => strings = (*entry).value,
                     DT_SYMTAB => symbols = (*entry).value,
                     DT_VERSYM => versions = (*entry).value,
-                    DT_GNU_HASH => hash = (*entry).value,
+                    DT_GNU_HASH => gnu = (*entry).value,
+                    DT_HASH => plain = (*entry).value,
                     _ => {}
                 }
                 entry = entry.add(1);
             }
         }
-        if symbols == 0 || strings == 0 || hash == 0 {
+        if symbols == 0 || strings == 0 || (gnu == 0 && plain == 0) {
             return None;
         }
         // The dynamic linker has added the base to these; the kernel's own object is not touched.
         let place = |value: usize| if value >= base { value } else { base + value };
+        let hash = if gnu != 0 {
+            Hash::Gnu(place(gnu) as *const u32)
+        } else {
+            Hash::Plain(place(plain) as *const u32)
+        };
         Some(Library {
             base,
             symbols: place(symbols) as *const Elf64_Sym,
             strings: place(strings) as *const u8,
             versions: if versions == 0 { 0 } else { place(versions) } as *const u16,
-            hash: place(hash) as *const u32,
+            hash,
         })
+    }
+
+    /// Where the library was loaded to.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// An address in it.
+    pub fn address(&self) -> usize {
+        self.symbols as usize
     }
 
     /// The address of a function that the library defines.
     pub fn find(&self, name: &CStr) -> Option<usize> {
-        let wanted = gnu_hash(name.to_bytes());
-        // SAFETY: `of` found the tables in a library that stays loaded; the layout is that of the
-        // GNU hash section: four words, the bloom filter, the buckets, the chains.
+        // SAFETY: `of` found the tables in a library that stays loaded.
         unsafe {
-            let [buckets, first, bloom] = [0, 1, 2].map(|at| *self.hash.add(at) as usize);
-            if buckets == 0 {
+            match self.hash {
+                Hash::Gnu(table) => self.find_by_gnu_hash(table, name),
+                Hash::Plain(table) => self.find_in_all(table, name),
+            }
+        }
+    }
+
+    /// Looks at every symbol: such libraries are rare, and each is searched once or twice.
+    ///
+    /// # Safety
+    /// `table` must be the library's hash section: the numbers of buckets and of symbols, ...
+    unsafe fn find_in_all(&self, table: *const u32, name: &CStr) -> Option<usize> {
+        // SAFETY: the caller's promise; there are that many symbols.
+        unsafe {
+            let symbols = *table.add(1) as usize;
+            let index = (1..symbols).find(|index| self.is(*index, name))?;
+            self.value(index)
+        }
+    }
+
+    /// # Safety
+    /// `table` must be the library's GNU hash section: four words, the bloom filter, the buckets,
+    /// the chains.
+    unsafe fn find_by_gnu_hash(&self, table: *const u32, name: &CStr) -> Option<usize> {
+        let wanted = gnu_hash(name.to_bytes());
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [buckets, first, bloom, shift] = [0, 1, 2, 3].map(|at| *table.add(at) as usize);
+            if buckets == 0 || bloom == 0 {
                 return None;
             }
-            let bucket = self.hash.add(4 + bloom * 2);
+            let filter = *table.add(4).cast::<u64>().add(wanted as usize / 64 % bloom);
+            if filter >> (wanted % 64) & filter >> (wanted >> shift & 63) & 1 == 0 {
+                return None;
+            }
+            let bucket = table.add(4 + bloom * 2);
             let chain = bucket.add(buckets);
             let mut index = *bucket.add(wanted as usize % buckets) as usize;
             if index < first {
@@ -90,7 +167,7 @@ impl Library {
             loop {
                 let hash = *chain.add(index - first);
                 if hash | 1 == wanted | 1 && self.is(index, name) {
-                    return self.address(index);
+                    return self.value(index);
                 }
                 if hash & 1 == 1 {
                     return None;
@@ -119,7 +196,7 @@ impl Library {
 
     /// # Safety
     /// `index` must come from the hash table.
-    unsafe fn address(&self, index: usize) -> Option<usize> {
+    unsafe fn value(&self, index: usize) -> Option<usize> {
         // SAFETY: as for `is`.
         let symbol = unsafe { &*self.symbols.add(index) };
         let address = self.base + symbol.st_value as usize;
@@ -162,20 +239,45 @@ pub fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
 }
 
 /// Finds several functions after this library, as `RTLD_NEXT` would: `found[i]` becomes the
-/// address of `names[i]`, or stays 0.
-pub fn find_next(names: &[&CStr], found: &mut [usize]) {
+/// address of `names[i]`, or stays 0. For the start of the process image, when no library goes.
+pub fn find_at_start(names: &[&CStr], found: &mut [usize]) {
+    #[repr(C)]
+    struct Debug {
+        version: c_int,
+        first: *const LinkMap,
+    }
+    unsafe extern "C" {
+        static _r_debug: Debug;
+    }
+    let own = own_base();
+    let mut passed = false;
+    // SAFETY: the dynamic linker's list for debuggers, which is complete before any code but its
+    // own runs.
+    unsafe {
+        let mut at = _r_debug.first;
+        while let Some(map) = at.as_ref() {
+            if let Some(library) = Library::with(map.base, map.dynamic).filter(|_| passed) {
+                for (name, address) in names.iter().zip(found.iter_mut()) {
+                    if *address == 0 {
+                        *address = library.find(name).unwrap_or(0);
+                    }
+                }
+            }
+            passed |= map.base == own;
+            at = map.next;
+        }
+    }
+}
+
+/// Calls `visit` with each library after this one.
+pub fn each_next(visit: &mut dyn FnMut(&Library)) {
     let own = own_base();
     let mut passed = false;
     each_library(&mut |library, _| {
-        if library.base == own {
-            passed = true;
-        } else if passed {
-            for (name, address) in names.iter().zip(found.iter_mut()) {
-                if *address == 0 {
-                    *address = library.find(name).unwrap_or(0);
-                }
-            }
+        if passed {
+            visit(library);
         }
+        passed |= library.base == own;
         false
     });
 }
@@ -198,7 +300,8 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
-fn own_base() -> usize {
+/// Where this library was loaded to.
+pub fn own_base() -> usize {
     unsafe extern "C" {
         static __ehdr_start: Elf64_Ehdr;
     }

@@ -12,12 +12,15 @@
 //! - [`elf`] finds the functions behind the hooks, without calling the C library's own search.
 //! - [`attachment`] gets at the recording's memory, once for each process image; a forked child
 //!   notices that it is one by a page that the kernel wipes.
-//! - [`origin`] decides by the caller's address whether a lock is recorded.
+//! - [`origin`] decides by the caller's address whether a lock is recorded; [`object`] knows which
+//!   library an address lies in.
 //!
 //! **Whatever happens here, the program goes on as if it did not.** No hook allocates, takes a
 //! lock, prints, panics or changes `errno`; on trouble it passes the call through and counts it.
 //! Hooks are `extern "C-unwind"` without destructors, so that a cancelled thread unwinds through
-//! them.
+//! them. They open no file: descriptors are the program's. The few system calls that are made (who
+//! am I, when a thread records for the first time; memory, when its chunk is full) end when the
+//! program restricts its own (`hook::sandbox`).
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -25,6 +28,8 @@ mod attachment;
 mod cuda;
 mod elf;
 mod hook;
+mod object;
 mod origin;
+mod program;
 mod real;
 mod thread;

@@ -1,25 +1,72 @@
 //! Whether a lock is recorded, by the address it was taken from.
 //!
 //! An address is looked up in three places, from fast to slow: a table by page, a list of the
-//! code mappings seen so far, and `/proc/self/maps`, which is read once for each library that
-//! locks anything. A library that is met for the first time is also named to the recording, so
-//! that callers' addresses can be read later. When a library is closed, all is forgotten, since
-//! another one may come in its place.
+//! libraries that have locked something, and the C library's own search ([`Object::at`]). A
+//! library that is met for the first time is also named to the recording, so that callers'
+//! addresses can be read later. When libraries have been closed, those that are gone are
+//! forgotten, since others may come in their places; one that comes back to its old place needs
+//! no second name.
 
-use crate::{attachment, elf, thread};
+use crate::object::Object;
+use crate::{attachment, thread};
 use record::NameKind;
-use rustix::fs::{Mode, OFlags};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGES: usize = 2048;
-const MAPPINGS: usize = 2048;
+/// Entries of [`BY_PAGE`].
+pub const PAGES: usize = 2048;
+const ENTRIES: usize = 1024;
+
+/// Lower bits of the entry of a page from which locks are known not to be recorded.
+pub const PASSED: u64 = 2;
 
 /// Page number * 4 + known (2) + recorded (1).
-static BY_PAGE: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
-static STARTS: [AtomicU64; MAPPINGS] = [const { AtomicU64::new(0) }; MAPPINGS];
-/// End * 2 + recorded; stored last, so that it is 0 until the entry is whole.
-static ENDS: [AtomicU64; MAPPINGS] = [const { AtomicU64::new(0) }; MAPPINGS];
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+pub static BY_PAGE: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
+static LIST: [Entry; ENTRIES] = [const { Entry::new() }; ENTRIES];
+
+/// One library.
+struct Entry {
+    /// [`FREE`], [`BUSY`], or the address after the library's last * 2 + recorded (1).
+    state: AtomicU64,
+    start: AtomicU64,
+    /// The state before the library was closed.
+    before: AtomicU64,
+    /// A hash of its path.
+    path: AtomicU64,
+}
+
+/// Nothing is here, or a library that was closed.
+const FREE: u64 = 0;
+/// Somebody fills the entry. Like [`FREE`], it ends before every address.
+const BUSY: u64 = 1;
+
+impl Entry {
+    const fn new() -> Entry {
+        Entry {
+            state: AtomicU64::new(FREE),
+            start: AtomicU64::new(0),
+            before: AtomicU64::new(0),
+            path: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a free entry for filling.
+    fn take(&self) -> bool {
+        // Acquire: pairs with the release of `publish`.
+        let taken = self.state.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok()
+    }
+
+    fn publish(&self, state: u64) {
+        // Release: pairs with the acquire in `in_list`; the start is in place.
+        self.state.store(state, Ordering::Release);
+    }
+
+    fn is(&self, start: u64, state: u64, path: u64) -> bool {
+        self.start.load(Ordering::Relaxed) == start
+            && self.before.load(Ordering::Relaxed) == state
+            && self.path.load(Ordering::Relaxed) == path
+    }
+}
 
 /// Whether locks taken from this address are recorded.
 #[inline(always)]
@@ -30,21 +77,39 @@ pub fn is_recorded(address: usize) -> bool {
     if entry >> 2 == page && entry & 2 != 0 { entry & 1 != 0 } else { look_up(address) }
 }
 
-/// Forgets everything: a library is about to go.
-pub fn forget() {
-    COUNT.store(0, Ordering::Relaxed);
-    for end in &ENDS {
-        end.store(0, Ordering::Relaxed);
+/// Forgets the libraries that are no longer loaded.
+pub fn forget_closed() {
+    let mut is_any_gone = false;
+    for entry in &LIST {
+        let state = entry.state.load(Ordering::Acquire);
+        if state <= BUSY {
+            continue;
+        }
+        let start = entry.start.load(Ordering::Relaxed);
+        let object = Object::at(start as usize);
+        if object
+            .is_some_and(|object| (object.start as u64, object.end as u64) == (start, state >> 1))
+        {
+            continue;
+        }
+        entry.before.store(state, Ordering::Relaxed);
+        let freed = entry.state.compare_exchange(state, FREE, Ordering::Release, Ordering::Relaxed);
+        is_any_gone |= freed.is_ok();
     }
-    for entry in &BY_PAGE {
-        entry.store(0, Ordering::Relaxed);
+    if is_any_gone {
+        for entry in &BY_PAGE {
+            entry.store(0, Ordering::Relaxed);
+        }
     }
 }
 
 #[cold]
 #[inline(never)]
 fn look_up(address: usize) -> bool {
-    let recorded = in_list(address as u64).unwrap_or_else(|| in_maps(address as u64));
+    let Some(recorded) = in_list(address as u64).or_else(|| in_objects(address)) else {
+        // Code that no library brought: next time there may be another at this page.
+        return attachment::everywhere();
+    };
     let page = (address >> 12) as u64;
     let entry = page << 2 | 2 | u64::from(recorded);
     BY_PAGE[page as usize % PAGES].store(entry, Ordering::Relaxed);
@@ -52,95 +117,60 @@ fn look_up(address: usize) -> bool {
 }
 
 fn in_list(address: u64) -> Option<bool> {
-    let count = COUNT.load(Ordering::Relaxed).min(MAPPINGS);
-    STARTS[..count].iter().zip(&ENDS[..count]).find_map(|(start, end)| {
-        // Acquire: pairs with the release in `remember`; the start is in place.
-        let end = end.load(Ordering::Acquire);
-        let start = start.load(Ordering::Relaxed);
-        (start <= address && address < end >> 1).then_some(end & 1 != 0)
+    LIST.iter().find_map(|entry| {
+        // Acquire: pairs with the release in `publish`; the start is in place.
+        let state = entry.state.load(Ordering::Acquire);
+        let start = entry.start.load(Ordering::Relaxed);
+        (start <= address && address < state >> 1).then_some(state & 1 != 0)
     })
 }
 
-fn remember(start: u64, end: u64, recorded: bool) {
-    let at = COUNT.fetch_add(1, Ordering::Relaxed);
-    if at < MAPPINGS {
-        STARTS[at].store(start, Ordering::Relaxed);
-        ENDS[at].store(end << 1 | u64::from(recorded), Ordering::Release);
-    } else {
-        COUNT.store(MAPPINGS, Ordering::Relaxed);
+/// Asks the C library, and keeps the answer.
+fn in_objects(address: usize) -> Option<bool> {
+    let side = attachment::side()?;
+    let object = Object::at(address)?;
+    let recorded = attachment::everywhere() || side.names_library(object.file_name());
+    let (start, end) = (object.start as u64, object.end as u64);
+    let state = end << 1 | u64::from(recorded);
+    let path = hash(object.path());
+    if !come_back(start, state, path) {
+        remember(start, state, path);
+        if let Some(process) = attachment::enter() {
+            side.add(NameKind::Module, process, start, end, object.path());
+        }
     }
+    Some(recorded)
 }
 
-/// Reads the process's mappings until the one with the address is found.
-fn in_maps(address: u64) -> bool {
-    let Some(side) = attachment::side() else { return false };
-    let everywhere = attachment::everywhere();
-    let mut recorded = everywhere;
-    each_mapping(&mut |mapping| {
-        if !(mapping.start..mapping.end).contains(&address) {
+/// Whether this library was here before; then it is again.
+fn come_back(start: u64, state: u64, path: u64) -> bool {
+    LIST.iter().any(|entry| {
+        if !entry.is(start, state, path) || !entry.take() {
             return false;
         }
-        recorded = everywhere || side.names_library(elf::file_name(mapping.file));
-        if let Some(process) = attachment::enter() {
-            side.add(NameKind::Module, process, mapping.start, mapping.end, mapping.file);
-        }
-        remember(mapping.start, mapping.end, recorded);
-        true
-    });
-    recorded
-}
-
-struct Mapping<'a> {
-    start: u64,
-    end: u64,
-    file: &'a [u8],
-}
-
-/// Visits the mappings until `visit` returns true. System calls only, and a page of the stack.
-fn each_mapping(visit: &mut dyn FnMut(&Mapping<'_>) -> bool) {
-    let Ok(maps) = rustix::fs::open(c"/proc/self/maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-    else {
-        return;
-    };
-    let mut buffer = [0u8; 4096];
-    let mut filled = 0;
-    while let Ok(got @ 1..) = rustix::io::read(&maps, &mut buffer[filled..]) {
-        filled += got;
-        let mut begin = 0;
-        while let Some(length) = buffer[begin..filled].iter().position(|byte| *byte == b'\n') {
-            let line = &buffer[begin..begin + length];
-            if parse(line).is_some_and(|mapping| visit(&mapping)) {
-                return;
-            }
-            begin += length + 1;
-        }
-        buffer.copy_within(begin..filled, 0);
-        filled -= begin;
-        if filled == buffer.len() {
-            // A line longer than the buffer: its beginning is enough for none of ours.
-            filled = 0;
-        }
-    }
-}
-
-/// `start-end rights offset device inode      path`
-fn parse(line: &[u8]) -> Option<Mapping<'_>> {
-    let mut fields = line.splitn(6, |byte| *byte == b' ');
-    let range = fields.next()?;
-    let dash = range.iter().position(|byte| *byte == b'-')?;
-    let rest = fields.nth(4).unwrap_or(b"");
-    let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
-    Some(Mapping {
-        start: hexadecimal(&range[..dash])?,
-        end: hexadecimal(&range[dash + 1..])?,
-        file: &rest[spaces..],
+        let is_it = entry.is(start, state, path);
+        entry.publish(if is_it { state } else { FREE });
+        is_it
     })
 }
 
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0u64, |value, digit| {
-        let digit = (*digit as char).to_digit(16)?;
-        value.checked_mul(16)?.checked_add(u64::from(digit))
+/// Keeps a library in an entry that was never used, or else in that of one that is gone. When all
+/// are in use it is not kept, and looked up again from the next page.
+fn remember(start: u64, state: u64, path: u64) {
+    let is_unused = |entry: &&Entry| entry.before.load(Ordering::Relaxed) == 0 && entry.take();
+    let place = LIST.iter().find(is_unused).or_else(|| LIST.iter().find(|entry| entry.take()));
+    if let Some(entry) = place {
+        entry.start.store(start, Ordering::Relaxed);
+        entry.before.store(state, Ordering::Relaxed);
+        entry.path.store(path, Ordering::Relaxed);
+        entry.publish(state);
+    }
+}
+
+/// FNV-1a.
+fn hash(path: &[u8]) -> u64 {
+    path.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 

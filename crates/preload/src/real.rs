@@ -1,7 +1,8 @@
 //! The functions behind the hooks: those that the program would have called without this library.
 //!
-//! They are found all at once, when the first hook is called, which may be before any constructor
-//! has run. Threads that find them at the same time store the same addresses.
+//! They are found all at once, by this library's constructor or when the first hook is called,
+//! which may be before any constructor has run. Threads that find them at the same time store the
+//! same addresses.
 
 use crate::elf;
 use std::ffi::{CStr, c_int, c_void};
@@ -15,7 +16,7 @@ macro_rules! functions {
         #[allow(non_camel_case_types, clippy::enum_variant_names)]
         #[derive(Clone, Copy)]
         #[repr(usize)]
-        enum Index { $($name,)* Count }
+        pub enum Index { $($name,)* Count }
 
         const NAMES: [&CStr; Index::Count as usize] =
             [$(match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -89,13 +90,18 @@ functions! {
     cnd_signal(Object) -> c_int;
     cnd_broadcast(Object) -> c_int;
     call_once(Object, Object) -> ();
+    pthread_testcancel() -> ();
     dlsym(Object, Object) -> Object;
     dlvsym(Object, Object, Object) -> Object;
     dlclose(Object) -> c_int;
+    prctl(c_int, usize, usize, usize, usize) -> c_int;
+    syscall(i64, usize, usize, usize, usize, usize, usize) -> i64;
+    _dl_find_object(Object, Object) -> c_int;
 }
 
 const COUNT: usize = Index::Count as usize;
-static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+/// Addresses by [`Index`]; 0 before they are known.
+pub static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 static SOME_MISSING: AtomicBool = AtomicBool::new(false);
 
 #[inline(always)]
@@ -105,19 +111,26 @@ fn address(index: usize) -> usize {
     if address != 0 { address } else { find(index) }
 }
 
+/// Finds the functions; returns the address of one of them.
 #[cold]
 #[inline(never)]
-fn find(index: usize) -> usize {
+pub extern "C" fn find(index: usize) -> usize {
     let mut found = [0; COUNT];
-    elf::find_next(&NAMES, &mut found);
-    for (address, found) in ADDRESSES.iter().zip(found) {
+    elf::find_at_start(&NAMES, &mut found);
+    for (at, (address, found)) in ADDRESSES.iter().zip(found).enumerate() {
         let known = if found == 0 { missing as *const () as usize } else { found };
         address.store(known, Ordering::Relaxed);
-    }
-    if found.contains(&0) {
-        SOME_MISSING.store(true, Ordering::Relaxed);
+        // Without that one there is another way.
+        if found == 0 && at != Index::_dl_find_object as usize {
+            SOME_MISSING.store(true, Ordering::Relaxed);
+        }
     }
     ADDRESSES[index].load(Ordering::Relaxed)
+}
+
+/// Finds the functions now, so that no thread does while it holds locks.
+pub fn prepare() {
+    address(0);
 }
 
 /// Whether a function was not found: an old C library lacks some of the newest.
@@ -129,19 +142,4 @@ pub fn some_missing() -> bool {
 /// have been linked without this library.
 extern "C-unwind" fn missing() -> c_int {
     libc::ENOSYS
-}
-
-/// The address of the real `dlsym`, for the hook to jump to.
-pub extern "C" fn dlsym_address() -> usize {
-    address(Index::dlsym as usize)
-}
-
-/// The address of the real `dlvsym`.
-pub extern "C" fn dlvsym_address() -> usize {
-    address(Index::dlvsym as usize)
-}
-
-/// The address of the real `dlclose`.
-pub extern "C" fn dlclose_address() -> usize {
-    address(Index::dlclose as usize)
 }

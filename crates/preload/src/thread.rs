@@ -60,6 +60,9 @@ pub fn this() -> &'static Thread {
 }
 
 impl Thread {
+    /// Where the word is that is 0 unless the thread remembers a contended lock.
+    pub const REMEMBERED_OFFSET: usize = std::mem::offset_of!(Thread, remembered);
+
     /// Appends a record at `time` with this thread as its writer.
     #[inline(always)]
     pub fn record(&self, time: u64, kind: Kind, subject: u64, detail: u64, number: u32) {
@@ -78,11 +81,15 @@ impl Thread {
     #[inline(never)]
     fn record_first(&self, record: Record) {
         let Some(process) = attachment::enter() else { return };
-        // A forked child begins anew; what its parent had is the parent's.
-        self.cursor.reset();
-        self.remembered.set(0);
-        self.id.set(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        self.process.set(process);
+        let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        // Unless a signal handler has come in between and done all this.
+        if self.process.get() != process {
+            // A forked child begins anew; what its parent had is the parent's.
+            self.cursor.reset();
+            self.remembered.set(0);
+            self.id.set(id);
+            self.process.set(process);
+        }
         let writer = Writer { process, thread: self.id.get() };
         let (name, priority) = (own_name(), own_priority(self.id.get()));
         let who = Record {

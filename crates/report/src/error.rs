@@ -19,4 +19,13 @@ pub enum Error {
         /// What the drawing library said.
         message: String,
     },
+    /// A trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    /// What was exported could not be written.
+    #[error("cannot write: {reason}")]
+    Write {
+        /// Why.
+        reason: std::io::Error,
+    },
 }

@@ -39,6 +39,7 @@ pub mod analysis;
 pub mod chains;
 mod drawing;
 mod error;
+pub mod late;
 mod page;
 pub mod simulation;
 pub mod stats;

@@ -2,6 +2,7 @@
 
 pub mod floor;
 mod kills;
+pub mod locks;
 mod requests;
 mod sample;
 mod service;
@@ -22,6 +23,8 @@ enum Benchmark {
     Requests(requests::Args),
     /// Kill clients at random under load, and watch the others
     Kills(kills::Args),
+    /// Cost of recording a lock, beside LTTng and uftrace
+    Locks(locks::Args),
 }
 
 /// Runs the command.
@@ -29,5 +32,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.benchmark {
         Benchmark::Requests(args) => requests::run(args),
         Benchmark::Kills(args) => kills::run(args),
+        Benchmark::Locks(args) => locks::run(args),
     }
 }

@@ -37,20 +37,33 @@ mod exported {
 
 pub use exported::HOOKS;
 
+/// Functions that are passed through.
+static ONLY_ASKS: [bool; COUNT] = {
+    let mut all = [false; COUNT];
+    let mut number = 0;
+    while number < COUNT {
+        all[number] = FUNCTIONS[number].only_asks();
+        number += 1;
+    }
+    all
+};
+
 /// Calls function `number` of the driver, between two records if there is a recording.
 ///
 /// # Safety
 /// The arguments must be what the program passed to that function.
 #[inline(never)]
 unsafe fn call(number: usize, arguments: &Arguments) -> usize {
-    let Some(function) = driver::function(number) else {
+    let known = driver::function(number);
+    let Some(function) = known.or_else(|| driver::refresh().then(|| driver::function(number))?)
+    else {
         if let Some(side) = attachment::side() {
             side.count(Trouble::FunctionMissing);
         }
         return NOT_FOUND as usize;
     };
     let thread = this();
-    if !attachment::is_on() || thread.is_quiet() {
+    if ONLY_ASKS[number] || !attachment::is_on() || thread.is_quiet() {
         // SAFETY: the caller's promise.
         return unsafe { driver::invoke(function, arguments) };
     }

@@ -1,37 +1,32 @@
 //! Where the driver's functions are.
 //!
 //! They are found when the driver is first needed, by reading its symbol table, and kept in two
-//! tables: by number, and sorted by address, to recognise what `cuGetProcAddress` gives out.
+//! tables: by number, and sorted by address, to recognise what `cuGetProcAddress` gives out. What
+//! the driver lacks, or all while it is not loaded, is what the program would call without this
+//! library: the next definition after the hook. Some programs bring stand-ins that load the
+//! driver when they are first called.
+//!
+//! Whoever needs the tables first makes them; of two that do so at once one wins, and nobody
+//! waits. When the driver was loaded or closed since, they are made anew; the old ones stay where
+//! they are, since others may be reading them.
 
 use super::{Arguments, COUNT, Hook};
-use crate::elf;
+use crate::elf::{self, Library};
 use record::cuda::FUNCTIONS;
-use std::cell::UnsafeCell;
+use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 struct Tables {
+    /// Where the driver was loaded to; 0 if it was not.
+    driver: usize,
     by_number: [usize; COUNT],
     /// Address and number, sorted; those that the driver lacks come first, with address 0.
     by_address: [(usize, u16); COUNT],
     others: [usize; OTHERS.len()],
 }
 
-struct Shared(UnsafeCell<Tables>);
-
-// SAFETY: written by the one thread that moves `STATE` to FINDING, read only after KNOWN.
-unsafe impl Sync for Shared {}
-
-static TABLES: Shared = Shared(UnsafeCell::new(Tables {
-    by_number: [0; COUNT],
-    by_address: [(0, 0); COUNT],
-    others: [0; OTHERS.len()],
-}));
-
-static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
-const UNKNOWN: u8 = 0;
-const FINDING: u8 = 1;
-const KNOWN: u8 = 2;
+static TABLES: AtomicPtr<Tables> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Functions that only this library calls.
 #[derive(Clone, Copy)]
@@ -56,55 +51,107 @@ const OTHERS: [&CStr; 7] = [
     c"cuKernelGetName",
 ];
 
-/// The tables, when the driver is loaded.
+/// The tables, when there is a driver.
+#[inline(always)]
 fn tables() -> Option<&'static Tables> {
     // Acquire: pairs with the release in `find`.
-    if STATE.load(Ordering::Acquire) != KNOWN && !find() {
-        return None;
+    // SAFETY: what was published there is never written or unmapped.
+    match unsafe { TABLES.load(Ordering::Acquire).as_ref() } {
+        Some(tables) => Some(tables),
+        None => find(),
     }
-    // SAFETY: once KNOWN, nobody writes.
-    Some(unsafe { &*TABLES.0.get() })
+}
+
+/// The loaded driver.
+pub fn library() -> Option<Library> {
+    elf::library(b"libcuda.so")
 }
 
 #[cold]
-fn find() -> bool {
-    let Some(library) = elf::library(b"libcuda.so") else { return false };
-    let begun = STATE.compare_exchange(UNKNOWN, FINDING, Ordering::Acquire, Ordering::Acquire);
-    match begun {
-        Ok(_) => {}
-        // Another thread is at it, which takes microseconds; nothing it does can block.
-        Err(_) => {
-            while STATE.load(Ordering::Acquire) != KNOWN {
-                std::hint::spin_loop();
+fn find() -> Option<&'static Tables> {
+    let bytes = size_of::<Tables>();
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: fresh private memory, all zero, which is a valid value of the tables; this library
+    // does not use the heap. It is aligned to a page.
+    let made = unsafe {
+        let memory =
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE);
+        memory.ok()?.cast::<Tables>()
+    };
+    // SAFETY: nobody else knows the memory yet.
+    let is_any = unsafe { (*made).fill() };
+    // Release: pairs with the acquire in `tables`.
+    let null = std::ptr::null_mut();
+    let won =
+        is_any && TABLES.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    if !won {
+        // SAFETY: nobody else has seen it.
+        let _ = unsafe { rustix::mm::munmap(made.cast(), bytes) };
+    }
+    // SAFETY: as in `tables`.
+    unsafe { TABLES.load(Ordering::Acquire).as_ref() }
+}
+
+impl Tables {
+    /// Finds everything; false when nothing was found.
+    fn fill(&mut self) -> bool {
+        if let Some(driver) = library() {
+            self.driver = driver.base();
+            self.complete(&driver);
+            for (number, address) in self.by_number.iter().enumerate() {
+                self.by_address[number] = (*address, number as u16);
             }
-            return true;
+            self.by_address.sort_unstable();
+        }
+        elf::each_next(&mut |library| self.complete(library));
+        self.by_number.iter().any(|address| *address != 0)
+    }
+
+    /// Takes from a library what is still missing.
+    fn complete(&mut self, library: &Library) {
+        for (address, function) in self.by_number.iter_mut().zip(FUNCTIONS) {
+            if *address == 0 {
+                let found = with_name(function.symbol, |name| library.find(name));
+                *address = found.flatten().unwrap_or(0);
+            }
+        }
+        for (address, name) in self.others.iter_mut().zip(OTHERS) {
+            if *address == 0 {
+                *address = library.find(name).unwrap_or(0);
+            }
         }
     }
-    // SAFETY: only the thread that moved the state to FINDING comes here.
-    let tables = unsafe { &mut *TABLES.0.get() };
+}
+
+/// Lends a symbol as a C string.
+fn with_name<T>(symbol: &str, take: impl FnOnce(&CStr) -> T) -> Option<T> {
     let mut name = [0u8; 128];
-    for (number, function) in FUNCTIONS.iter().enumerate() {
-        let symbol = function.symbol.as_bytes();
-        name[..symbol.len()].copy_from_slice(symbol);
-        name[symbol.len()] = 0;
-        let found = CStr::from_bytes_until_nul(&name).ok().and_then(|name| library.find(name));
-        tables.by_number[number] = found.unwrap_or(0);
-        tables.by_address[number] = (found.unwrap_or(0), number as u16);
+    name.get_mut(..symbol.len())?.copy_from_slice(symbol.as_bytes());
+    CStr::from_bytes_until_nul(&name).ok().map(take)
+}
+
+/// Puts the tables aside when the driver was loaded or closed since they were made; false when
+/// they are as they should be.
+pub fn refresh() -> bool {
+    let seen = TABLES.load(Ordering::Acquire);
+    // SAFETY: as in `tables`.
+    let Some(tables) = (unsafe { seen.as_ref() }) else { return false };
+    if library().map_or(0, |driver| driver.base()) == tables.driver {
+        return false;
     }
-    for (name, address) in OTHERS.iter().zip(&mut tables.others) {
-        *address = library.find(name).unwrap_or(0);
-    }
-    tables.by_address.sort_unstable();
-    STATE.store(KNOWN, Ordering::Release);
+    let null = std::ptr::null_mut();
+    let _ = TABLES.compare_exchange(seen, null, Ordering::AcqRel, Ordering::Acquire);
     true
 }
 
-/// The driver's function of this number.
+/// The function behind hook `number`.
 #[inline(always)]
 pub fn function(number: usize) -> Option<Hook> {
-    let address = tables()?.by_number[number];
-    // SAFETY: the driver's function of a name in the table; see `Hook`.
-    (address != 0).then(|| unsafe { std::mem::transmute::<usize, Hook>(address) })
+    match tables()?.by_number[number] {
+        0 => None,
+        // SAFETY: the driver's function of a name in the table; see `Hook`.
+        address => Some(unsafe { std::mem::transmute::<usize, Hook>(address) }),
+    }
 }
 
 /// The address of a function that only this library calls.

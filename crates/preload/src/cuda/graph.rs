@@ -85,20 +85,18 @@ impl Nodes {
         type GetNodes = unsafe extern "C-unwind" fn(usize, *mut usize, *mut usize) -> u32;
         type GetType = unsafe extern "C-unwind" fn(usize, *mut u32) -> u32;
         type GetGraph = unsafe extern "C-unwind" fn(usize, *mut usize) -> u32;
-        let (Some(nodes), Some(kind), Some(child)) = (
-            other(Other::GraphGetNodes),
-            other(Other::GraphNodeGetType),
-            other(Other::GraphChildGraphNodeGetGraph),
-        ) else {
+        let (Some(nodes), Some(kind)) =
+            (other(Other::GraphGetNodes), other(Other::GraphNodeGetType))
+        else {
             return;
         };
         // SAFETY: the driver's functions of these names have these signatures.
-        let (get_nodes, get_type, get_graph) = unsafe {
-            (
-                transmute::<usize, GetNodes>(nodes),
-                transmute::<usize, GetType>(kind),
-                transmute::<usize, GetGraph>(child),
-            )
+        let (get_nodes, get_type) =
+            unsafe { (transmute::<usize, GetNodes>(nodes), transmute::<usize, GetType>(kind)) };
+        let get_graph = |node, inner: &mut usize| {
+            let Some(child) = other(Other::GraphChildGraphNodeGetGraph) else { return false };
+            // SAFETY: as above; the node is a child graph's.
+            unsafe { transmute::<usize, GetGraph>(child)(node, inner) == SUCCESS }
         };
         let mut count = 0;
         // SAFETY: asked without an array, the driver stores the number of nodes.
@@ -124,9 +122,7 @@ impl Nodes {
                         KERNEL => self.kernels += 1,
                         COPY => self.copies += 1,
                         MEMSET => self.memsets += 1,
-                        CHILD if get_graph(node, &raw mut inner) == SUCCESS => {
-                            self.add(inner, depth - 1);
-                        }
+                        CHILD if get_graph(node, &mut inner) => self.add(inner, depth - 1),
                         _ => {}
                     }
                 }

@@ -25,6 +25,11 @@ mod resolve;
 
 pub use resolve::{look_up, look_up_version};
 
+/// Notes that libraries were closed.
+pub fn forget_closed() {
+    driver::refresh();
+}
+
 use record::cuda::FUNCTIONS;
 
 /// How many functions have hooks.

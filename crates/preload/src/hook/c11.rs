@@ -10,6 +10,7 @@ use std::ffi::c_int;
 // glibc's values of C11's results.
 const SUCCESS: c_int = 0;
 const BUSY: c_int = 1;
+const TIMED_OUT: c_int = 4;
 
 fn site(lock: Object, from: usize) -> Site {
     Site { class: Class::Mutex, lock, from }
@@ -17,7 +18,28 @@ fn site(lock: Object, from: usize) -> Site {
 
 /// C11's result as the hooks for mutexes know it.
 fn number(result: c_int) -> c_int {
-    if result == BUSY { libc::EBUSY } else { result }
+    match result {
+        SUCCESS => 0,
+        BUSY => libc::EBUSY,
+        TIMED_OUT => libc::ETIMEDOUT,
+        _ => libc::EINVAL,
+    }
+}
+
+/// Takes a mutex; the program is given C11's own result.
+///
+/// # Safety
+/// `lock` must be what the program passed.
+unsafe fn take(lock: Object, from: usize, wait: impl FnOnce() -> c_int) -> c_int {
+    let mut result = SUCCESS;
+    let wait = || {
+        result = wait();
+        number(result)
+    };
+    // SAFETY: the program's own argument.
+    let try_now = || number(unsafe { real::mtx_trylock()(lock) });
+    site(lock, from).take(try_now, wait, Words::Mutex);
+    result
 }
 
 unsafe extern "C-unwind" fn init(lock: Object, kind: c_int, from: usize) -> c_int {
@@ -37,20 +59,12 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) {
 
 unsafe extern "C-unwind" fn lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in each of the calls.
-    unsafe {
-        let try_now = || number(real::mtx_trylock()(lock));
-        let wait = || real::mtx_lock()(lock);
-        site(lock, from).take(try_now, wait, Words::Mutex)
-    }
+    unsafe { take(lock, from, || real::mtx_lock()(lock)) }
 }
 
 unsafe extern "C-unwind" fn timed_lock(lock: Object, until: Object, from: usize) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
-    unsafe {
-        let try_now = || number(real::mtx_trylock()(lock));
-        let wait = || real::mtx_timedlock()(lock, until);
-        site(lock, from).take(try_now, wait, Words::Mutex)
-    }
+    unsafe { take(lock, from, || real::mtx_timedlock()(lock, until)) }
 }
 
 unsafe extern "C-unwind" fn try_lock(lock: Object, from: usize) -> c_int {

@@ -1,13 +1,16 @@
 //! The dynamic linker's functions: `dlsym` and `dlvsym`, so that a program that looks the driver's
-//! functions up gets the hooks, and `dlclose`, after which addresses may mean something else.
+//! functions up gets the hooks, and not where it would have got nothing; and `dlclose`, after which
+//! addresses may mean something else.
 //!
-//! All three look at their caller, so that the real ones must be reached by a jump, with the
-//! caller's address where they expect it. Only names that begin with `cu`, asked of a library,
-//! take the way through [`crate::cuda`], which calls the real function itself.
+//! The real `dlsym` and `dlvsym` look at who calls them, so that they must be reached by a jump,
+//! with the program's stack as it was. Only names that begin with `cu` take the way through
+//! [`crate::cuda`], which decides whether it has the answer or the jump is to be made after all.
 
+use super::Object;
 use crate::cuda::{look_up, look_up_version};
-use crate::{origin, real};
+use crate::{cuda, origin, real};
 use core::arch::naked_asm;
+use std::ffi::c_int;
 
 /// `void *dlsym(void *library, const char *name)`
 ///
@@ -17,26 +20,29 @@ use core::arch::naked_asm;
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlsym() {
     naked_asm!(
-        // RTLD_DEFAULT is 0 and RTLD_NEXT is -1: these depend on the caller.
-        "lea rax, [rdi + 1]",
-        "cmp rax, 1",
-        "jbe 2f",
         "test rsi, rsi",
         "jz 2f",
-        "cmp word ptr [rsi], 0x7563", // "cu"
+        "cmp byte ptr [rsi], 99", // 'c'
         "jne 2f",
-        "jmp {look_up}",
-        "2:",
+        "cmp byte ptr [rsi + 1], 117", // 'u'
+        "jne 2f",
         "push rdi",
         "push rsi",
+        "mov rdx, qword ptr [rsp + 16]", // the caller's address
         "sub rsp, 8",
-        "call {address}",
+        "call {look_up}", // the answer in rax; rdx is 0 if there is none
         "add rsp, 8",
         "pop rsi",
         "pop rdi",
-        "jmp rax",
+        "test rdx, rdx",
+        "jz 2f",
+        "ret",
+        "2:",
+        super::jump!(),
         look_up = sym look_up,
-        address = sym real::dlsym_address,
+        addresses = sym real::ADDRESSES,
+        index = const real::Index::dlsym as usize,
+        find = sym real::find,
     )
 }
 
@@ -48,46 +54,40 @@ pub unsafe extern "C-unwind" fn dlsym() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlvsym() {
     naked_asm!(
-        "lea rax, [rdi + 1]",
-        "cmp rax, 1",
-        "jbe 2f",
         "test rsi, rsi",
         "jz 2f",
-        "cmp word ptr [rsi], 0x7563",
+        "cmp byte ptr [rsi], 99",
         "jne 2f",
-        "jmp {look_up}",
-        "2:",
+        "cmp byte ptr [rsi + 1], 117",
+        "jne 2f",
         "push rdi",
         "push rsi",
         "push rdx",
-        "call {address}",
+        "call {look_up}",
+        "mov rcx, rdx",
         "pop rdx",
         "pop rsi",
         "pop rdi",
-        "jmp rax",
+        "test rcx, rcx",
+        "jz 2f",
+        "ret",
+        "2:",
+        super::jump!(),
         look_up = sym look_up_version,
-        address = sym real::dlvsym_address,
+        addresses = sym real::ADDRESSES,
+        index = const real::Index::dlvsym as usize,
+        find = sym real::find,
     )
 }
 
-/// `int dlclose(void *library)`
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dlclose() {
-    naked_asm!(
-        "push rdi",
-        "call {forget}",
-        "call {address}",
-        "pop rdi",
-        "jmp rax",
-        forget = sym forget,
-        address = sym real::dlclose_address,
-    )
+unsafe extern "C-unwind" fn close(library: Object, _from: usize) -> c_int {
+    // SAFETY: the program's own argument.
+    let result = unsafe { real::dlclose()(library) };
+    origin::forget_closed();
+    cuda::forget_closed();
+    result
 }
 
-extern "C" fn forget() {
-    origin::forget();
+super::export! {
+    dlclose => close, "rsi";
 }

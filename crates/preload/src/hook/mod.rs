@@ -5,7 +5,8 @@
 //! address are recorded ([`recorder`]); in cheap mode it asks that only when it must wait. To find
 //! out, it tries to take the lock without waiting: when that works, the lock was free. When it
 //! does not, the thread is about to wait, which is recorded with the owner before the real
-//! function is called, and again after it.
+//! function is called, and again after it. The plain functions of mutexes and read-write locks
+//! have ways of their own around most of this ([`short`]).
 //!
 //! A lock is stamped after it was taken and before it is let go, so that the recorded holds of
 //! one lock never overlap.
@@ -17,7 +18,9 @@ mod library;
 mod mutex;
 mod once;
 mod rwlock;
+mod sandbox;
 mod semaphore;
+mod short;
 mod spin;
 
 use crate::attachment::{self, CONTENDED, FULL, OFF, UNTRIED};
@@ -49,6 +52,57 @@ macro_rules! export {
     )*};
 }
 pub(crate) use export;
+
+/// The end of a naked function: jumps to the function behind it, with all arguments as they are.
+/// Needs the operands `addresses`, `index` and `find` of [`crate::real`].
+macro_rules! jump {
+    () => {
+        "
+        mov r11, qword ptr [rip + {addresses} + 8 * {index}]
+        test r11, r11
+        jnz 9f
+        push rdi
+        push rsi
+        push rdx
+        push rcx
+        push r8
+        push r9
+        push rax
+        mov edi, {index}
+        call {find}
+        mov r11, rax
+        pop rax
+        pop r9
+        pop r8
+        pop rcx
+        pop rdx
+        pop rsi
+        pop rdi
+    9:
+        jmp r11
+        "
+    };
+}
+pub(crate) use jump;
+
+/// Whether this is a point in time that the C library takes: some functions look at it even when
+/// they need not wait, others do not.
+///
+/// # Safety
+/// `until` must be null or point to a `timespec`.
+unsafe fn is_time(until: Object) -> bool {
+    if until.is_null() {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    let time = unsafe { until.cast::<libc::timespec>().read_unaligned() };
+    (0..1_000_000_000).contains(&time.tv_nsec)
+}
+
+/// Whether the C library can wait by this clock.
+fn is_clock(clock: c_int) -> bool {
+    clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
+}
 
 /// The calling thread, when locks that were free are recorded, from this address too.
 #[inline(always)]
@@ -129,6 +183,27 @@ impl Site {
             record(Action::Failed, result as u32);
         }
         result
+    }
+
+    /// Takes a lock that `is_busy` is known of, without an attempt that does not wait.
+    #[cold]
+    #[inline(never)]
+    fn take_without_attempt(
+        self,
+        is_busy: bool,
+        wait: impl FnOnce() -> c_int,
+        words: Words,
+    ) -> c_int {
+        let thread = match attachment::gate() {
+            CONTENDED if is_busy => recorder(self.from),
+            CONTENDED | OFF => None,
+            _ => full(self.from),
+        };
+        match thread {
+            None => wait(),
+            Some(thread) if is_busy => self.take_busy(Some(thread), libc::EBUSY, wait, words),
+            Some(_) => self.tried(wait(), words),
+        }
     }
 
     /// Notes the outcome of an attempt that never waits.

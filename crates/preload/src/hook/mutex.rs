@@ -1,6 +1,8 @@
 //! Mutexes.
 
-use super::{Object, Site, Words, export};
+use super::short::{export_release, export_take};
+use super::{Object, Site, Words, export, is_clock, word};
+use crate::origin::recorder;
 use crate::real;
 use record::{Action, Class};
 use std::ffi::c_int;
@@ -24,13 +26,63 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
     unsafe { real::pthread_mutex_destroy()(lock) }
 }
 
+/// Takes a mutex.
+///
+/// # Safety
+/// `lock` must be what the program passed.
+#[inline(always)]
+unsafe fn take(lock: Object, from: usize, wait: impl FnOnce() -> c_int) -> c_int {
+    let site = site(lock, from);
+    // In glibc, attempts at these are not without consequences. One at a robust mutex that cannot
+    // be recovered leaves it locked for ever; one at a ceiling that the thread may not have raises
+    // the thread's idea of its priority, so that the next one succeeds.
+    let kind = word(lock, KIND);
+    if kind & (ROBUST | CEILING) != 0 {
+        return site.take_without_attempt(is_busy(lock, kind), wait, Words::Mutex);
+    }
+    // SAFETY: the program's own argument.
+    let try_now = || unsafe { real::pthread_mutex_trylock()(lock) };
+    site.take(try_now, wait, Words::Mutex)
+}
+
+/// Offset of the word that says of which kind a mutex is; the same from glibc 2.31 to 2.42.
+const KIND: usize = 16;
+/// Set in the kind of robust mutexes.
+const ROBUST: u32 = 16;
+/// Set in the kind of mutexes with a priority ceiling.
+const CEILING: u32 = 64;
+
+/// Whether a mutex of one of these kinds has an owner that lives.
+fn is_busy(lock: Object, kind: u32) -> bool {
+    const OWNER: u32 = 0x3fff_ffff;
+    const OWNER_DIED: u32 = 0x4000_0000;
+    // Below the ceiling: 0 free, 1 taken, 2 waited for.
+    const STATE: u32 = 0x0007_ffff;
+    let word = word(lock, 0);
+    if kind & CEILING != 0 { word & STATE != 0 } else { word & OWNER != 0 && word & OWNER_DIED == 0 }
+}
+
 unsafe extern "C-unwind" fn lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in each of the calls.
+    unsafe { take(lock, from, || real::pthread_mutex_lock()(lock)) }
+}
+
+unsafe extern "C-unwind" fn lock_recorded(mutex: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument, in each of the calls.
     unsafe {
-        let try_now = || real::pthread_mutex_trylock()(lock);
-        let wait = || real::pthread_mutex_lock()(lock);
-        site(lock, from).take(try_now, wait, Words::Mutex)
+        site(mutex, from).take_recorded(
+            || word(mutex, KIND),
+            || real::pthread_mutex_trylock()(mutex),
+            |tried| lock_busy(mutex, from, tried),
+            || lock(mutex, from),
+        )
     }
+}
+
+unsafe extern "C-unwind" fn lock_busy(mutex: Object, from: usize, tried: c_int) -> c_int {
+    // SAFETY: the program's own argument.
+    let wait = || unsafe { real::pthread_mutex_lock()(mutex) };
+    site(mutex, from).take_busy(recorder(from), tried, wait, Words::Mutex)
 }
 
 unsafe extern "C-unwind" fn try_lock(lock: Object, from: usize) -> c_int {
@@ -41,11 +93,7 @@ unsafe extern "C-unwind" fn try_lock(lock: Object, from: usize) -> c_int {
 
 unsafe extern "C-unwind" fn timed_lock(lock: Object, until: Object, from: usize) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
-    unsafe {
-        let try_now = || real::pthread_mutex_trylock()(lock);
-        let wait = || real::pthread_mutex_timedlock()(lock, until);
-        site(lock, from).take(try_now, wait, Words::Mutex)
-    }
+    unsafe { take(lock, from, || real::pthread_mutex_timedlock()(lock, until)) }
 }
 
 unsafe extern "C-unwind" fn clock_lock(
@@ -56,9 +104,9 @@ unsafe extern "C-unwind" fn clock_lock(
 ) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
     unsafe {
-        let try_now = || real::pthread_mutex_trylock()(lock);
         let wait = || real::pthread_mutex_clocklock()(lock, clock, until);
-        site(lock, from).take(try_now, wait, Words::Mutex)
+        // Refused by the C library also when the mutex is free.
+        if is_clock(clock) { take(lock, from, wait) } else { wait() }
     }
 }
 
@@ -68,18 +116,43 @@ unsafe extern "C-unwind" fn unlock(lock: Object, from: usize) -> c_int {
     unsafe { real::pthread_mutex_unlock()(lock) }
 }
 
+unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int {
+    site(lock, from).release_recorded();
+    // SAFETY: the program's own argument.
+    unsafe { real::pthread_mutex_unlock()(lock) }
+}
+
+/// What `take` asks, for `export_take`: robust or with a ceiling.
+macro_rules! check {
+    () => {
+        "
+        test byte ptr [rdi + 16], 80
+        jnz 2f
+        "
+    };
+}
+const _: () = assert!(KIND == 16 && ROBUST | CEILING == 80);
+
+export_take! {
+    pthread_mutex_lock =>
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!();
+    __pthread_mutex_lock =>
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!();
+}
+
+export_release! {
+    pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded;
+    __pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded;
+}
+
 export! {
     pthread_mutex_init => init, "rdx";
     pthread_mutex_destroy => destroy, "rsi";
-    pthread_mutex_lock => lock, "rsi";
     pthread_mutex_trylock => try_lock, "rsi";
     pthread_mutex_timedlock => timed_lock, "rdx";
     pthread_mutex_clocklock => clock_lock, "rcx";
-    pthread_mutex_unlock => unlock, "rsi";
     // Names that programs linked with an old C library use.
     __pthread_mutex_init => init, "rdx";
     __pthread_mutex_destroy => destroy, "rsi";
-    __pthread_mutex_lock => lock, "rsi";
     __pthread_mutex_trylock => try_lock, "rsi";
-    __pthread_mutex_unlock => unlock, "rsi";
 }

@@ -1,6 +1,8 @@
 //! Read-write locks.
 
-use super::{Object, Site, Words, export};
+use super::short::{export_release, export_take};
+use super::{Object, Site, Words, export, is_clock, is_time};
+use crate::origin::recorder;
 use crate::real;
 use record::{Action, Class};
 use std::ffi::c_int;
@@ -29,7 +31,7 @@ macro_rules! side {
         unsafe extern "C-unwind" fn $plain(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in each of the calls.
             unsafe {
-                        let try_now = || real::$real_try()(lock);
+                let try_now = || real::$real_try()(lock);
                 let wait = || real::$real()(lock);
                 let site = Site { class: $class, lock, from };
                 site.take(try_now, wait, Words::ReadWrite)
@@ -47,6 +49,10 @@ macro_rules! side {
             unsafe {
                 let try_now = || real::$real_try()(lock);
                 let wait = || real::$real_timed()(lock, until);
+                // Refused by the C library also when the lock is free.
+                if !is_time(until) {
+                    return wait();
+                }
                 let site = Site { class: $class, lock, from };
                 site.take(try_now, wait, Words::ReadWrite)
             }
@@ -62,6 +68,9 @@ macro_rules! side {
             unsafe {
                 let try_now = || real::$real_try()(lock);
                 let wait = || real::$real_clock()(lock, clock, until);
+                if !is_clock(clock) || !is_time(until) {
+                    return wait();
+                }
                 let site = Site { class: $class, lock, from };
                 site.take(try_now, wait, Words::ReadWrite)
             }
@@ -80,29 +89,77 @@ side!(
     pthread_rwlock_clockwrlock
 );
 
+/// The other hooks of one side's plain way: for full mode, and after an attempt that failed.
+macro_rules! short {
+    ($class:expr, $plain:ident, $recorded:ident, $busy:ident, $real:ident, $real_try:ident) => {
+        unsafe extern "C-unwind" fn $recorded(lock: Object, from: usize) -> c_int {
+            // SAFETY: the program's own argument, in each of the calls.
+            unsafe {
+                Site { class: $class, lock, from }.take_recorded(
+                    || Words::ReadWrite.attributes(lock),
+                    || real::$real_try()(lock),
+                    |tried| $busy(lock, from, tried),
+                    || $plain(lock, from),
+                )
+            }
+        }
+
+        unsafe extern "C-unwind" fn $busy(lock: Object, from: usize, tried: c_int) -> c_int {
+            // SAFETY: the program's own argument.
+            let wait = || unsafe { real::$real()(lock) };
+            let site = Site { class: $class, lock, from };
+            site.take_busy(recorder(from), tried, wait, Words::ReadWrite)
+        }
+    };
+}
+
+short!(
+    Class::Read, read, read_recorded, read_busy, pthread_rwlock_rdlock, pthread_rwlock_tryrdlock
+);
+short!(
+    Class::Write, write, write_recorded, write_busy, pthread_rwlock_wrlock,
+    pthread_rwlock_trywrlock
+);
+
 unsafe extern "C-unwind" fn unlock(lock: Object, from: usize) -> c_int {
     Site { class: Class::ReadWrite, lock, from }.release();
     // SAFETY: the program's own argument.
     unsafe { real::pthread_rwlock_unlock()(lock) }
 }
 
+unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int {
+    Site { class: Class::ReadWrite, lock, from }.release_recorded();
+    // SAFETY: the program's own argument.
+    unsafe { real::pthread_rwlock_unlock()(lock) }
+}
+
+export_take! {
+    pthread_rwlock_rdlock =>
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "";
+    pthread_rwlock_wrlock =>
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "";
+    __pthread_rwlock_rdlock =>
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "";
+    __pthread_rwlock_wrlock =>
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "";
+}
+
+export_release! {
+    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded;
+    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded;
+}
+
 export! {
     pthread_rwlock_init => init, "rdx";
     pthread_rwlock_destroy => destroy, "rsi";
-    pthread_rwlock_rdlock => read, "rsi";
     pthread_rwlock_tryrdlock => try_read, "rsi";
     pthread_rwlock_timedrdlock => timed_read, "rdx";
     pthread_rwlock_clockrdlock => clock_read, "rcx";
-    pthread_rwlock_wrlock => write, "rsi";
     pthread_rwlock_trywrlock => try_write, "rsi";
     pthread_rwlock_timedwrlock => timed_write, "rdx";
     pthread_rwlock_clockwrlock => clock_write, "rcx";
-    pthread_rwlock_unlock => unlock, "rsi";
     __pthread_rwlock_init => init, "rdx";
     __pthread_rwlock_destroy => destroy, "rsi";
-    __pthread_rwlock_rdlock => read, "rsi";
     __pthread_rwlock_tryrdlock => try_read, "rsi";
-    __pthread_rwlock_wrlock => write, "rsi";
     __pthread_rwlock_trywrlock => try_write, "rsi";
-    __pthread_rwlock_unlock => unlock, "rsi";
 }

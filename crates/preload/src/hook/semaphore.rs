@@ -1,9 +1,10 @@
 //! Semaphores. Their functions report errors through `errno`, which is left as the real function
-//! sets it, or as it was when the wait was fulfilled.
+//! sets it, or as it was when the wait was fulfilled. Two of those that wait are points at which a
+//! thread is cancelled also when they need not wait; glibc's `sem_clockwait` is not.
 
 use super::condition::{Waiter, signal};
-use super::{Object, Site, Words, export, full};
-use crate::attachment::{self, OFF};
+use super::{Object, Site, Words, export, full, is_clock, is_time};
+use crate::attachment::{self, CONTENDED, OFF};
 use crate::origin::recorder;
 use crate::real;
 use record::{Action, Class};
@@ -18,17 +19,24 @@ fn errno() -> *mut c_int {
     unsafe { libc::__errno_location() }
 }
 
-/// Waits for a semaphore, if it must, between two records.
+/// Waits for a semaphore, if it must, between two records. `look` is what the real function begins
+/// with, whether it must wait or not.
 #[inline(always)]
-fn take(site: Site, wait: impl FnOnce() -> c_int) -> c_int {
-    if attachment::gate() == OFF {
-        return wait();
-    }
+fn take(site: Site, look: impl FnOnce(), wait: impl FnOnce() -> c_int) -> c_int {
+    let thread = match attachment::gate() {
+        OFF => return wait(),
+        CONTENDED => None,
+        _ => match full(site.from) {
+            None => return wait(),
+            thread => thread,
+        },
+    };
+    look();
     // SAFETY: `errno` lives as long as the thread; the semaphore is the program's.
     unsafe {
         let before = *errno();
         if real::sem_trywait()(site.lock) == 0 {
-            if let Some(thread) = full(site.from) {
+            if let Some(thread) = thread {
                 site.record(thread, Action::Acquired, 0);
             }
             return 0;
@@ -36,6 +44,13 @@ fn take(site: Site, wait: impl FnOnce() -> c_int) -> c_int {
         *errno() = before;
         take_busy(site, wait)
     }
+}
+
+/// Ends the thread if it is cancelled.
+#[inline(always)]
+fn look_for_cancellation() {
+    // SAFETY: no arguments. A thread that is cancelled here unwinds no destructors.
+    unsafe { real::pthread_testcancel()() }
 }
 
 #[cold]
@@ -72,13 +87,15 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
 unsafe extern "C-unwind" fn plain(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument.
     let call = || unsafe { real::sem_wait()(lock) };
-    take(site(lock, from), call)
+    take(site(lock, from), look_for_cancellation, call)
 }
 
 unsafe extern "C-unwind" fn timed(lock: Object, until: Object, from: usize) -> c_int {
     // SAFETY: the program's own arguments.
     let call = || unsafe { real::sem_timedwait()(lock, until) };
-    take(site(lock, from), call)
+    // SAFETY: as above.
+    let is_valid = unsafe { is_time(until) };
+    if is_valid { take(site(lock, from), look_for_cancellation, call) } else { call() }
 }
 
 unsafe extern "C-unwind" fn clocked(
@@ -89,7 +106,9 @@ unsafe extern "C-unwind" fn clocked(
 ) -> c_int {
     // SAFETY: the program's own arguments.
     let call = || unsafe { real::sem_clockwait()(lock, clock, until) };
-    take(site(lock, from), call)
+    // SAFETY: as above.
+    let is_valid = is_clock(clock) && unsafe { is_time(until) };
+    if is_valid { take(site(lock, from), || {}, call) } else { call() }
 }
 
 unsafe extern "C-unwind" fn try_wait(lock: Object, from: usize) -> c_int {

@@ -1,0 +1,196 @@
+//! `keeptime report`: why launches were late.
+//!
+//! Reads a trace twice: once for all its numbers, and once around its worst calls. The trace crate
+//! finds, the report crate puts words to it.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use report::late::{Findings, Focus, Look, perfetto, timeline};
+use trace::Trace;
+use trace::late::{Group, Options};
+
+/// Columns where there is no terminal.
+const WIDTH: usize = 100;
+/// Records from which reading takes long enough to say how far it is.
+const MANY_RECORDS: u64 = 1 << 20;
+/// Calls of a group that are searched for those of one function.
+const SEARCHED: usize = 64;
+
+/// Options of `keeptime report`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace, as `keeptime run --record` wrote it
+    file: PathBuf,
+    /// Take apart so many of the worst calls
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    worst: u32,
+    /// Take apart calls of this kind: launch, copy, sync, other, all, or a function of the driver
+    /// as in cuMemAlloc [default: launch]
+    #[arg(long, value_name = "KIND", value_parser = parse_focus)]
+    call: Option<Focus>,
+    /// Print JSON instead of text; times are in nanoseconds
+    #[arg(long)]
+    json: bool,
+    /// Write a page with plots and the locking patterns to this file
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
+    /// Write the trace for Perfetto's user interface to this file
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// In the file for Perfetto, also show which locks each thread holds
+    #[arg(long, requires = "perfetto")]
+    holds: bool,
+    /// Print only the answer in one sentence, and say nothing while reading
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+}
+
+fn parse_focus(kind: &str) -> Result<Focus, String> {
+    match kind {
+        "launch" => Ok(Focus::Group(Group::Launch)),
+        "copy" => Ok(Focus::Group(Group::Copy)),
+        "sync" => Ok(Focus::Group(Group::Sync)),
+        "other" => Ok(Focus::Group(Group::Other)),
+        "all" => Ok(Focus::All),
+        function if function.starts_with("cu") && function.len() > 2 => {
+            Ok(Focus::Function(function.to_owned()))
+        }
+        _ => Err("expected launch, copy, sync, other, all, or the name of a function of the \
+                  driver without its version, as in cuMemAlloc"
+            .to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let trace = Trace::open(&args.file)?;
+    for (option, file) in [("--html", &args.html), ("--perfetto", &args.perfetto)] {
+        ensure_other(option, file.as_deref(), &args.file)?;
+    }
+    let findings = find(args, &trace)?;
+    if let Some(page) = &args.html {
+        write_page(page, &trace, &findings)?;
+    }
+    if let Some(file) = &args.perfetto {
+        write_perfetto(args, file, &trace, &findings)?;
+    }
+    print(args, &findings)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A report must not be written over the trace that it is about.
+fn ensure_other(option: &str, file: Option<&Path>, trace: &Path) -> anyhow::Result<()> {
+    let id = |path: &Path| path.metadata().ok().map(|about| (about.dev(), about.ino()));
+    let same = file.is_some_and(|file| id(file).is_some() && id(file) == id(trace));
+    ensure!(!same, "{option} {}: this is the trace; expected another file", trace.display());
+    Ok(())
+}
+
+fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
+    let focus = args.call.clone().unwrap_or_default();
+    // What is wrong must not depend on how much of it is shown, so that fewer are never looked at.
+    let least = if let Focus::Function(_) = focus { SEARCHED } else { Options::default().worst };
+    let options = Options { worst: least.max(args.worst as usize), ..Options::default() };
+    let progress = progress(args, trace.records());
+    let mut tell = |done: u64, _total: u64| progress.set_position(done);
+    let survey = trace::late::survey(trace, &options, &mut tell)?;
+    progress.set_message("keeptime report: taking the worst calls apart");
+    let explained = trace::late::explain(trace, &survey, &options)?;
+    let verdicts = trace::late::verdicts(&survey, &explained, &options);
+    progress.finish_and_clear();
+    Ok(Findings {
+        file: args.file.display().to_string(),
+        metadata: trace.metadata(),
+        survey,
+        explained,
+        verdicts,
+        focus,
+        worst: args.worst as usize,
+    })
+}
+
+/// On a terminal and for a large trace a bar, elsewhere nothing.
+fn progress(args: &Args, records: u64) -> ProgressBar {
+    if args.quiet || records < MANY_RECORDS || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(records);
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent} %, {eta} left");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.with_message("keeptime report: reading")
+}
+
+fn print(args: &Args, findings: &Findings<'_>) -> anyhow::Result<()> {
+    if args.json {
+        let json = serde_json::to_string_pretty(&report::late::json(findings))?;
+        writeln!(std::io::stdout(), "{json}")?;
+        return Ok(());
+    }
+    let mut out = anstream::stdout().lock();
+    if args.quiet {
+        writeln!(out, "{}", report::late::headline(findings))?;
+    } else {
+        let look = Look { width: width(), color: true };
+        write!(out, "{}", report::late::text(findings, look))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Columns of the terminal that is printed to.
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(WIDTH)
+}
+
+fn write_page(page: &Path, trace: &Trace, findings: &Findings<'_>) -> anyhow::Result<()> {
+    let context = || format!("--html {}", page.display());
+    let calls = if findings.focus == Focus::default() { Vec::new() } else { findings.shown() };
+    let options = timeline::Options { calls, ..timeline::Options::default() };
+    let Findings { survey, explained, .. } = findings;
+    let section = timeline::section(trace, survey, explained, &options).with_context(context)?;
+    let shown = (section.calls > 0).then_some(section.html);
+    let html = report::late::html(findings, shown).with_context(context)?;
+    std::fs::write(page, html).with_context(context)
+}
+
+fn write_perfetto(
+    args: &Args,
+    file: &Path,
+    trace: &Trace,
+    findings: &Findings<'_>,
+) -> anyhow::Result<()> {
+    let context = || format!("--perfetto {}", file.display());
+    let mut out = BufWriter::new(File::create(file).with_context(context)?);
+    let progress = progress(args, trace.records()).with_message("keeptime report: writing");
+    let options = perfetto::Options { locks: args.holds };
+    let mut tell = |done: u64, _total: u64| progress.set_position(done);
+    perfetto::write(trace, &findings.survey, &options, &mut out, &mut tell)
+        .with_context(context)?;
+    out.flush().with_context(context)?;
+    progress.finish_and_clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_groups_or_functions_of_the_driver() {
+        assert_eq!(parse_focus("launch"), Ok(Focus::Group(Group::Launch)));
+        assert_eq!(parse_focus("all"), Ok(Focus::All));
+        assert_eq!(parse_focus("cuMemAlloc"), Ok(Focus::Function("cuMemAlloc".to_owned())));
+        for wrong in ["", "launches", "cu", "memcpy"] {
+            assert!(parse_focus(wrong).unwrap_err().contains("as in cuMemAlloc"), "{wrong}");
+        }
+    }
+}

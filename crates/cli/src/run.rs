@@ -1,0 +1,240 @@
+//! `keeptime run`: runs a program under the preload library, and records it.
+//!
+//! The program is not to notice: it has the terminal and the standard streams, and whoever waits
+//! for `keeptime` sees it end as the program ended, by the same status or the same signal.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::bail;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use trace::kernel::Wanted;
+use trace::metadata::{Outcome, Tier};
+use trace::session::{Finished, Options};
+
+/// File name of the preload library.
+const LIBRARY: &str = "libkeeptime_preload.so";
+/// Environment variable with the path of the preload library.
+const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
+
+/// Options of `keeptime run`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write a trace of the program to this file
+    #[arg(long, value_name = "FILE")]
+    record: PathBuf,
+    /// Record only locks that had to be waited for
+    #[arg(long)]
+    contended: bool,
+    /// Record locks taken from anywhere, not only from some libraries
+    #[arg(long, conflicts_with = "locks_from")]
+    all_locks: bool,
+    /// Record locks taken from libraries whose file names begin like this; may be repeated
+    #[arg(long, value_name = "LIBRARY", value_parser = parse_library,
+        default_values = ["libcuda.so"])]
+    locks_from: Vec<String>,
+    /// When the memory is full, keep the records that came first, or those that came last
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "first")]
+    keep: Keep,
+    /// Memory for the program's records, 32 bytes each, as in 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    memory: u64,
+    /// Record around the program what the kernel allows (auto), nothing (preload), when its
+    /// threads were on a processor (switches), or also who ran instead and who woke them
+    /// (scheduler)
+    #[arg(long, value_enum, default_value = "auto")]
+    tier: TierArgument,
+    /// Record the program's futex calls too, where the tier is scheduler
+    #[arg(long)]
+    futex: bool,
+    /// Record when work on the GPU began and ended, through CUPTI
+    #[arg(long)]
+    gpu: bool,
+    /// Say nothing about the recording
+    #[arg(long, short)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Keep {
+    First,
+    Last,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum TierArgument {
+    Auto,
+    Preload,
+    Switches,
+    Scheduler,
+}
+
+impl TierArgument {
+    fn wanted(self) -> Wanted {
+        match self {
+            TierArgument::Auto => Wanted::Auto,
+            TierArgument::Preload => Wanted::Exactly(Tier::Preload),
+            TierArgument::Switches => Wanted::Exactly(Tier::Switches),
+            TierArgument::Scheduler => Wanted::Exactly(Tier::Scheduler),
+        }
+    }
+}
+
+fn parse_library(name: &str) -> Result<String, String> {
+    if name.is_empty() || name.contains(['/', '\0']) {
+        return Err("expected the beginning of a file name without its folder".into());
+    }
+    Ok(name.to_owned())
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    let expected = || "expected a whole number with B, KiB, MiB or GiB, as in 64MiB".to_owned();
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor: u64 = match unit.trim_start() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(expected()),
+    };
+    let number: u64 = number.parse().map_err(|_| expected())?;
+    number.checked_mul(factor).ok_or_else(|| format!("expected at most {} bytes", u64::MAX))
+}
+
+/// Runs the command. Does not return when the program was killed by a signal.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let options = options(args)?;
+    let mut command = Command::new(&args.program[0]);
+    command.args(&args.program[1..]);
+    let finished = trace::session::record(&mut command, &options, &args.record)?;
+    if !args.quiet {
+        eprintln!("keeptime run: {}", summary(&finished, &args.record));
+    }
+    Ok(end_like(&finished.outcome))
+}
+
+fn options(args: &Args) -> anyhow::Result<Options> {
+    let mut options = Options::new(find_library()?);
+    options.settings.contended_only = args.contended;
+    options.settings.all_locks = args.all_locks;
+    options.settings.gpu = args.gpu;
+    options.settings.keep_last = args.keep == Keep::Last;
+    options.settings.libraries = args.locks_from.clone();
+    options.memory_bytes = args.memory;
+    options.kernel = args.tier.wanted();
+    options.futex = args.futex;
+    Ok(options)
+}
+
+/// The preload library: where the environment says, or else beside this program or where it is
+/// installed.
+fn find_library() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        if path.is_file() {
+            return Ok(path);
+        }
+        bail!("{LIBRARY_VARIABLE}: {} is not a file; expected {LIBRARY}", path.display());
+    }
+    let program = std::env::current_exe()?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib/keeptime").join(LIBRARY)];
+    if let Some(path) = places.iter().find(|path| path.is_file()) {
+        return Ok(path.clone());
+    }
+    let [beside, installed] = places.map(|path| path.display().to_string());
+    bail!(
+        "{LIBRARY} is neither {beside} nor {installed}; \
+         set {LIBRARY_VARIABLE} to where it is"
+    )
+}
+
+/// One line about the recording.
+fn summary(finished: &Finished, file: &Path) -> String {
+    let Finished { records, lost, overwritten, .. } = finished;
+    let mut line = format!("{}: {records} records, {lost} lost", file.display());
+    if *overwritten > 0 {
+        line += &format!(", {overwritten} overwritten");
+    }
+    line += match finished.tier {
+        Tier::Preload => ", tier preload",
+        Tier::Switches => ", tier switches",
+        Tier::Scheduler => ", tier scheduler",
+    };
+    if finished.processes == 0 {
+        line += "; the program did not load the library: it is linked statically, for another \
+            architecture, or runs with the rights of another user";
+    }
+    for reason in &finished.tier_reasons {
+        line += &format!("; {reason}");
+    }
+    match finished.troubles.len() {
+        0 => {}
+        1 => line += "; 1 note in the trace",
+        notes => line += &format!("; {notes} notes in the trace"),
+    }
+    line
+}
+
+/// Ends this process as the program ended, so that a shell or a make file sees the same.
+fn end_like(outcome: &Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Exited(status) => ExitCode::from(*status as u8),
+        Outcome::Unknown => ExitCode::from(2),
+        Outcome::Killed(signal) => {
+            // The program has dumped its core, if it was to; ours would say nothing.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            // Does not return, but for signals whose default it does not know, such as real-time
+            // ones: then as shells do.
+            let _ = signal_hook::low_level::emulate_default_handler(*signal);
+            ExitCode::from(128u8.wrapping_add(*signal as u8))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        let sizes = ["0", "17", "3 KiB", "256MiB", "2GiB", "5B"].map(|text| parse_size(text).ok());
+        assert_eq!(sizes, [0, 17, 3 << 10, 256 << 20, 2 << 30, 5].map(Some));
+        for wrong in ["", "MiB", "1.5MiB", "1 MB", "-1", "99999999999GiB"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn libraries_are_beginnings_of_file_names() {
+        assert_eq!(parse_library("libcuda.so"), Ok("libcuda.so".to_owned()));
+        assert!(parse_library("").is_err() && parse_library("/lib/libcuda.so").is_err());
+    }
+
+    #[test]
+    fn summary_names_what_is_missing_and_why() {
+        let mut finished = Finished {
+            outcome: Outcome::Exited(0),
+            records: 12,
+            lost: 0,
+            overwritten: 0,
+            processes: 1,
+            tier: Tier::Scheduler,
+            tier_reasons: Vec::new(),
+            troubles: Vec::new(),
+        };
+        let line = summary(&finished, Path::new("t.kt"));
+        assert_eq!(line, "t.kt: 12 records, 0 lost, tier scheduler");
+        finished.tier = Tier::Switches;
+        finished.tier_reasons = vec!["no wake-ups: run as root".to_owned()];
+        finished.processes = 0;
+        let line = summary(&finished, Path::new("t.kt"));
+        assert!(line.contains("tier switches; the program did not load the library"), "{line}");
+        assert!(line.ends_with("; no wake-ups: run as root"), "{line}");
+    }
+}

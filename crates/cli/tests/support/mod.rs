@@ -1,0 +1,87 @@
+//! Runs `keeptime run` with a preload library of the same build.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use trace::Trace;
+
+/// The preload library, built on first use: cargo does not build a library that no test links
+/// to. The profile and the target folder are those of this test.
+pub fn preload_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        // CARGO_TARGET_TMPDIR is TARGET/tmp.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
+        let (profile, folder) =
+            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "preload", "--profile", profile])
+            .arg("--target-dir")
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(status.expect("cargo starts").success(), "the preload library cannot be built");
+        target.join(folder).join("libkeeptime_preload.so")
+    })
+}
+
+/// A folder that no other test uses, removed when it goes out of scope.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// A new one.
+    pub fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("run-{}-{number}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        Folder(folder)
+    }
+
+    /// Where the trace is to be.
+    pub fn trace(&self) -> PathBuf {
+        self.0.join("t.kt")
+    }
+
+    /// `keeptime run --record TRACE OPTIONS --`, to which the program is to be added.
+    pub fn keeptime(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+        command.env("KEEPTIME_PRELOAD", preload_library()).env_remove("LD_PRELOAD");
+        command.arg("run").arg("--record").arg(self.trace()).args(options);
+        if !options.contains(&"--memory") {
+            command.args(["--memory", "4MiB"]);
+        }
+        command.arg("--");
+        command
+    }
+
+    /// Records a program to its end.
+    pub fn run(&self, options: &[&str], program: &[&str]) -> Output {
+        self.keeptime(options).args(program).output().expect("keeptime starts")
+    }
+
+    /// Opens the trace.
+    pub fn open(&self) -> Trace {
+        Trace::open(&self.trace()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Compiles a C program.
+    pub fn compile(&self, source: &str) -> String {
+        let (file, program) = (self.0.join("program.c"), self.0.join("program"));
+        fs::write(&file, source).expect("a source file");
+        let mut command = Command::new("cc");
+        command.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(&file);
+        assert!(command.status().expect("a C compiler").success());
+        program.to_str().expect("a path in UTF-8").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

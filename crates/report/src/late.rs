@@ -1,0 +1,223 @@
+//! Why was this launch late? What a trace says, for people and for machines.
+//!
+//! [`Findings`] is what the passes of [`trace::late`] found in one trace. [`text`] shows it in a
+//! terminal, [`json`](json()) to machines, [`html`] as one page that needs no network; [`headline`] is the
+//! one sentence that all of them begin with. They are made from the same words: `name` says what
+//! things are called, `share` what a call spent its time with, `advice` what is wrong and what
+//! would help, `unknown` what the trace cannot say.
+//!
+//! Times are printed with three digits. A quantile is shown only where there are enough values for
+//! it, 100 for p99 and 1000 for p99.9: that of fewer would be the maximum by another name.
+
+mod advice;
+mod calls;
+mod diagram;
+mod headline;
+mod html;
+mod json;
+mod layout;
+mod locks;
+mod name;
+mod pattern;
+pub mod perfetto;
+mod plot;
+mod share;
+mod spans;
+mod text;
+pub mod timeline;
+mod unit;
+mod unknown;
+mod worst;
+
+pub use headline::headline;
+pub use html::html;
+pub use json::{SCHEMA, SCHEMA_VERSION, json};
+pub use text::{Look, text};
+
+use serde::Serialize;
+use trace::Metadata;
+use trace::late::Explained;
+use trace::late::result::{CallKind, Survey, WorstCall};
+use trace::late::{Group, Verdict};
+
+/// What was found in a trace, and what of it is wanted.
+#[derive(Debug, Clone)]
+pub struct Findings<'t> {
+    /// The trace file.
+    pub file: String,
+    /// What it says about itself.
+    pub metadata: &'t Metadata,
+    /// Its first pass.
+    pub survey: Survey,
+    /// Its worst calls, taken apart; in the order of [`Survey::worst`].
+    pub explained: Vec<Explained>,
+    /// What is wrong, the worst first.
+    pub verdicts: Vec<Verdict>,
+    /// Which calls are taken apart in the report.
+    pub focus: Focus,
+    /// How many of each group.
+    pub worst: usize,
+}
+
+/// Calls that the report is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Focus {
+    /// Launches, or where there are none the first group that has calls.
+    #[default]
+    Launches,
+    /// Those of one group.
+    Group(Group),
+    /// Those of one function, by its name without version and variant.
+    Function(String),
+    /// Those of every group.
+    All,
+}
+
+/// What a call spends time with, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// On a processor.
+    Executing,
+    /// Waiting for a lock that somebody had.
+    Lock,
+    /// Waiting for a lock that was free.
+    HandOver,
+    /// Preempted.
+    Preempted,
+    /// Woken, and waiting for a processor.
+    WokenLate,
+    /// Waiting for a signal.
+    Signal,
+    /// In a page fault or another system call.
+    Blocked,
+    /// The device's queue was probably full.
+    QueueFull,
+    /// Nobody knows.
+    Unexplained,
+}
+
+impl What {
+    /// All of them, in the order of a legend.
+    pub(crate) const ALL: [What; 9] = [
+        What::Executing,
+        What::Lock,
+        What::HandOver,
+        What::Preempted,
+        What::WokenLate,
+        What::Signal,
+        What::Blocked,
+        What::QueueFull,
+        What::Unexplained,
+    ];
+
+    /// For a legend.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            What::Executing => "executing",
+            What::Lock => "waiting for a lock that is held",
+            What::HandOver => "waiting for a lock that is free",
+            What::Preempted => "preempted",
+            What::WokenLate => "woken late",
+            What::Signal => "waiting for a signal",
+            What::Blocked => "page fault or other system call",
+            What::QueueFull => "device queue full",
+            What::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// A call is late if it took so many times as long as usual.
+const LATE: u64 = 2;
+
+/// One of the worst calls with its explanation.
+#[derive(Clone, Copy)]
+struct Late<'f> {
+    call: &'f WorstCall,
+    explained: &'f Explained,
+}
+
+impl Late<'_> {
+    /// Whether it took much longer than usual.
+    fn is_late(&self) -> bool {
+        self.call.duration_ns >= LATE * self.call.usual_ns
+    }
+}
+
+impl Findings<'_> {
+    fn kind_of(&self, call: &WorstCall) -> Option<&CallKind> {
+        self.survey.kinds.get(call.kind as usize)
+    }
+
+    /// The explained calls of a group, the latest first.
+    fn latest(&self, group: Group) -> Vec<Late<'_>> {
+        self.ranked(|kind, _| kind.group == group)
+    }
+
+    fn ranked(&self, wanted: impl Fn(&CallKind, &WorstCall) -> bool) -> Vec<Late<'_>> {
+        let late = self.explained.iter().filter_map(|explained| {
+            let call = self.survey.worst.get(explained.worst as usize)?;
+            wanted(self.kind_of(call)?, call).then_some(Late { call, explained })
+        });
+        let mut late: Vec<Late<'_>> = late.collect();
+        late.sort_by_key(|late| (std::cmp::Reverse(late.call.lateness_ns), late.call.at_ns));
+        late
+    }
+
+    /// The group that a report of launches is about: one of the program may have made none.
+    fn main_group(&self) -> Group {
+        let groups = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
+        let has = |group: &Group| {
+            self.survey.kinds.iter().any(|kind| kind.group == *group && kind.count > 0)
+        };
+        groups.into_iter().find(has).unwrap_or(Group::Launch)
+    }
+
+    /// The calls that the report takes apart, as their places in [`Survey::worst`].
+    pub fn shown(&self) -> Vec<u32> {
+        let lists = self.lists();
+        lists.iter().flat_map(|(_, list)| list).map(|late| late.explained.worst).collect()
+    }
+
+    /// The calls to be taken apart, with a heading for each list. A list holds late calls only, but
+    /// always the worst one.
+    fn lists(&self) -> Vec<(String, Vec<Late<'_>>)> {
+        let all = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
+        let of = |group: Group| (format!("Worst {}", plural(group)), self.latest(group));
+        let mut lists = match &self.focus {
+            Focus::Launches if self.survey.kinds.is_empty() => Vec::new(),
+            Focus::Launches => vec![of(self.main_group())],
+            Focus::Group(group) => vec![of(*group)],
+            Focus::All => all.into_iter().map(of).filter(|(_, list)| !list.is_empty()).collect(),
+            Focus::Function(name) => {
+                let list = self.ranked(|kind, _| kind.function == *name);
+                vec![(format!("Worst calls of {name}"), list)]
+            }
+        };
+        for (_, list) in &mut lists {
+            list.truncate(self.worst);
+            let late = list.iter().take_while(|late| late.is_late()).count();
+            list.truncate(late.max(1));
+        }
+        lists
+    }
+}
+
+/// `launch`.
+fn singular(group: Group) -> &'static str {
+    match group {
+        Group::Launch => "launch",
+        Group::Copy => "copy",
+        Group::Sync => "synchronisation",
+        Group::Other => "other call",
+    }
+}
+
+fn plural(group: Group) -> &'static str {
+    match group {
+        Group::Launch => "launches",
+        Group::Copy => "copies",
+        Group::Sync => "synchronisations",
+        Group::Other => "other calls",
+    }
+}

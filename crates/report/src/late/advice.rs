@@ -1,0 +1,369 @@
+//! What is wrong, in words, with the numbers that say so, and what would help.
+
+use super::Findings;
+use super::name::task;
+use super::unit::{count, counted, instant, listed, percent, time};
+use trace::late::Task;
+use trace::late::result::Sequence;
+use trace::late::{Evidence, Remedy, Verdict};
+
+/// A verdict that cost less than this part of the worst one is not told.
+const LEAST_PART: u64 = 100;
+/// Kernels of a sequence that are named.
+const KERNELS: usize = 3;
+
+/// A verdict in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Advice {
+    /// `Convoy at mutex M4`.
+    pub(super) title: String,
+    /// The numbers.
+    pub(super) evidence: String,
+    /// When it was worst.
+    pub(super) worst: Option<String>,
+    /// What would help, the most promising first.
+    pub(super) remedies: Vec<Remedy>,
+}
+
+/// A verdict as a report tells it.
+pub(super) struct Told<'f> {
+    pub(super) verdict: &'f Verdict,
+    pub(super) advice: Advice,
+    /// Remedies that no verdict before it has.
+    pub(super) fresh: Vec<Remedy>,
+    /// The names of the others.
+    pub(super) again: Option<String>,
+}
+
+/// The verdicts that matter beside the worst one, each with its remedies told once.
+pub(super) fn told<'f>(findings: &'f Findings<'_>) -> Vec<Told<'f>> {
+    let most = findings.verdicts.iter().map(|verdict| verdict.severity_ns).max().unwrap_or(0);
+    let matters = |verdict: &&Verdict| {
+        let repeated = matches!(verdict.evidence, Evidence::RepeatedLaunches { .. });
+        repeated || verdict.severity_ns >= most / LEAST_PART
+    };
+    let mut told: Vec<Remedy> = Vec::new();
+    let one = |verdict: &'f Verdict| {
+        let advice = advice(findings, verdict);
+        let (again, fresh): (Vec<Remedy>, Vec<Remedy>) =
+            advice.remedies.iter().partition(|remedy| told.contains(remedy));
+        told.extend(&fresh);
+        let names: Vec<String> = again.into_iter().map(|r| remedy_name(r).to_owned()).collect();
+        let also = if fresh.is_empty() { "" } else { "also " };
+        let again = (!names.is_empty()).then(|| format!("{also}{}, as above", listed(&names)));
+        Told { verdict, advice, fresh, again }
+    };
+    findings.verdicts.iter().filter(matters).map(one).collect()
+}
+
+/// A verdict in words.
+pub(super) fn advice(findings: &Findings<'_>, verdict: &Verdict) -> Advice {
+    let lock = verdict.lock.map_or(String::new(), |lock| format!(" at {}", findings.lock(lock)));
+    Advice {
+        title: format!("{}{lock}", title(&verdict.evidence)),
+        evidence: evidence(findings, &verdict.evidence),
+        worst: worst(findings, verdict),
+        remedies: verdict.remedies.clone(),
+    }
+}
+
+fn title(evidence: &Evidence) -> &'static str {
+    match evidence {
+        Evidence::LockConvoy { .. } => "Convoy",
+        Evidence::ReaderStarvation { .. } => "Readers starve",
+        Evidence::WriterStarvation { .. } => "Writers starve",
+        Evidence::UnfairHandOver { .. } => "Unfair hand-over",
+        Evidence::PriorityInversion { .. } => "Priority inversion",
+        Evidence::PreemptedHolder { .. } => "Preempted holder",
+        Evidence::Oversubscription { .. } => "More threads than processors",
+        Evidence::LongCriticalSection { .. } => "Long hold",
+        Evidence::DeviceQueueFull { .. } => "Device queue full",
+        Evidence::BlockedElsewhere { .. } => "Launches off the processor, and not for a lock",
+        Evidence::RepeatedLaunches { .. } => "The same launches again and again",
+    }
+}
+
+fn times(number: u64) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{} times", count(number)) }
+}
+
+/// `(SCHED_FIFO or RR, priority 50)`: the kernel counts the other way round.
+fn urgency(task: &Task) -> String {
+    match task.priority {
+        Some(priority @ 0..100) => format!(" (real-time priority {})", 99 - priority),
+        Some(priority) => format!(" (nice {})", i32::from(priority) - 120),
+        None => String::new(),
+    }
+}
+
+fn by(task: Option<&Task>) -> String {
+    task.map_or("another thread".to_owned(), |by| format!("{}{}", self::task(by), urgency(by)))
+}
+
+fn self_task(who: &Task) -> String {
+    format!("{}{}", task(who), urgency(who))
+}
+
+fn evidence(findings: &Findings<'_>, evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::LockConvoy { .. } => convoy(evidence),
+        Evidence::ReaderStarvation { times: number, most_writers, waits, wait_max_ns } => format!(
+            "In {} of {}, two or more writers got it first, up to {} during one wait; the longest \
+             such wait was {}.",
+            count(*number),
+            counted(*waits, "wait by readers", "waits by readers"),
+            count(*most_writers),
+            time(*wait_max_ns)
+        ),
+        Evidence::WriterStarvation { times: number, most_readers, waits, wait_max_ns } => format!(
+            "In {} of {}, readers came later and got it first, up to {} during one wait; the \
+             longest such wait was {}.",
+            count(*number),
+            counted(*waits, "wait by writers", "waits by writers"),
+            count(*most_readers),
+            time(*wait_max_ns)
+        ),
+        Evidence::UnfairHandOver { .. } => unfair(evidence),
+        Evidence::PriorityInversion { calls, total_ns, waiter, holder, by: third } => format!(
+            "{} waited {} for {}, who had it and could not run since {} did. It happened in {} \
+             looked at closely.",
+            self_task(waiter),
+            time(*total_ns),
+            self_task(holder),
+            by(third.as_ref()),
+            counted(*calls, "call", "calls")
+        ),
+        Evidence::PreemptedHolder { calls, total_ns, holder, by: third } => format!(
+            "{} had it and was taken off its processor for {}. {} looked at closely waited {} \
+             for holders that could not run.",
+            self_task(holder),
+            by(third.as_ref()),
+            counted(*calls, "call", "calls"),
+            time(*total_ns)
+        ),
+        Evidence::Oversubscription { percent, most, processors, waited_ns } => {
+            let waited = match waited_ns {
+                0 => String::new(),
+                ns => format!(" The calls looked at closely waited {} for a processor.", time(*ns)),
+            };
+            format!(
+                "In {percent} % of the time more threads wanted to run than there are processors, \
+                 up to {most} for {processors}.{waited}"
+            )
+        }
+        Evidence::LongCriticalSection { hold_ns, hold_p50_ns, waiting, wait_max_ns, kind } => {
+            format!(
+                "It was held for {} {} while others waited, {} of them at its end; half of all \
+                 holds take at most {}. The longest wait for it was {}.",
+                time(*hold_ns),
+                findings.inside(*kind),
+                count(*waiting),
+                time(*hold_p50_ns),
+                time(*wait_max_ns)
+            )
+        }
+        Evidence::DeviceQueueFull { .. } => queue(evidence),
+        Evidence::BlockedElsewhere { calls, total_ns } => format!(
+            "{} looked at closely spent {} in page faults or system calls that no lock explains.",
+            counted(*calls, "launch", "launches"),
+            time(*total_ns)
+        ),
+        Evidence::RepeatedLaunches { sequence, .. } => {
+            let sequence = findings.survey.sequences.get(*sequence as usize);
+            sequence.map_or(String::new(), |sequence| repeated(findings, sequence))
+        }
+    }
+}
+
+fn convoy(evidence: &Evidence) -> String {
+    let Evidence::LockConvoy {
+        waits,
+        acquisitions,
+        queue_p50,
+        queue_max,
+        wait_p50_ns,
+        wait_max_ns,
+        hold_p50_ns,
+        hold_max_ns,
+    } = evidence
+    else {
+        return String::new();
+    };
+    format!(
+        "Half of its holds take at most {} (the longest {}), yet half of its waits take {} or \
+         more (the longest {}): {} of {} had to wait, half of them in a queue of {} or more, at \
+         most {}.",
+        time(*hold_p50_ns),
+        time(*hold_max_ns),
+        time(*wait_p50_ns),
+        time(*wait_max_ns),
+        percent(*waits, *acquisitions),
+        counted(*acquisitions, "acquisition", "acquisitions"),
+        count(*queue_p50),
+        count(*queue_max)
+    )
+}
+
+fn unfair(evidence: &Evidence) -> String {
+    let Evidence::UnfairHandOver {
+        overtaken,
+        most_overtaken,
+        reacquired,
+        barged,
+        wait_p50_ns,
+        wait_p99_9_ns: _,
+        wait_max_ns,
+    } = evidence
+    else {
+        return String::new();
+    };
+    let mut facts = Vec::new();
+    if *overtaken > 0 {
+        facts.push(format!(
+            "in {} somebody who came later got it first, up to {} during one of them",
+            counted(*overtaken, "wait", "waits"),
+            times(*most_overtaken)
+        ));
+    }
+    if *reacquired > 0 {
+        facts.push(format!(
+            "{} the thread that had just released it took it again while others waited",
+            times(*reacquired)
+        ));
+    }
+    if *barged > 0 {
+        facts.push(format!("{} a thread took it without waiting while others did", times(*barged)));
+    }
+    format!(
+        "It goes to whoever comes first: {}. Half of its waits take at most {}, the longest took \
+         {}.",
+        facts.join("; "),
+        time(*wait_p50_ns),
+        time(*wait_max_ns)
+    )
+}
+
+fn queue(evidence: &Evidence) -> String {
+    let Evidence::DeviceQueueFull { calls, total_ns, most_outstanding, executing } = evidence
+    else {
+        return String::new();
+    };
+    let doubt = if *executing {
+        "it executed or yielded all the time, as a driver does that waits for room"
+    } else {
+        "the scheduler was not recorded, so that they may have waited for something else"
+    };
+    format!(
+        "{} looked at closely spent {} more than usual with up to {} launches outstanding in the \
+         stream: {doubt}.",
+        counted(*calls, "call", "calls"),
+        time(*total_ns),
+        count(u64::from(*most_outstanding))
+    )
+}
+
+/// A sequence of launches and copies, and what a graph would save.
+pub(super) fn repeated(findings: &Findings<'_>, sequence: &Sequence) -> String {
+    let mut words = format!(
+        "{} makes the same {} {}: {} of launching and {:.0} locks each time. As one graph that \
+         would be about {} less (an estimate).",
+        findings.thread(sequence.thread),
+        counted(sequence.length, "call", "calls"),
+        times(sequence.repeats),
+        time(sequence.launching_ns),
+        sequence.locks,
+        time(sequence.estimated_saving_ns)
+    );
+    let kernels: Vec<String> = sequence.kernels.iter().flatten().take(KERNELS).cloned().collect();
+    let begin = match (kernels.is_empty(), sequence.calls.first()) {
+        (false, _) => Some(format!(" Its first kernels: {}.", kernels.join(", "))),
+        (true, Some((kind, _))) => Some(format!(" It begins with {}.", findings.call(*kind))),
+        (true, None) => None,
+    };
+    words.extend(begin);
+    words
+}
+
+/// When it was worst.
+fn worst(findings: &Findings<'_>, verdict: &Verdict) -> Option<String> {
+    let worst = verdict.worst.as_ref()?;
+    Some(format!(
+        "Worst: {} by {} {}, {} after the start.",
+        time(worst.duration_ns),
+        findings.thread(worst.thread),
+        findings.inside(worst.kind),
+        instant(worst.at_ns)
+    ))
+}
+
+/// A remedy in two or three words.
+pub(super) fn remedy_name(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::InheritanceMutex => "priority inheritance",
+        Remedy::FairMutex => "a fair mutex",
+        Remedy::PhaseFairRwLock => "a phase-fair read-write lock",
+        Remedy::PinnedMemory => "pinned memory",
+        Remedy::SmallerCopies => "smaller copies",
+        Remedy::CudaGraph => "a CUDA graph",
+        Remedy::FewerThreads => "fewer threads",
+        Remedy::HigherPriority => "a real-time priority",
+        Remedy::FewerOutstandingLaunches => "fewer outstanding launches",
+        Remedy::LockedMemory => "locked memory",
+    }
+}
+
+/// What to do. No command is named that does not exist.
+pub(super) fn remedy_words(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::InheritanceMutex => {
+            "Make it a mutex with priority inheritance (PTHREAD_PRIO_INHERIT when it is \
+             initialised), so that whoever has it runs at the priority of who waits. A library \
+             that is preloaded can do that where the source is closed."
+        }
+        Remedy::FairMutex => {
+            "Use a mutex that is handed to who has waited longest; glibc's is taken by whoever \
+             comes first. That trades a shorter tail for a longer median."
+        }
+        Remedy::PhaseFairRwLock => {
+            "Use a phase-fair read-write lock, in which readers and writers take turns; neither \
+             policy of glibc does that."
+        }
+        Remedy::PinnedMemory => {
+            "Copy from and to pinned memory (cuMemHostAlloc, cudaMallocHost): the calling thread \
+             then holds no lock while the data moves."
+        }
+        Remedy::SmallerCopies => "Copy in smaller pieces, so that others get the lock in between.",
+        Remedy::CudaGraph => {
+            "Capture the sequence into a CUDA graph and launch that: one call and few locks \
+             instead of many."
+        }
+        Remedy::FewerThreads => {
+            "Let fewer threads call the driver at once, or run fewer threads than processors; \
+             `keeptime serve` lets one process make the calls of many, by chain priority."
+        }
+        Remedy::HigherPriority => {
+            "Give the threads that must be on time a real-time priority (`chrt -f`), those that \
+             hold its locks included."
+        }
+        Remedy::FewerOutstandingLaunches => {
+            "Wait for the stream more often, so that fewer launches are outstanding."
+        }
+        Remedy::LockedMemory => {
+            "Lock and touch memory before it counts (mlockall, and one write to each page), and \
+             look at the timeline for the system calls."
+        }
+    }
+}
+
+/// Sequences that no verdict is about, for whoever wants to use graphs.
+pub(super) fn other_sequences<'f>(findings: &'f Findings<'_>) -> Vec<&'f Sequence> {
+    let told = findings.verdicts.iter().filter_map(|verdict| match verdict.evidence {
+        Evidence::RepeatedLaunches { sequence, .. } => Some(sequence),
+        _ => None,
+    });
+    let told: Vec<u32> = told.collect();
+    let sequences = (0u32..).zip(&findings.survey.sequences);
+    let others =
+        sequences.filter(|(at, sequence)| !told.contains(at) && sequence.estimated_saving_ns > 0);
+    others.map(|(_, sequence)| sequence).collect()
+}

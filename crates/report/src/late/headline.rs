@@ -1,0 +1,187 @@
+//! The answer in one sentence, and what has to be said beside it.
+
+use super::advice::{advice, remedy_name};
+use super::share::{Share, shares};
+use super::unit::{counted, instant, listed, percent, time};
+use super::{Findings, Late, What, plural, singular};
+use trace::late::result::{Instance, Unfinished};
+use trace::late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
+
+/// A share is the main one alone if it is so large, in percent.
+const MAIN_PERCENT: u64 = 50;
+
+/// The sentence that answers the question: the worst launch, how long it took and how long it
+/// usually takes, and what most of that time was.
+pub fn headline(findings: &Findings<'_>) -> String {
+    let group = findings.main_group();
+    let late = findings.latest(group).first().copied();
+    let usual = late.map_or(0, |late| late.call.duration_ns);
+    if let Some(open) = longest_unfinished(findings, group).filter(|o| o.until_end_ns > usual) {
+        return never_returned(findings, group, open);
+    }
+    match late {
+        None => no_calls(findings),
+        Some(late) if !late.is_late() => format!(
+            "no {} was late: the worst took {} (usual {})",
+            singular(group),
+            time(late.call.duration_ns),
+            time(late.call.usual_ns)
+        ),
+        Some(late) => worst(findings, group, late),
+    }
+}
+
+fn worst(findings: &Findings<'_>, group: Group, late: Late<'_>) -> String {
+    format!(
+        "worst {}: {} (usual {}): {}",
+        singular(group),
+        time(late.call.duration_ns),
+        time(late.call.usual_ns),
+        main_causes(&shares(findings, late.explained), late.call.duration_ns)
+    )
+}
+
+/// `96 % waiting for mutex M4, held by ...`; two shares where none is most of it.
+fn main_causes(shares: &[Share], whole_ns: u64) -> String {
+    let words = |share: &Share| format!("{} {}", percent(share.ns, whole_ns), share.words);
+    match shares {
+        [] => "nothing is known of it".to_owned(),
+        [first, second, ..] if first.ns * 100 < whole_ns * MAIN_PERCENT => {
+            format!("{}; {}", words(first), words(second))
+        }
+        [first, ..] => words(first),
+    }
+}
+
+fn longest_unfinished<'f>(findings: &'f Findings<'_>, group: Group) -> Option<&'f Unfinished> {
+    let of_group = findings.survey.unfinished.iter().filter(|open| {
+        findings.survey.kinds.get(open.kind as usize).is_some_and(|kind| kind.group == group)
+    });
+    of_group.max_by_key(|open| open.until_end_ns)
+}
+
+fn never_returned(findings: &Findings<'_>, group: Group, open: &Unfinished) -> String {
+    format!(
+        "worst {}: {} by {} had not returned when its records ended, {} after it began",
+        singular(group),
+        findings.call(open.kind),
+        findings.thread(open.thread),
+        time(open.until_end_ns)
+    )
+}
+
+/// Programs that do not use the device, or whose use of it was not seen.
+fn no_calls(findings: &Findings<'_>) -> String {
+    let survey = &findings.survey;
+    let waits = survey.locks.iter().enumerate().filter(|(_, lock)| lock.family.held());
+    let longest = waits.filter_map(|(place, lock)| {
+        let waits = [&lock.readers.longest_wait, &lock.others.longest_wait];
+        let longest = waits.into_iter().flatten().max_by_key(|wait| wait.duration_ns)?;
+        Some((place as u32, longest))
+    });
+    let start = "no call of the CUDA driver was recorded";
+    match longest.max_by_key(|(_, wait)| wait.duration_ns) {
+        Some((lock, wait)) => format!("{start}; {}", longest_wait(findings, lock, wait)),
+        None if survey.records == 0 => "the trace is empty: nothing was recorded".to_owned(),
+        None => format!("{start}, and no wait for a lock: there is nothing to explain"),
+    }
+}
+
+fn longest_wait(findings: &Findings<'_>, lock: u32, wait: &Instance) -> String {
+    let mut words = format!(
+        "the longest wait for a lock was {} for {} by {}",
+        time(wait.duration_ns),
+        findings.lock(lock),
+        findings.thread(wait.thread)
+    );
+    if wait.others > 0 {
+        words += &format!(", while others got it {}", counted(wait.others, "time", "times"));
+    }
+    words
+}
+
+/// Where and when the worst call of the headline was, and what qualifies it: the next lines.
+pub(super) fn beside(findings: &Findings<'_>) -> Vec<String> {
+    let group = findings.main_group();
+    let latest = findings.latest(group);
+    let mut lines = Vec::new();
+    if group != Group::Launch && !latest.is_empty() {
+        lines.push(format!("No launch was recorded, so this is about {}.", plural(group)));
+    }
+    let Some(worst) = latest.first() else { return lines };
+    lines.push(format!("It was {}.", place(findings, *worst)));
+    lines.extend(why(findings, *worst));
+    // A call that executed for long is often the first of its kind, which loads what it needs:
+    // then the question is mostly about others.
+    let main = |late: &Late<'_>| shares(findings, late.explained).first().map(|share| share.what);
+    if main(worst) == Some(What::Executing) {
+        let waited = latest[1..].iter().find(|late| main(late) != Some(What::Executing));
+        let waited = waited.filter(|late| late.is_late());
+        lines.extend(waited.map(|late| {
+            let words = self::worst(findings, group, *late);
+            let words = words.strip_prefix("worst ").unwrap_or(&words);
+            format!(
+                "The worst one that did not mostly execute: {words}; {}.",
+                place(findings, *late)
+            )
+        }));
+    }
+    lines
+}
+
+/// The verdict that the main share of a call comes under, and what would help.
+fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
+    if !late.is_late() {
+        return None;
+    }
+    let shares = shares(findings, late.explained);
+    let main = shares.first()?;
+    // Where the holder could not run for most of it, that is the reason, and not how long it had
+    // the lock.
+    let off = kept_off_ns(late.explained, main.lock);
+    let inverted = 2 * off >= main.ns && main.what == What::Lock;
+    let rank = |verdict: &&Verdict| match verdict.evidence {
+        Evidence::PriorityInversion { .. } if inverted => 0,
+        Evidence::PreemptedHolder { .. } if inverted => 1,
+        _ => 2,
+    };
+    let is_of = |verdict: &&Verdict| match (main.what, &verdict.evidence) {
+        (What::Lock | What::HandOver | What::Signal, _) => {
+            main.lock.is_some() && verdict.lock == main.lock
+        }
+        (What::Preempted | What::WokenLate, Evidence::Oversubscription { .. }) => true,
+        (What::QueueFull, Evidence::DeviceQueueFull { .. }) => true,
+        (What::Blocked, Evidence::BlockedElsewhere { .. }) => true,
+        _ => false,
+    };
+    let verdict = findings.verdicts.iter().filter(is_of).min_by_key(rank)?;
+    let remedies = verdict.remedies.iter().map(|remedy| remedy_name(*remedy).to_owned());
+    let remedies: Vec<String> = remedies.take(2).collect();
+    let title = advice(findings, verdict).title;
+    Some(match remedies.is_empty() {
+        true => format!("Why: {title}."),
+        false => format!("Why: {title}. What would help: {}.", listed(&remedies)),
+    })
+}
+
+/// How long the holder of a lock that a call waited for was able to run and did not.
+fn kept_off_ns(call: &Explained, wanted: Option<u32>) -> u64 {
+    let kept_off = |part: &&Part| match &part.cause {
+        Cause::Lock { lock, holders, .. } if Some(*lock) == wanted => {
+            let state = holders.last().map(|holder| &holder.state);
+            matches!(state, Some(HolderState::Preempted { .. } | HolderState::WokenLate { .. }))
+        }
+        _ => false,
+    };
+    call.parts.iter().filter(kept_off).map(|part| part.duration_ns).sum()
+}
+
+/// `cuLaunchKernel in infer (4712), 1.234 s after the start`.
+pub(super) fn place(findings: &Findings<'_>, late: Late<'_>) -> String {
+    format!(
+        "{} in {}, {} after the start",
+        findings.call(late.call.kind),
+        findings.thread(late.call.thread),
+        instant(late.call.at_ns)
+    )
+}

@@ -1,0 +1,352 @@
+//! The report for machines: one object that says all that the text says.
+//!
+//! `schema` is [`SCHEMA`] and `version` is [`SCHEMA_VERSION`], which grows when a key changes its
+//! meaning or goes; keys may be added without that. All times are in nanoseconds and end in `_ns`;
+//! `at_ns` counts from the start of the trace. Null stands where nothing is known.
+//!
+//! | key | what |
+//! |---|---|
+//! | `headline`, `beside` | the answer in words, and what has to be said beside it |
+//! | `file`, `command`, `outcome`, `machine`, `tier`, `settings` | where the trace came from |
+//! | `duration_ns`, `records` | of the trace |
+//! | `unknown`, `losses` | what is not known, in words and in numbers |
+//! | `calls` | kinds of calls: `name`, `function`, `group`, `host`, `bytes_class`, `count`, `failed`, `captured`, `unknown`, `duration`, `lock_wait`, `waiting_share`, `locks_per_call`, `patterns` |
+//! | `worst` | calls taken apart: `call`, `thread`, `at_ns`, `duration_ns`, `usual_ns`, `lateness_ns`, `parts`, `sums` |
+//! | `worst[].parts` | what it spent its time with, the longest first; their `duration_ns` add up to the call's |
+//! | `worst[].parts[].details` | what a part was in turn, which add up to it: `words`, `who` |
+//! | `worst[].timeline` | the same in the order of time; without `from_ns` what was added up |
+//! | `locks` | `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
+//! | `verdicts` | `verdict`, its numbers, `lock`, `severity_ns`, `worst`, `words`, `remedies` |
+//! | `sequences` | what a graph could launch |
+//! | `threads`, `launches`, `load`, `gpu` | as their names say |
+//!
+//! In `cause` and among the numbers of a verdict, a `lock`, `call` or `kind`, `thread` and
+//! `sequence` that is a number is a place in `locks`, `calls`, `threads` and `sequences`.
+//!
+//! A distribution has `count`, `total_ns`, `mean_ns`, `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`,
+//! `p99_9_ns`, `max_ns` and `buckets` (upper edge in nanoseconds, count). `p99_ns` is null for
+//! fewer than 100 values, `p99_9_ns` for fewer than 1000, all of them for none.
+
+use super::advice::{advice, remedy_words, repeated};
+use super::calls::quantile;
+use super::headline::{beside, headline};
+use super::name::{kind_name, task};
+use super::share::{Detail, Share, shares};
+use super::text::tier;
+use super::unknown::unknown;
+use super::{Findings, Late};
+use serde_json::{Value, json};
+use trace::late::Distribution;
+use trace::late::Task;
+use trace::late::Verdict;
+use trace::late::result::{CallKind, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
+
+/// What the object is.
+pub const SCHEMA: &str = "keeptime.late";
+/// Version of what its keys mean.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The whole report as one object; see this module.
+pub fn json(findings: &Findings<'_>) -> Value {
+    let (survey, metadata) = (&findings.survey, findings.metadata);
+    let lists = findings.lists();
+    let worst = lists.iter().flat_map(|(_, list)| list).map(|late| of_worst(findings, *late));
+    let mut locks = (0u32..).zip(&survey.locks);
+    json!({
+        "schema": SCHEMA,
+        "version": SCHEMA_VERSION,
+        "headline": headline(findings),
+        "beside": beside(findings),
+        "file": findings.file,
+        "command": metadata.command,
+        "outcome": metadata.outcome,
+        "machine": metadata.machine,
+        "tier": tier(survey.tier),
+        "tier_reasons": metadata.tier_reasons,
+        "settings": metadata.settings,
+        "duration_ns": survey.duration_ns,
+        "records": survey.records,
+        "unknown": unknown(findings),
+        "losses": survey.losses,
+        "calls": survey.kinds.iter().map(|kind| of_kind(findings, kind)).collect::<Vec<_>>(),
+        "worst": worst.collect::<Vec<_>>(),
+        "unfinished": survey.unfinished.iter().map(|open| json!({
+            "call": findings.call(open.kind),
+            "thread": of_thread_place(findings, open.thread),
+            "at_ns": open.at_ns,
+            "until_end_ns": open.until_end_ns,
+        })).collect::<Vec<_>>(),
+        "audit": findings.audit(),
+        "locks": locks.by_ref().map(|(_, lock)| of_lock(findings, lock)).collect::<Vec<_>>(),
+        "forgotten_locks": survey.forgotten,
+        "verdicts": findings.verdicts.iter().map(|v| of_verdict(findings, v)).collect::<Vec<_>>(),
+        "sequences": survey.sequences.iter().map(|s| of_sequence(findings, s)).collect::<Vec<_>>(),
+        "threads": survey.threads.iter().map(of_thread).collect::<Vec<_>>(),
+        "launches": survey.launches,
+        "load": survey.load,
+        "gpu": survey.gpu.as_ref().map(|gpu| json!({
+            "kernels": durations(&gpu.kernels),
+            "copies": durations(&gpu.copies),
+            "memsets": durations(&gpu.memsets),
+        })),
+    })
+}
+
+/// Times. Quantiles of too few values are null, since they would be the maximum.
+fn durations(of: &Distribution) -> Value {
+    let some = |value: u64| quantile(of, value, 1);
+    json!({
+        "count": of.count,
+        "total_ns": of.total,
+        "mean_ns": some(of.mean),
+        "min_ns": some(of.min),
+        "p50_ns": some(of.p50),
+        "p90_ns": some(of.p90),
+        "p99_ns": quantile(of, of.p99, 100),
+        "p99_9_ns": quantile(of, of.p99_9, 1_000),
+        "max_ns": some(of.max),
+        "buckets": of.buckets,
+    })
+}
+
+/// Numbers of things.
+fn numbers(of: &Distribution) -> Value {
+    let some = |value: u64| quantile(of, value, 1);
+    json!({
+        "count": of.count,
+        "mean": some(of.mean),
+        "min": some(of.min),
+        "p50": some(of.p50),
+        "p99": quantile(of, of.p99, 100),
+        "max": some(of.max),
+    })
+}
+
+fn of_kind(findings: &Findings<'_>, kind: &CallKind) -> Value {
+    let (waited, all) = (kind.lock_wait.total, kind.duration.total);
+    json!({
+        "name": kind_name(kind),
+        "function": kind.function,
+        "group": kind.group,
+        "direction": kind.direction,
+        "host": kind.host,
+        "host_memory": kind.host,
+        "bytes_class": kind.bytes_class,
+        "bytes": kind.bytes,
+        "count": kind.count,
+        "failed": kind.failed,
+        "captured": kind.captured,
+        "unknown": kind.unknown,
+        "duration": durations(&kind.duration),
+        "lock_wait": durations(&kind.lock_wait),
+        "waiting_share": if all == 0 { None } else { Some(waited as f64 / all as f64) },
+        "locks_per_call": numbers(&kind.locks_per_call),
+        "patterns": {
+            "calls": kind.patterns.calls,
+            "distinct": kind.patterns.distinct,
+            "distinct_is_least": kind.patterns.distinct_is_least,
+            "too_long": kind.patterns.too_long,
+            "most_frequent": kind.patterns.most_frequent.iter()
+                .map(|pattern| of_pattern(findings, pattern)).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn of_pattern(findings: &Findings<'_>, pattern: &Pattern) -> Value {
+    let steps = pattern.steps.iter().map(|step| {
+        json!({
+            "lock": findings.lock_name(step.lock),
+            "read": step.read,
+            "acquired": step.acquired,
+            "depth": step.depth,
+            "at_ns": step.median_ns,
+        })
+    });
+    json!({ "count": pattern.count, "steps": steps.collect::<Vec<_>>() })
+}
+
+fn of_worst(findings: &Findings<'_>, late: Late<'_>) -> Value {
+    let Late { call, explained } = late;
+    let shares = shares(findings, explained);
+    let timeline = explained.parts.iter().map(|part| {
+        json!({
+            "from_ns": part.from_ns,
+            "duration_ns": part.duration_ns,
+            "times": part.times,
+            "cause": part.cause,
+        })
+    });
+    json!({
+        "call": findings.call(call.kind),
+        "symbol": call.symbol,
+        "thread": of_thread_place(findings, call.thread),
+        "at_ns": call.at_ns,
+        "duration_ns": call.duration_ns,
+        "usual_ns": call.usual_ns,
+        "lateness_ns": call.lateness_ns,
+        "lock_wait_ns": call.lock_wait_ns,
+        "locks": call.locks,
+        "handle": format!("{:#x}", call.handle),
+        "kernel": call.kernel,
+        "particulars": findings.particulars(call),
+        "result": call.result,
+        "captured": call.captured,
+        "outstanding": call.outstanding,
+        "parts": shares.iter().map(|share| of_share(findings, share)).collect::<Vec<_>>(),
+        "sums": explained.sums,
+        "timeline": timeline.collect::<Vec<_>>(),
+    })
+}
+
+fn of_share(findings: &Findings<'_>, share: &Share) -> Value {
+    json!({
+        "what": share.what,
+        "words": share.words,
+        "duration_ns": share.ns,
+        "times": share.times,
+        "lock": share.lock.map(|lock| findings.lock_name(Some(lock))),
+        "details": share.details.iter().map(of_detail).collect::<Vec<_>>(),
+    })
+}
+
+fn of_detail(detail: &Detail) -> Value {
+    let who = detail.who.iter().map(|(who, ns)| {
+        let mut value = of_task(who);
+        value["duration_ns"] = json!(ns);
+        value
+    });
+    json!({
+        "what": detail.what,
+        "words": detail.words,
+        "duration_ns": detail.ns,
+        "times": detail.times,
+        "who": who.collect::<Vec<_>>(),
+    })
+}
+
+fn of_task(who: &Task) -> Value {
+    json!({ "tid": who.tid, "name": who.name, "priority": who.priority, "words": task(who) })
+}
+
+fn of_thread_place(findings: &Findings<'_>, place: u32) -> Value {
+    let thread = findings.survey.threads.get(place as usize);
+    thread.map_or(Value::Null, |thread| json!({ "tid": thread.tid, "name": thread.name }))
+}
+
+fn of_thread(thread: &Thread) -> Value {
+    json!({
+        "tid": thread.tid,
+        "name": thread.name,
+        "pid": thread.pid,
+        "priority": thread.priority,
+        "first_at_ns": thread.first_at_ns,
+        "last_at_ns": thread.last_at_ns,
+        "calls": thread.calls,
+        "in_calls_ns": thread.in_calls_ns,
+        "waited_ns": thread.waited_ns,
+        "acquisitions": thread.acquisitions,
+        "processor_wait": thread.processor_wait,
+        "unknown_ns": thread.unknown_ns,
+    })
+}
+
+fn of_lock(findings: &Findings<'_>, lock: &Lock) -> Value {
+    let takers = lock.kinds.iter().map(
+        |(kind, times)| json!({ "call": kind.map(|kind| findings.call(kind)), "times": times }),
+    );
+    let tally = |tally: &Tally| json!({ "count": tally.count, "worst": of_instance(findings, tally.worst.as_ref()) });
+    json!({
+        "name": lock.name,
+        "family": lock.family,
+        "process": lock.process,
+        "address": format!("{:#x}", lock.address),
+        "generation": lock.generation,
+        "attributes": lock.attributes,
+        "in_launches": lock.in_launches,
+        "shared": findings.is_shared(lock),
+        "takers": takers.collect::<Vec<_>>(),
+        "callers": lock.callers,
+        "read": of_use(findings, &lock.readers),
+        "other": of_use(findings, &lock.others),
+        "relock": durations(&lock.relock),
+        "busy": lock.busy,
+        "gave_up": lock.gave_up,
+        "signals": lock.signals,
+        "queue": numbers(&lock.queue),
+        "got_meanwhile": numbers(&lock.got_meanwhile),
+        "overtaken": tally(&lock.overtaken),
+        "reacquired": tally(&lock.reacquired),
+        "starved_readers": tally(&lock.starved_readers),
+        "starved_writers": tally(&lock.starved_writers),
+        "barged": lock.barged,
+        "longest_blocking": of_instance(findings, lock.longest_blocking.as_ref()),
+        "unknown_waits": lock.unknown_waits,
+        "unknown_holds": lock.unknown_holds,
+    })
+}
+
+fn of_use(findings: &Findings<'_>, of: &Use) -> Value {
+    json!({
+        "acquisitions": of.acquisitions,
+        "contended": of.contended,
+        "wait": durations(&of.wait),
+        "hold": durations(&of.hold),
+        "longest_wait": of_instance(findings, of.longest_wait.as_ref()),
+        "longest_hold": of_instance(findings, of.longest_hold.as_ref()),
+    })
+}
+
+fn of_instance(findings: &Findings<'_>, instance: Option<&Instance>) -> Value {
+    instance.map_or(Value::Null, |instance| {
+        json!({
+            "at_ns": instance.at_ns,
+            "duration_ns": instance.duration_ns,
+            "thread": of_thread_place(findings, instance.thread),
+            "call": instance.kind.map(|kind| findings.call(kind)),
+            "owner_tid": instance.owner_tid,
+            "others": instance.others,
+        })
+    })
+}
+
+/// A verdict with its numbers, which are named as in [`trace::late::Evidence`].
+fn of_verdict(findings: &Findings<'_>, verdict: &Verdict) -> Value {
+    let advice = advice(findings, verdict);
+    let worst = verdict.worst.as_ref().map(|worst| {
+        json!({
+            "at_ns": worst.at_ns,
+            "duration_ns": worst.duration_ns,
+            "thread": of_thread_place(findings, worst.thread),
+            "call": worst.kind.map(|kind| findings.call(kind)),
+        })
+    });
+    let remedies = verdict
+        .remedies
+        .iter()
+        .map(|remedy| json!({ "remedy": remedy, "words": remedy_words(*remedy) }));
+    let mut value = json!(verdict.evidence);
+    value["lock"] = json!(verdict.lock.map(|lock| findings.lock_name(Some(lock))));
+    value["severity_ns"] = json!(verdict.severity_ns);
+    value["worst"] = json!(worst);
+    value["title"] = json!(advice.title);
+    value["words"] = json!(advice.evidence);
+    value["remedies"] = remedies.collect::<Vec<_>>().into();
+    value
+}
+
+fn of_sequence(findings: &Findings<'_>, sequence: &Sequence) -> Value {
+    let calls = sequence.calls.iter().map(
+        |(kind, detail)| json!({ "call": findings.call(*kind), "detail": format!("{detail:#x}") }),
+    );
+    json!({
+        "thread": of_thread_place(findings, sequence.thread),
+        "length": sequence.length,
+        "repeats": sequence.repeats,
+        "calls": calls.collect::<Vec<_>>(),
+        "kernels": sequence.kernels,
+        "launching_ns": sequence.launching_ns,
+        "locks": sequence.locks,
+        "estimated_saving_ns": sequence.estimated_saving_ns,
+        "words": repeated(findings, sequence),
+    })
+}

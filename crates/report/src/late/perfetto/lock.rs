@@ -1,0 +1,58 @@
+//! What is known of each lock at one moment, from the records of all threads.
+
+use crate::late::spans::lock::{Key, LockNames};
+use std::collections::HashMap;
+use trace::late::Survey;
+
+/// A lock at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LockNow {
+    /// Its place in the survey.
+    pub place: Option<u32>,
+    /// Threads that wait for it.
+    pub waiting: u32,
+    /// The number of its counter, once somebody has waited for it.
+    pub counter: Option<u32>,
+    /// Who let it go last, or posted the semaphore: when, and in which stream.
+    pub release: Option<(u64, u32)>,
+    /// Who signalled the condition last.
+    pub signal: Option<(u64, u32)>,
+    /// The stream of who took it last, while that one has it.
+    pub holder: Option<u32>,
+}
+
+/// The locks in use.
+pub struct Locks<'s> {
+    pub names: LockNames<'s>,
+    now: HashMap<Key, LockNow>,
+    counters: u32,
+}
+
+impl<'s> Locks<'s> {
+    pub fn new(survey: &'s Survey) -> Locks<'s> {
+        Locks { names: LockNames::new(survey), now: HashMap::new(), counters: 0 }
+    }
+
+    /// The lock at an address.
+    pub fn now(&mut self, key: Key, at_ns: u64) -> &mut LockNow {
+        let place = || self.names.find(key, at_ns);
+        self.now.entry(key).or_insert_with(|| LockNow { place: place(), ..LockNow::default() })
+    }
+
+    /// A number for the counter of a lock.
+    pub fn counter(&mut self) -> u32 {
+        self.counters += 1;
+        self.counters
+    }
+
+    /// The address means another lock from now on, or none.
+    pub fn ends(&mut self, key: Key) {
+        self.now.remove(&key);
+    }
+
+    /// What a lock is called.
+    pub fn name(&mut self, key: Key, at_ns: u64) -> &'s str {
+        let place = self.now(key, at_ns).place;
+        self.names.name(place, key.1)
+    }
+}

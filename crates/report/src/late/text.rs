@@ -1,0 +1,170 @@
+//! The report in a terminal: the answer first, then the numbers, then what is not known.
+
+use super::advice::{self, Told, other_sequences, remedy_words, repeated};
+use super::headline::{beside, headline};
+use super::layout::Page;
+use super::unit::{bytes, count, counted, percent, time};
+use super::unknown::unknown;
+use super::{Findings, calls, locks, pattern, worst};
+use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
+use trace::metadata::{Outcome, Tier};
+
+/// Verdicts that are told; the rest is counted.
+const VERDICTS: usize = 8;
+/// Sequences that are told in words.
+const SEQUENCES: usize = 3;
+
+/// How the text looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of the terminal; fewer than 40 are taken as 40.
+    pub width: usize,
+    /// Whether to use colours.
+    pub color: bool,
+}
+
+/// The whole report.
+pub fn text(findings: &Findings<'_>, look: Look) -> String {
+    let mut page = Page::new(look.width, look.color);
+    page.paragraph(HEAD, &headline(findings), 0, 2);
+    for line in beside(findings) {
+        page.paragraph(PLAIN, &line, 0, 2);
+    }
+    page.paragraph(FAINT, &about(findings), 0, 2);
+    calls::table(&mut page, findings);
+    device(&mut page, findings);
+    worst::blocks(&mut page, findings);
+    locks::tables(&mut page, findings);
+    verdicts(&mut page, findings);
+    pattern::blocks(&mut page, findings);
+    calls::locks_table(&mut page, findings);
+    unknowns(&mut page, findings);
+    page.finish()
+}
+
+/// `t.kt: algorithm2 --copy-threads 2, 3.2 s, 120 345 records, 8 threads on 2 processors, ...`.
+pub(super) fn about(findings: &Findings<'_>) -> String {
+    let (survey, metadata) = (&findings.survey, findings.metadata);
+    let mut facts = vec![metadata.command.join(" "), time(survey.duration_ns)];
+    facts.push(counted(survey.records, "record", "records"));
+    let threads = counted(survey.threads.len() as u64, "thread", "threads");
+    let processors = counted(u64::from(survey.processors), "processor", "processors");
+    facts.push(format!("{threads} on {processors}"));
+    facts.push(format!("tier {}", tier(survey.tier)));
+    match metadata.outcome {
+        Outcome::Exited(0) | Outcome::Unknown => {}
+        Outcome::Exited(status) => facts.push(format!("exit status {status}")),
+        Outcome::Killed(signal) => facts.push(format!("killed by signal {signal}")),
+    }
+    facts.retain(|fact| !fact.is_empty());
+    format!("{}: {}", findings.file, facts.join(", "))
+}
+
+/// `scheduler`.
+pub(super) fn tier(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Preload => "preload",
+        Tier::Switches => "switches",
+        Tier::Scheduler => "scheduler",
+    }
+}
+
+/// What was given to the device, and what it did with it, in sentences.
+pub(super) fn work(findings: &Findings<'_>) -> Vec<String> {
+    let launches = &findings.survey.launches;
+    let mut facts = Vec::new();
+    let mut fact = |number: u64, one: &str, many: &str| {
+        if number > 0 {
+            facts.push(counted(number, one, many));
+        }
+    };
+    fact(launches.direct, "kernel launched by itself", "kernels launched one by one");
+    fact(launches.graphs, "graph launch", "graph launches");
+    fact(launches.kernels_in_graphs, "kernel in graphs", "kernels in graphs");
+    fact(launches.copies, "copy", "copies");
+    fact(launches.memsets, "memory set", "memory sets");
+    fact(launches.syncs, "wait for the device", "waits for the device");
+    let mut sentences = Vec::new();
+    if !facts.is_empty() {
+        let copied = match launches.copied_bytes {
+            0 => String::new(),
+            copied => format!(" ({} copied)", bytes(copied)),
+        };
+        sentences.push(format!("Given to the device: {}{copied}.", facts.join(", ")));
+    }
+    if let Some(load) = &findings.survey.load {
+        sentences.push(format!(
+            "More threads than processors wanted to run in {} of the time, at most {}.",
+            percent(load.over_ns, load.observed_ns),
+            count(u64::from(load.most))
+        ));
+    }
+    if let Some(gpu) = &findings.survey.gpu {
+        let kinds =
+            [("kernels", &gpu.kernels), ("copies", &gpu.copies), ("memory sets", &gpu.memsets)];
+        let ran = kinds.into_iter().filter(|(_, times)| times.count > 0);
+        let ran = ran.map(|(name, times)| {
+            let number = count(times.count);
+            format!("{number} {name}, p50 {}, max {}", time(times.p50), time(times.max))
+        });
+        let ran: Vec<String> = ran.collect();
+        if !ran.is_empty() {
+            sentences.push(format!("On the GPU itself: {}.", ran.join("; ")));
+        }
+    }
+    sentences
+}
+
+fn device(page: &mut Page, findings: &Findings<'_>) {
+    for sentence in work(findings) {
+        page.paragraph(FAINT, &sentence, 2, 2);
+    }
+}
+
+fn verdicts(page: &mut Page, findings: &Findings<'_>) {
+    page.heading("What is wrong, and what would help");
+    if findings.verdicts.is_empty() {
+        let words = "Nothing that Keeptime knows of: no convoy, no starvation, no inversion, no \
+            long hold with waiters, no full queue.";
+        page.paragraph(GOOD, words, 2, 2);
+    }
+    let told = advice::told(findings);
+    for (number, told) in told.iter().take(VERDICTS).enumerate() {
+        let Told { advice, fresh, again, .. } = told;
+        let number = format!("{:>3}  ", number + 1);
+        page.paint(FAINT, &number);
+        page.wrapped(if number.trim() == "1" { BAD } else { HEAD }, &advice.title, 5, 5);
+        let facts: Vec<&str> =
+            [&advice.evidence].into_iter().chain(&advice.worst).map(String::as_str).collect();
+        page.paragraph(PLAIN, &facts.join(" "), 5, 5);
+        for remedy in fresh {
+            page.paragraph(GOOD, &format!("- {}", remedy_words(*remedy)), 5, 7);
+        }
+        if let Some(again) = again {
+            page.paragraph(GOOD, &format!("- {again}"), 5, 7);
+        }
+    }
+    let more = (findings.verdicts.len() - told.len().min(VERDICTS)) as u64;
+    if more > 0 {
+        let more = counted(more, "smaller one", "smaller ones");
+        page.paragraph(FAINT, &format!("and {more}, which --json tells"), 2, 2);
+    }
+    let others = other_sequences(findings);
+    if !others.is_empty() {
+        page.paragraph(PLAIN, "Other sequences that a graph could launch:", 2, 2);
+    }
+    for sequence in others.into_iter().take(SEQUENCES) {
+        page.paragraph(FAINT, &format!("- {}", repeated(findings, sequence)), 5, 7);
+    }
+}
+
+fn unknowns(page: &mut Page, findings: &Findings<'_>) {
+    let sentences = unknown(findings);
+    if sentences.is_empty() {
+        return;
+    }
+    page.heading("What is not known");
+    for sentence in sentences {
+        page.paragraph(WARN, &format!("- {sentence}"), 2, 4);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a part of a call was spent with, in a few words for a label.
+
+use crate::late::What;
+use crate::late::name::task;
+use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
+use trace::late::{Cause, Holder, HolderState, Reason, Survey, Task};
+
+/// The kind of a cause, and who or what it was in this part.
+pub fn words(survey: &Survey, cause: &Cause) -> (What, String) {
+    let lock = |place: u32| {
+        survey.locks.get(place as usize).map_or("a lock", |lock| lock.name.as_str()).to_owned()
+    };
+    match cause {
+        Cause::Executing => (What::Executing, "executing".to_owned()),
+        Cause::Lock { lock: wanted, holders, .. } => {
+            let mut words = lock(*wanted);
+            for holder in holders {
+                words += &format!(" held by {}{}", task(&holder.task), state(holder, &lock));
+            }
+            (What::Lock, words)
+        }
+        Cause::HandOver { lock: wanted, to, .. } => {
+            let to = to.as_ref().map(|to| format!(", given to {}", task(to)));
+            (What::HandOver, format!("{} is free{}", lock(*wanted), to.unwrap_or_default()))
+        }
+        Cause::WokenLate { behind, .. } => (What::WokenLate, behind_whom("woken", behind)),
+        Cause::Preempted { by } => (What::Preempted, behind_whom("preempted", by)),
+        Cause::Signal { lock: wanted, .. } => {
+            (What::Signal, format!("waiting for a signal of {}", lock(*wanted)))
+        }
+        Cause::Blocked => (What::Blocked, "in a system call or a page fault".to_owned()),
+        Cause::QueueFull { outstanding } => {
+            (What::QueueFull, format!("queue full: {outstanding} launches outstanding"))
+        }
+        Cause::Unexplained { reason } => {
+            let words = match reason {
+                Reason::NoScheduler => "executing or suspended: the scheduler was not recorded",
+                Reason::QueueMayBeFull => "the queue may be full",
+                _ => "records are missing",
+            };
+            (What::Unexplained, words.to_owned())
+        }
+    }
+}
+
+fn behind_whom(what: &str, who: &Option<Task>) -> String {
+    match who {
+        Some(who) => format!("{what}, behind {}", task(who)),
+        None => what.to_owned(),
+    }
+}
+
+/// What a holder does that keeps the lock from being released.
+fn state(holder: &Holder, lock: &impl Fn(u32) -> String) -> String {
+    match &holder.state {
+        HolderState::Executing => ", which executes".to_owned(),
+        HolderState::Preempted { by } => format!(", {}", behind_whom("preempted", by)),
+        HolderState::WokenLate { behind } => format!(", {}", behind_whom("woken", behind)),
+        HolderState::WaitsForLock => ", which waits for the next:".to_owned(),
+        HolderState::HandOver { lock: wanted } => format!(", about to get {}", lock(*wanted)),
+        HolderState::Signal { lock: wanted } => format!(", waiting for {}", lock(*wanted)),
+        HolderState::Blocked => ", blocked".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The colour of a kind of cause: that of the list of the worst calls.
+pub fn ink(what: What) -> Ink {
+    match what {
+        What::Executing => SERIES[2],
+        What::Lock => SERIES[1],
+        What::HandOver => SERIES[4],
+        What::Preempted => SERIES[0],
+        What::WokenLate => SERIES[3],
+        What::Signal => MUTED,
+        What::Blocked => BOUND,
+        What::QueueFull => LIMIT,
+        What::Unexplained => SERIES[5],
+    }
+}

@@ -1,0 +1,26 @@
+//! What the tests of the report say of a trace.
+
+use report::late::{self, Findings, Focus, Look};
+use trace::Trace;
+use trace::late::{Options, explain, survey, verdicts};
+
+/// Both passes and the verdicts.
+pub fn findings(trace: &Trace) -> Findings<'_> {
+    let options = Options::default();
+    let survey = survey(trace, &options, &mut |_, _| {}).unwrap();
+    let explained = explain(trace, &survey, &options).unwrap();
+    Findings {
+        file: "t.kt".to_owned(),
+        metadata: trace.metadata(),
+        verdicts: verdicts(&survey, &explained, &options),
+        survey,
+        explained,
+        focus: Focus::default(),
+        worst: 5,
+    }
+}
+
+/// The report on 100 columns.
+pub fn text(findings: &Findings<'_>) -> String {
+    late::text(findings, Look { width: 100, color: false })
+}
