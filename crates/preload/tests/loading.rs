@@ -155,11 +155,12 @@ fn other_allocators_work_before_and_behind_this_library() {
             Subject::new(&program).preload_before(&allocator),
             Subject::new(&program).preload_after(&allocator),
         ] {
-            let (output, [full, ..]) = subject.compare(Mode::all());
+            let [full, contended, default] = Mode::all();
+            let modes = [full, contended, default, Mode::only("allocator")];
+            let (output, [full, _, _, own]) = subject.compare(modes);
             assert_eq!(output, "wrong 0, the child 0\n");
             assert!(full.lost + locks(&full) as u64 >= 5 * 8_000, "{} locks", locks(&full));
             assert_eq!(full.torn, 0);
-            let (_, [own]) = subject.compare([Mode::only("allocator")]);
             own.assert_whole();
             assert_eq!(locks(&own), 5 * 8_000);
         }

@@ -167,8 +167,10 @@ impl Findings<'_> {
     /// The group that a report of launches is about: one of the program may have made none.
     fn main_group(&self) -> Group {
         let groups = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
+        let open = |kind: usize| self.survey.unfinished.iter().any(|u| u.kind as usize == kind);
         let has = |group: &Group| {
-            self.survey.kinds.iter().any(|kind| kind.group == *group && kind.count > 0)
+            let mut kinds = self.survey.kinds.iter().enumerate();
+            kinds.any(|(at, kind)| kind.group == *group && (kind.count > 0 || open(at)))
         };
         groups.into_iter().find(has).unwrap_or(Group::Launch)
     }

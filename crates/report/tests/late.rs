@@ -319,6 +319,34 @@ fn launch_that_never_returned_is_the_worst_one() {
 }
 
 #[test]
+fn first_launch_that_hangs_is_not_hidden_by_copies() {
+    let mut tape = Tape::new(Tier::Preload);
+    let thread = tape.thread(1, INFER);
+    tape.usual(thread, 1_000, 5_000, COPY, host_copy(100, true));
+    tape.enter(thread, 40_000_000, LAUNCH, 7, KERNEL);
+    let trace = tape.trace();
+    let headline = late::headline(&findings(&trace));
+    assert!(
+        headline.starts_with("worst launch: cuLaunchKernel by thread 4712 had not"),
+        "{headline}"
+    );
+}
+
+#[test]
+fn calls_that_are_all_unknown_are_not_denied() {
+    let mut tape = Tape::new(Tier::Preload);
+    let thread = tape.thread(1, INFER);
+    tape.enter(thread, 900_000, LAUNCH, 7, KERNEL);
+    tape.lost(thread, 17, 900_100, 950_000);
+    tape.cut(thread);
+    tape.exit(thread, 960_000);
+    let trace = tape.trace();
+    let text = text(&findings(&trace));
+    assert!(text.starts_with("no call returned while its records are whole"), "{text}");
+    assert!(text.contains("No such call returned while its records are whole."), "{text}");
+}
+
+#[test]
 fn program_without_launches_is_told_of_its_copies_or_locks() {
     let mut tape = Tape::new(Tier::Preload);
     let thread = tape.thread(1, COPIER);

@@ -72,9 +72,9 @@ const BEGIN: i64 = 0;
 #[test]
 fn data_is_what_happened_around_the_call() {
     let trace = late("timeline-data");
-    let section = shown(&trace, &Options { calls: Vec::new(), ..Options::default() });
+    let section = shown(&trace, &Options::default());
     let data = data(&section);
-    assert_eq!((section.calls, data["tier"].as_str()), (5, Some("scheduler")));
+    assert_eq!((section.calls, data["tier"].as_str()), (4, Some("scheduler")));
     let window = &data["windows"][0];
     assert_eq!(window["label"], "cuLaunchKernel: 3.2 us, at 2 us");
     assert_eq!(window["call"], json!([2_000, 3_200]));
@@ -211,7 +211,9 @@ fn page(trace: &Trace, script: &str) -> PathBuf {
         worst: 10,
     };
     let page = html(&findings, Some(section.html)).unwrap();
+    // A browser without a window may draw no frames, for which drawing waits.
     let catch = "<head><script>const errors = [];\
+        window.requestAnimationFrame = (draw) => setTimeout(draw, 16);\
         addEventListener('error', (event) => errors.push(event.message));\
         addEventListener('unhandledrejection', (event) => errors.push(`${event.reason}`));\
         console.error = console.warn = (...words) => errors.push(words.join(' '));</script>";
@@ -260,7 +262,7 @@ const USE: &str = r##"
 (async () => {
   const results = { errors };
   const part = (name) => document.querySelector(`.timeline [data-part="${name}"]`);
-  const canvas = part("canvas"), pause = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)));
+  const canvas = part("canvas"), pause = () => new Promise((done) => setTimeout(done, 60));
   const view = () => [Number(canvas.dataset.from), Number(canvas.dataset.to)];
   const detail = () => [...part("detail").querySelectorAll("p")].map((line) => line.textContent);
   canvas.setPointerCapture = () => {}; // There is no real pointer.
@@ -283,7 +285,7 @@ const USE: &str = r##"
     await pause();
     const first = pixels(), paper = [...first].sort((one, other) => other[1] - one[1])[0][0];
     const width = canvas.clientWidth, height = canvas.clientHeight;
-    Object.assign(results, { colours: first.size, paper, lock: first.get(results.paper === "21,26,32" ? "255,145,80" : "213,94,0") ?? 0, height });
+    Object.assign(results, { colours: first.size, paper, lock: first.get(paper === "21,26,32" ? "255,145,80" : "213,94,0") ?? 0, height });
     results.calls = [...part("call").options].map((option) => option.textContent);
     results.first = { view: view(), detail: detail(), label: canvas.getAttribute("aria-label") };
 
@@ -351,7 +353,7 @@ fn browser_draws_zooms_finds_and_jumps_to_who_had_the_lock() {
     assert!(seen["colours"].as_u64().unwrap() > 20, "{seen:#}");
     assert_eq!(seen["paper"], "255,255,255");
     assert!(seen["lock"].as_u64().unwrap() > 100, "the wait is not drawn: {seen:#}");
-    assert_eq!(seen["calls"].as_array().unwrap().len(), 5);
+    assert_eq!(seen["calls"].as_array().unwrap().len(), 4);
     assert_eq!(seen["calls"][0], "1. cuLaunchKernel: 3.2 us, at 2 us, launch (101)");
     let first = numbers(&seen["first"]["view"]);
     assert_eq!(first, (1_520.0, 5_680.0));

@@ -15,11 +15,15 @@ const MAIN_PERCENT: u64 = 50;
 pub fn headline(findings: &Findings<'_>) -> String {
     let group = findings.main_group();
     let late = findings.latest(group).first().copied();
-    let usual = late.map_or(0, |late| late.call.duration_ns);
-    if let Some(open) = longest_unfinished(findings, group).filter(|o| o.until_end_ns > usual) {
+    let longest_ns = late.map_or(0, |late| late.call.duration_ns);
+    let open = longest_unfinished(findings, group);
+    if let Some(open) = open.filter(|open| open.until_end_ns > longest_ns) {
         return never_returned(findings, group, open);
     }
     match late {
+        None if !findings.survey.kinds.is_empty() => {
+            "no call returned while its records are whole: which was late is not known".to_owned()
+        }
         None => no_calls(findings),
         Some(late) if !late.is_late() => format!(
             "no {} was late: the worst took {} (usual {})",

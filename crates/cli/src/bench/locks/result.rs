@@ -143,7 +143,9 @@ impl Findings {
             left_out.map(|(variant, reason)| (variant.name(), reason)).collect();
         let fifo = variants.iter().all(|row| row.fifo);
         let repetitions = variants.first().map_or(0, |row| row.repetitions);
+        let words: Vec<String> = std::env::args().skip(1).collect();
         let mut value = json!({
+            "command": format!("keeptime {}", words.join(" ")),
             "variants": named(&variants, plan, "pair"),
             "left_out": left_out,
             "first_touch": first_touch.first().map(|row| row_json(row, plan, "pair")),

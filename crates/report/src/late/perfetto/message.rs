@@ -314,8 +314,9 @@ mod tests {
         };
         // Key = field number * 8 + wire type (0 varint, 1 eight bytes, 2 with a length).
         let inner = [9 << 3, 1, 11 << 3, 5, 0xf9, 2, 7, 0, 0, 0, 0, 0, 0, 0];
-        let mut wanted = vec![8 << 3, 0xac, 2, 10 << 3, 1, 11 << 3 | 2, inner.len() as u8];
+        let mut wanted = vec![11 << 3 | 2, inner.len() as u8];
         wanted.extend(inner);
+        wanted.extend([8 << 3, 0xac, 2, 10 << 3, 1]);
         assert_eq!(packet.encode_to_vec(), wanted);
     }
 }

@@ -78,7 +78,7 @@ function describe(item) {
     case "holds": return [`Has ${lockText(item.lock)}${item.flags & READ ? " to read" : ""}`, `${when}, in ${task(item.task).text}`, waitedBy(item)];
     case "states": return [`${task(item.task).text}: ${STATES[item.state]}`, when, item.state === 0 ? `on CPU ${item.processor}` : item.state === 4 ? "" : `last on CPU ${item.processor}${behind(item)}`];
     case "runs": return [item.task < 0 ? "Several threads" : task(item.task).text, `${when}, on CPU ${item.processor}`, item.task < 0 || task(item.task).tid === 0 ? "" : `${task(item.task).process}${item.priority ? `, priority ${priority(item.priority)}` : ""}`];
-    case "parts": return [data.texts[item.text], when, data.causes[item.cause][0]];
+    case "parts": return [data.texts[item.text], when, data.texts[item.text] === data.causes[item.cause][0] ? "" : data.causes[item.cause][0]];
     case "gpu": return [data.texts[item.name], when, now.gpuRows[item.row]];
     case "boosts": return [`Priority ${priority(item.old)} to ${priority(item.new)}`, `at ${short(item.from - callBegin())}, ${task(item.task).text}`, item.new < item.old ? "inherited from who waits for its lock" : "given back"];
     default: return ["Records lost", when, `${item.count} records are missing`];

@@ -57,6 +57,7 @@ impl Reader<'_> {
 
     /// Records are missing, or may be: torn ones are at unknown places of a block.
     fn missing(&mut self, follower: &mut Follower, gap: Option<Gap>, torn: bool) {
+        self.time = gap.map_or(self.time, |gap| gap.from);
         if gap.is_some() || torn {
             let mut changes = Vec::new();
             follower.forget(&mut changes);
