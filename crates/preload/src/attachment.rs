@@ -110,8 +110,7 @@ pub fn enter() -> Option<u32> {
     }
     let number = side.enter_process();
     // Release: pairs with the acquire in `process`. Of two threads that enter at once, one wins.
-    let won =
-        IMAGE.process.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+    let won = IMAGE.process.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
     if let Err(other) = won {
         return Some(other);
     }
@@ -123,8 +122,7 @@ pub fn enter() -> Option<u32> {
 #[inline(never)]
 fn attach() -> bool {
     let Some(variable) = environment(VARIABLE.as_bytes()) else { return false };
-    let tried =
-        GATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
+    let tried = GATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
     if tried.is_err() {
         // Somebody is at it; what happens meanwhile is not recorded.
         return false;

@@ -64,7 +64,8 @@ impl Library {
         let base = info.dlpi_addr as usize;
         // SAFETY: the dynamic linker's description has that many program headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let dynamic = headers.iter().find(|header: &&Elf64_Phdr| header.p_type == libc::PT_DYNAMIC)?;
+        let dynamic =
+            headers.iter().find(|header: &&Elf64_Phdr| header.p_type == libc::PT_DYNAMIC)?;
         // SAFETY: the caller's promise.
         unsafe { Library::with(base, (base + dynamic.p_vaddr as usize) as *const Dynamic) }
     }

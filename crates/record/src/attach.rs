@@ -166,9 +166,8 @@ pub fn knock(invitation: &Invitation) -> Option<(OwnedFd, usize)> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut size = [0u8; 8];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let got =
-        rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(&mut size)], &mut control, flags)
-            .ok()?;
+    let got = rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(&mut size)], &mut control, flags)
+        .ok()?;
     let memory = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
@@ -185,10 +184,7 @@ pub fn knock(invitation: &Invitation) -> Option<(OwnedFd, usize)> {
 
 /// Waits until the socket is ready, but not for long.
 fn wait(socket: &OwnedFd, flags: PollFlags) -> bool {
-    let timeout = rustix::time::Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(PATIENCE_MS) * 1_000_000,
-    };
+    let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE_MS) * 1_000_000 };
     loop {
         match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
             Ok(ready) => return ready == 1,

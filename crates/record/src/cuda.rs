@@ -111,8 +111,11 @@ mod tests {
             assert!(!asks(work), "{work}");
         }
         let launches = FUNCTIONS.iter().filter(|f| f.category == Category::Launch);
-        assert!(launches.chain(FUNCTIONS.iter().filter(|f| f.category == Category::Memcpy))
-            .all(|function| !function.only_asks()));
+        assert!(
+            launches
+                .chain(FUNCTIONS.iter().filter(|f| f.category == Category::Memcpy))
+                .all(|function| !function.only_asks())
+        );
     }
 
     #[test]

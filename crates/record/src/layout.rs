@@ -331,9 +331,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_code_of_its_own_and_comes_back_from_it() {
-        let locks = Class::ALL.into_iter().flat_map(|class| {
-            Action::ALL.into_iter().map(move |action| Kind::Lock(class, action))
-        });
+        let locks = Class::ALL
+            .into_iter()
+            .flat_map(|class| Action::ALL.into_iter().map(move |action| Kind::Lock(class, action)));
         let kinds: Vec<Kind> = PLAIN.iter().map(|(kind, _)| *kind).chain(locks).collect();
         let mut codes: Vec<u16> = kinds.iter().map(|kind| kind.code()).collect();
         for kind in kinds {

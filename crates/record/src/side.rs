@@ -192,7 +192,10 @@ impl Side {
             }
             let prefix = &shared.libraries[start..end];
             let fits = prefix.len() <= file_name.len()
-                && prefix.iter().zip(file_name).all(|(at, byte)| at.load(Ordering::Relaxed) == *byte);
+                && prefix
+                    .iter()
+                    .zip(file_name)
+                    .all(|(at, byte)| at.load(Ordering::Relaxed) == *byte);
             if fits && !prefix.is_empty() {
                 return true;
             }

@@ -379,7 +379,13 @@ impl Log {
 
     #[cold]
     #[inline(never)]
-    fn append_to_new_chunk(&self, cursor: &Cursor, writer: Writer, time: u64, entry: &Entry) -> bool {
+    fn append_to_new_chunk(
+        &self,
+        cursor: &Cursor,
+        writer: Writer,
+        time: u64,
+        entry: &Entry,
+    ) -> bool {
         let Some((fresh, state)) = self.claim() else {
             self.leave(cursor, Place::NONE);
             // Relaxed: the cursor is this thread's own.
@@ -448,8 +454,7 @@ impl Log {
             let open = (ticket + 1) << 1 | 1;
             // Acquire: pairs with the release of `close`, so that the last thread's writes to
             // the chunk come before ours.
-            let claimed =
-                state.compare_exchange(seen, open, Ordering::Acquire, Ordering::Relaxed);
+            let claimed = state.compare_exchange(seen, open, Ordering::Acquire, Ordering::Relaxed);
             if claimed.is_ok() {
                 // Release: a reader that sees one of our words also sees the new state.
                 fence(Ordering::Release);

@@ -22,9 +22,15 @@ enum Detail {
     /// The argument itself: a function, an event, a size.
     Word(u8),
     /// Bytes, and the host memory's address, to tell whether it is pinned.
-    HostCopy { bytes: u8, host: u8 },
+    HostCopy {
+        bytes: u8,
+        host: u8,
+    },
     /// A count of elements of a size.
-    Elements { count: u8, size: u8 },
+    Elements {
+        count: u8,
+        size: u8,
+    },
     /// Width in bytes and height of the structure of a two-dimensional copy.
     Area(u8),
 }
@@ -48,7 +54,8 @@ pub struct Facts {
 }
 
 static PLACES: [Places; COUNT] = {
-    let mut all = [Places { subject: NO, detail: Detail::Nothing, made: NO, per_thread: false }; COUNT];
+    let mut all =
+        [Places { subject: NO, detail: Detail::Nothing, made: NO, per_thread: false }; COUNT];
     let mut number = 0;
     while number < COUNT {
         all[number] = places(FUNCTIONS[number].base);
@@ -60,7 +67,8 @@ static PLACES: [Places; COUNT] = {
 
 /// Where the facts stand for a function, by its name without version.
 const fn places(base: &str) -> Places {
-    const NONE: Places = Places { subject: NO, detail: Detail::Nothing, made: NO, per_thread: false };
+    const NONE: Places =
+        Places { subject: NO, detail: Detail::Nothing, made: NO, per_thread: false };
     const fn on(subject: u8, detail: Detail) -> Places {
         Places { subject, detail, ..NONE }
     }

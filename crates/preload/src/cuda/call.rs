@@ -1,7 +1,9 @@
 //! What every hook of the driver does.
 
 use super::arguments::{Facts, facts};
-use super::{Arguments, COUNT, Hook, NOT_FOUND, SUCCESS, cupti, driver, graph, kernel, pinned, resolve};
+use super::{
+    Arguments, COUNT, Hook, NOT_FOUND, SUCCESS, cupti, driver, graph, kernel, pinned, resolve,
+};
 use crate::attachment;
 use crate::thread::{Thread, this};
 use record::cuda::{Category, FUNCTIONS};
@@ -16,12 +18,24 @@ macro_rules! hook {
         #[allow(non_snake_case)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(
-            a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, a5: usize, a6: usize, a7: usize,
-            a8: usize, a9: usize, a10: usize, a11: usize, a12: usize, a13: usize, a14: usize,
+            a0: usize,
+            a1: usize,
+            a2: usize,
+            a3: usize,
+            a4: usize,
+            a5: usize,
+            a6: usize,
+            a7: usize,
+            a8: usize,
+            a9: usize,
+            a10: usize,
+            a11: usize,
+            a12: usize,
+            a13: usize,
+            a14: usize,
             a15: usize,
         ) -> usize {
-            let arguments =
-                [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15];
+            let arguments = [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15];
             // SAFETY: the program's own arguments for this function.
             unsafe { call($number, &arguments) }
         }
@@ -86,7 +100,8 @@ unsafe fn recorded(
         if matches!(category, Category::Launch) {
             kernel::name(thread, facts.detail);
         }
-        let captured = may_be_captured(category) && graph::is_captured(thread, number, facts.subject);
+        let captured =
+            may_be_captured(category) && graph::is_captured(thread, number, facts.subject);
         thread.record(clock::now(), Kind::Enter, facts.subject, facts.detail, number as u32);
         let result = driver::invoke(function, arguments);
         thread.record(

@@ -111,8 +111,12 @@ unsafe extern "C" fn give_buffer(buffer: *mut *mut u8, bytes: *mut usize, record
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: fresh memory; the three places are CUPTI's, for us to fill.
     unsafe {
-        let memory =
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), BUFFER_BYTES, access, MapFlags::PRIVATE);
+        let memory = rustix::mm::mmap_anonymous(
+            std::ptr::null_mut(),
+            BUFFER_BYTES,
+            access,
+            MapFlags::PRIVATE,
+        );
         *buffer = memory.map_or(std::ptr::null_mut(), |memory| memory.cast());
         *bytes = if (*buffer).is_null() { 0 } else { BUFFER_BYTES };
         *records = 0;

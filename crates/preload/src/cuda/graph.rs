@@ -17,9 +17,13 @@ const DEPTH: u32 = 8;
 /// Notes that a capture begins or ends.
 pub fn capture(number: usize) {
     match FUNCTIONS[number].base {
-        "cuStreamBeginCapture" | "cuStreamBeginCaptureToGraph" | "cuStreamBeginRecaptureToGraph"
+        "cuStreamBeginCapture"
+        | "cuStreamBeginCaptureToGraph"
+        | "cuStreamBeginRecaptureToGraph"
         | "cuStreamBeginCaptureToCig" => CAPTURES.fetch_add(1, Ordering::Relaxed),
-        "cuStreamEndCapture" | "cuStreamEndCaptureToCig" => CAPTURES.fetch_sub(1, Ordering::Relaxed),
+        "cuStreamEndCapture" | "cuStreamEndCaptureToCig" => {
+            CAPTURES.fetch_sub(1, Ordering::Relaxed)
+        }
         _ => 0,
     };
 }
@@ -38,9 +42,8 @@ pub fn is_captured(thread: &Thread, number: usize, stream: u64) -> bool {
     let mut status = 0;
     // SAFETY: the function has this signature; the stream is one that the program is about to
     // use. Asking about the legacy stream while another captures is answered with an error.
-    let result = thread.quietly(|| unsafe {
-        transmute::<usize, IsCapturing>(address)(stream, &raw mut status)
-    });
+    let result = thread
+        .quietly(|| unsafe { transmute::<usize, IsCapturing>(address)(stream, &raw mut status) });
     result == SUCCESS && status != 0
 }
 

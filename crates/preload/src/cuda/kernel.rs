@@ -20,7 +20,9 @@ fn is_new(handle: u64) -> bool {
         match slot.load(Ordering::Relaxed) {
             known if known == handle => return false,
             0 => {
-                return slot.compare_exchange(0, handle, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+                return slot
+                    .compare_exchange(0, handle, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok();
             }
             _ => {}
         }

@@ -41,8 +41,22 @@ type Arguments = [usize; 16];
 
 /// A hook, or a function of the driver. Called with more arguments than it has, it sees its own.
 type Hook = unsafe extern "C-unwind" fn(
-    usize, usize, usize, usize, usize, usize, usize, usize,
-    usize, usize, usize, usize, usize, usize, usize, usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
 ) -> usize;
 
 /// What the driver answers when all is well.

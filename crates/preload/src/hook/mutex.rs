@@ -59,7 +59,11 @@ fn is_busy(lock: Object, kind: u32) -> bool {
     // Below the ceiling: 0 free, 1 taken, 2 waited for.
     const STATE: u32 = 0x0007_ffff;
     let word = word(lock, 0);
-    if kind & CEILING != 0 { word & STATE != 0 } else { word & OWNER != 0 && word & OWNER_DIED == 0 }
+    if kind & CEILING != 0 {
+        word & STATE != 0
+    } else {
+        word & OWNER != 0 && word & OWNER_DIED == 0
+    }
 }
 
 unsafe extern "C-unwind" fn lock(lock: Object, from: usize) -> c_int {

@@ -79,13 +79,25 @@ macro_rules! side {
 }
 
 side!(
-    Class::Read, read, try_read, timed_read, clock_read,
-    pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, pthread_rwlock_timedrdlock,
+    Class::Read,
+    read,
+    try_read,
+    timed_read,
+    clock_read,
+    pthread_rwlock_rdlock,
+    pthread_rwlock_tryrdlock,
+    pthread_rwlock_timedrdlock,
     pthread_rwlock_clockrdlock
 );
 side!(
-    Class::Write, write, try_write, timed_write, clock_write,
-    pthread_rwlock_wrlock, pthread_rwlock_trywrlock, pthread_rwlock_timedwrlock,
+    Class::Write,
+    write,
+    try_write,
+    timed_write,
+    clock_write,
+    pthread_rwlock_wrlock,
+    pthread_rwlock_trywrlock,
+    pthread_rwlock_timedwrlock,
     pthread_rwlock_clockwrlock
 );
 
@@ -114,10 +126,19 @@ macro_rules! short {
 }
 
 short!(
-    Class::Read, read, read_recorded, read_busy, pthread_rwlock_rdlock, pthread_rwlock_tryrdlock
+    Class::Read,
+    read,
+    read_recorded,
+    read_busy,
+    pthread_rwlock_rdlock,
+    pthread_rwlock_tryrdlock
 );
 short!(
-    Class::Write, write, write_recorded, write_busy, pthread_rwlock_wrlock,
+    Class::Write,
+    write,
+    write_recorded,
+    write_busy,
+    pthread_rwlock_wrlock,
     pthread_rwlock_trywrlock
 );
 
