@@ -41,6 +41,9 @@ const TRYING: u8 = 4;
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static GPU: AtomicBool = AtomicBool::new(false);
+static PREPARED: AtomicBool = AtomicBool::new(false);
+/// How much memory is put in place before the accelerator is used.
+const PREPARED_BYTES: usize = 1 << 30;
 
 struct Memory(UnsafeCell<MaybeUninit<(Log, Side)>>);
 
@@ -98,6 +101,15 @@ pub fn everywhere() -> bool {
 /// Whether work on the GPU is recorded.
 pub fn gpu() -> bool {
     GPU.load(Ordering::Relaxed)
+}
+
+/// Puts memory in place for the records of a process that is about to use an accelerator. Where
+/// faults of a page are slow, in virtual machines above all, recording would make launches late.
+#[cold]
+pub fn prepare() {
+    if is_on() && !PREPARED.swap(true, Ordering::Relaxed) {
+        log().prepare(PREPARED_BYTES);
+    }
 }
 
 /// Gives this process image its number; `None` when there is no recording.

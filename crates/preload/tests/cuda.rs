@@ -194,6 +194,21 @@ fn driver(folder: &Folder, number: u32) -> PathBuf {
 }
 
 #[test]
+fn memory_for_records_is_in_place_once_the_driver_is_in_use() {
+    let folder = Folder::new();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
+    let path = compile(&folder, "memory.c", "memory", &[include.to_owned()]);
+    let subject = Subject::new(path).env("LD_LIBRARY_PATH", fake());
+    assert_eq!(subject.bare().success(), "0 0\n");
+    const BYTES: u64 = 64 << 20;
+    let (ended, _) = subject.recorded(&Mode::full().bytes(BYTES));
+    let line = ended.success();
+    let kib: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert!(kib[0] < 4 << 10, "{line}");
+    assert!((BYTES / 1024..(BYTES >> 10) + (2 << 10)).contains(&kib[1]), "{line}");
+}
+
+#[test]
 fn functions_that_are_not_exported_pass_through_and_are_counted() {
     let folder = Folder::new();
     let driver = driver(&folder, 7);

@@ -149,7 +149,7 @@ impl Findings<'_> {
         self.survey.kinds.get(call.kind as usize)
     }
 
-    /// The explained calls of a group, the latest first.
+    /// The late calls of a group, the latest first; where none is late, the one that comes closest.
     fn latest(&self, group: Group) -> Vec<Late<'_>> {
         self.ranked(|kind, _| kind.group == group)
     }
@@ -160,7 +160,11 @@ impl Findings<'_> {
             wanted(self.kind_of(call)?, call).then_some(Late { call, explained })
         });
         let mut late: Vec<Late<'_>> = late.collect();
-        late.sort_by_key(|late| (std::cmp::Reverse(late.call.lateness_ns), late.call.at_ns));
+        late.sort_by_key(|late| {
+            (!late.is_late(), std::cmp::Reverse(late.call.lateness_ns), late.call.at_ns)
+        });
+        let number = late.iter().filter(|late| late.is_late()).count();
+        late.truncate(number.max(1));
         late
     }
 
@@ -181,8 +185,7 @@ impl Findings<'_> {
         lists.iter().flat_map(|(_, list)| list).map(|late| late.explained.worst).collect()
     }
 
-    /// The calls to be taken apart, with a heading for each list. A list holds late calls only, but
-    /// always the worst one.
+    /// The calls to be taken apart, with a heading for each list.
     fn lists(&self) -> Vec<(String, Vec<Late<'_>>)> {
         let all = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
         let of = |group: Group| (format!("Worst {}", plural(group)), self.latest(group));
@@ -196,11 +199,7 @@ impl Findings<'_> {
                 vec![(format!("Worst calls of {name}"), list)]
             }
         };
-        for (_, list) in &mut lists {
-            list.truncate(self.worst);
-            let late = list.iter().take_while(|late| late.is_late()).count();
-            list.truncate(late.max(1));
-        }
+        lists.iter_mut().for_each(|(_, list)| list.truncate(self.worst));
         lists
     }
 }

@@ -313,9 +313,25 @@ fn launch_that_never_returned_is_the_worst_one() {
     let expected = "worst launch: cuLaunchKernel by thread 4712 had not returned when its records \
         ended, 60 ms";
     assert!(text.replace("\n  ", " ").starts_with(expected), "{text}");
+    let returned = "Of those that returned, the worst launch: 5 us (usual 5 us): ";
+    assert!(text.replace("\n  ", " ").contains(returned), "{text}");
     let unknown = "1 call had not returned when records ended, the longest cuLaunchKernel by thread \
         4712 after 60 ms; the program was killed by signal 9.";
     assert!(text.replace("\n    ", " ").contains(unknown), "{text}");
+}
+
+#[test]
+fn call_that_takes_longer_than_usual_for_its_kind_comes_before_one_that_hardly_does() {
+    let mut tape = Tape::new(Tier::Preload);
+    let thread = tape.thread(1, INFER);
+    tape.usual(thread, 1_000, 1_000_000, COPY, host_copy(8 << 20, false));
+    tape.call(thread, 30_000_000, 31_500_000, COPY, host_copy(8 << 20, false));
+    tape.usual(thread, 40_000_000, 4_000, COPY, host_copy(100, false));
+    tape.call(thread, 50_000_000, 50_300_000, COPY, host_copy(100, false));
+    let trace = tape.trace();
+    let text = text(&findings(&trace));
+    assert!(text.starts_with("worst copy: 300 us (usual 4.03 us): "), "{text}");
+    assert!(!text.contains("1.5 ms (usual"), "{text}");
 }
 
 #[test]

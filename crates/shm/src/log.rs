@@ -283,10 +283,24 @@ impl Log {
     /// Has the kernel put the pages of a chunk in place, so that the entries that follow do not
     /// fault one page after the other. That it may refuse does not matter.
     fn populate(&self, number: u32) {
-        let at = self.base.wrapping_add(number as usize * CHUNK_BYTES);
-        // SAFETY: the range is a chunk of our mapping; populating changes no bytes.
+        self.populate_chunks(number, 1);
+    }
+
+    /// The same for the chunks that are given next, up to `bytes` of them. Those who are about to
+    /// append where time counts call it before, so that taking a chunk costs them little then.
+    pub fn prepare(&self, bytes: usize) {
+        // Relaxed: a hint.
+        let given = self.head().next.load(Ordering::Relaxed).min(u64::from(self.chunks)) as u32;
+        let wanted = u32::try_from(bytes / CHUNK_BYTES).unwrap_or(u32::MAX);
+        self.populate_chunks(AREA_CHUNKS + given, wanted.min(self.chunks - given));
+    }
+
+    fn populate_chunks(&self, first: u32, count: u32) {
+        let at = self.base.wrapping_add(first as usize * CHUNK_BYTES);
+        let bytes = count as usize * CHUNK_BYTES;
+        // SAFETY: the range is chunks of our mapping; populating changes no bytes.
         let _ = unsafe {
-            rustix::mm::madvise(at as *mut _, CHUNK_BYTES, rustix::mm::Advice::LinuxPopulateWrite)
+            rustix::mm::madvise(at as *mut _, bytes, rustix::mm::Advice::LinuxPopulateWrite)
         };
     }
 }

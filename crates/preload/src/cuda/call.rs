@@ -134,7 +134,10 @@ unsafe fn after(number: usize, category: Category, arguments: &Arguments, thread
     // SAFETY: the caller's promise.
     unsafe {
         match category {
-            Category::Resolver if FUNCTIONS[number].base == "cuInit" => cupti::begin(),
+            Category::Resolver if FUNCTIONS[number].base == "cuInit" => {
+                attachment::prepare();
+                cupti::begin();
+            }
             Category::Resolver => resolve::replace(number, arguments),
             Category::Capture => graph::capture(number),
             Category::GraphBuild => graph::built(thread, number, arguments),

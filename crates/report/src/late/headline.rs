@@ -15,9 +15,7 @@ const MAIN_PERCENT: u64 = 50;
 pub fn headline(findings: &Findings<'_>) -> String {
     let group = findings.main_group();
     let late = findings.latest(group).first().copied();
-    let longest_ns = late.map_or(0, |late| late.call.duration_ns);
-    let open = longest_unfinished(findings, group);
-    if let Some(open) = open.filter(|open| open.until_end_ns > longest_ns) {
+    if let Some(open) = hanging(findings, group) {
         return never_returned(findings, group, open);
     }
     match late {
@@ -57,11 +55,13 @@ fn main_causes(shares: &[Share], whole_ns: u64) -> String {
     }
 }
 
-fn longest_unfinished<'f>(findings: &'f Findings<'_>, group: Group) -> Option<&'f Unfinished> {
+/// A call that had not returned, and took longer than all that had.
+fn hanging<'f>(findings: &'f Findings<'_>, group: Group) -> Option<&'f Unfinished> {
+    let longest = findings.latest(group).first().map_or(0, |late| late.call.duration_ns);
     let of_group = findings.survey.unfinished.iter().filter(|open| {
         findings.survey.kinds.get(open.kind as usize).is_some_and(|kind| kind.group == group)
     });
-    of_group.max_by_key(|open| open.until_end_ns)
+    of_group.max_by_key(|open| open.until_end_ns).filter(|open| open.until_end_ns > longest)
 }
 
 fn never_returned(findings: &Findings<'_>, group: Group, open: &Unfinished) -> String {
@@ -113,6 +113,10 @@ pub(super) fn beside(findings: &Findings<'_>) -> Vec<String> {
         lines.push(format!("No launch was recorded, so this is about {}.", plural(group)));
     }
     let Some(worst) = latest.first() else { return lines };
+    if hanging(findings, group).is_some() {
+        let words = self::worst(findings, group, *worst);
+        lines.push(format!("Of those that returned, the {words}."));
+    }
     lines.push(format!("It was {}.", place(findings, *worst)));
     lines.extend(why(findings, *worst));
     // A call that executed for long is often the first of its kind, which loads what it needs:
