@@ -14,7 +14,8 @@ static SEEN: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 
 /// Whether this handle is met for the first time. When the table is full, no.
 fn is_new(handle: u64) -> bool {
-    let start = (handle >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize;
+    // Handles are addresses, whose lower bits differ little: the upper bits of the product do.
+    let start = (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;
     for step in 0..32 {
         let slot = &SEEN[start.wrapping_add(step) % SLOTS];
         match slot.load(Ordering::Relaxed) {
