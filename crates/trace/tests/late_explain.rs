@@ -56,6 +56,20 @@ fn wait_is_split_by_the_holders_that_come_one_after_the_other() {
 }
 
 #[test]
+fn condition_that_was_forgotten_may_have_timed_out_in_a_late_call() {
+    let mut tape = Tape::new(Tier::Preload);
+    let a = tape.thread(1, 101);
+    tape.enter(a, 1000, LAUNCH, 7, 1);
+    // Its wait began before this trace did, so that the table of locks kept nothing of it.
+    tape.condition(a, 1400, Action::Acquired, C, M, 110);
+    tape.lock(a, 1500, Class::Condition, Action::Destroyed, C);
+    tape.exit(a, 2000);
+    tape.usual(a, 100_000, 60, LAUNCH, 1);
+    let both = tape.explained();
+    assert_eq!(story(find(&both, 101, 1000)), [("executing", 60), ("unexplained", 940)]);
+}
+
+#[test]
 fn holder_that_was_preempted_is_named_with_who_ran_instead() {
     let mut tape = Tape::new(Tier::Scheduler);
     let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
