@@ -1,4 +1,5 @@
-//! `keeptime run`: runs a program under the preload library, and records it.
+//! `keeptime run`: runs a program under the preload library, which records it, guards its locks, or
+//! both.
 //!
 //! The program is not to notice: it has the terminal and the standard streams, and whoever waits
 //! for `keeptime` sees it end as the program ended, by the same status or the same signal.
@@ -13,6 +14,8 @@ use trace::kernel::Wanted;
 use trace::metadata::{Outcome, Tier};
 use trace::session::{Finished, Options};
 
+mod guard;
+
 /// File name of the preload library.
 const LIBRARY: &str = "libkeeptime_preload.so";
 /// Environment variable with the path of the preload library.
@@ -22,8 +25,10 @@ const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
 #[derive(clap::Args)]
 pub struct Args {
     /// Write a trace of the program to this file
-    #[arg(long, value_name = "FILE")]
-    record: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "guard")]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    guard: guard::Args,
     /// Record only locks that had to be waited for
     #[arg(long)]
     contended: bool,
@@ -111,9 +116,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = options(args)?;
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]);
-    let finished = trace::session::record(&mut command, &options, &args.record)?;
-    if !args.quiet {
-        eprintln!("keeptime run: {}", summary(&finished, &args.record));
+    let finished = match &args.record {
+        Some(file) => trace::session::record(&mut command, &options, file)?,
+        None => trace::session::guard(&mut command, &options)?,
+    };
+    if let Some(file) = args.record.as_ref().filter(|_| !args.quiet) {
+        eprintln!("keeptime run: {}", summary(&finished, file));
+    }
+    if let Some(guard) = finished.guard.as_ref().filter(|_| !args.quiet) {
+        eprintln!("keeptime run: {}", guard::summary(guard, finished.processes));
     }
     Ok(end_like(&finished.outcome))
 }
@@ -125,6 +136,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.settings.gpu = args.gpu;
     options.settings.keep_last = args.keep == Keep::Last;
     options.settings.libraries = args.locks_from.clone();
+    options.settings.guard = args.guard.settings();
     options.memory_bytes = args.memory;
     options.kernel = args.tier.wanted();
     options.futex = args.futex;
@@ -227,6 +239,7 @@ mod tests {
             tier: Tier::Scheduler,
             tier_reasons: Vec::new(),
             troubles: Vec::new(),
+            guard: None,
         };
         let line = summary(&finished, Path::new("t.kt"));
         assert_eq!(line, "t.kt: 12 records, 0 lost, tier scheduler");

@@ -5,7 +5,7 @@
 //! its own. That it is a child it learns from [`IMAGE`], a page that the kernel fills with zeros
 //! in a forked child, whichever way it was forked, without any system call here.
 
-use crate::{program, real};
+use crate::{guarding, program, real};
 use record::attach::{Invitation, VARIABLE, knock};
 use record::{Flags, Side, Trouble};
 use rustix::fd::OwnedFd;
@@ -27,7 +27,8 @@ struct Page {
 
 static IMAGE: Page = Page { process: AtomicU32::new(0), rest: [0; 4092] };
 
-/// Whether there is a recording, and of what: the one word that every hook looks at.
+/// Whether there is a recording, and of what, and whether locks are guarded: the one word that
+/// every hook looks at.
 pub static GATE: AtomicU8 = AtomicU8::new(UNTRIED);
 /// Nothing is recorded.
 pub const OFF: u8 = 0;
@@ -38,6 +39,10 @@ pub const FULL: u8 = 2;
 /// Nobody has tried to attach yet.
 pub const UNTRIED: u8 = 3;
 const TRYING: u8 = 4;
+/// Added to the gate while locks are guarded.
+pub const GUARDED: u8 = 8;
+/// Added to the gate while mutexes are looked at before each use.
+const CONVERTING: u8 = 16;
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static GPU: AtomicBool = AtomicBool::new(false);
@@ -66,9 +71,9 @@ pub fn log() -> &'static Log {
     unsafe { &(*MEMORY.0.get()).assume_init_ref().0 }
 }
 
-/// The side area, when there is a recording.
+/// The side area, when this process is attached.
 pub fn side() -> Option<Side> {
-    if !is_on() {
+    if !is_on() && !is_guarded() {
         return None;
     }
     // SAFETY: the memory was written before the gate opened, which was acquired.
@@ -79,7 +84,19 @@ pub fn side() -> Option<Side> {
 #[inline(always)]
 pub fn gate() -> u8 {
     // Acquire: pairs with the release in `attach`.
-    GATE.load(Ordering::Acquire)
+    GATE.load(Ordering::Acquire) & !(GUARDED | CONVERTING)
+}
+
+/// Whether locks are guarded; finds out if nobody has tried yet.
+#[inline(always)]
+pub fn is_guarded() -> bool {
+    match GATE.load(Ordering::Acquire) {
+        UNTRIED => {
+            attach();
+            GATE.load(Ordering::Acquire) & GUARDED != 0
+        }
+        gate => gate & GUARDED != 0,
+    }
 }
 
 /// Whether there is a recording; finds out if nobody has tried yet.
@@ -143,7 +160,7 @@ fn attach() -> bool {
     let gate = invitation.and_then(map).map_or(OFF, |(log, side, flags)| open(log, side, flags));
     // Release: pairs with the acquire in `gate`.
     GATE.store(gate, Ordering::Release);
-    gate != OFF
+    gate & !(GUARDED | CONVERTING) != OFF
 }
 
 /// Puts the recording in place; returns what is recorded.
@@ -168,7 +185,17 @@ fn open(log: Log, side: Side, flags: Flags) -> u8 {
     if real::some_missing() {
         side.count(Trouble::FunctionMissing);
     }
-    if flags.contended_only() { CONTENDED } else { FULL }
+    let guarded = match guarding::begin(&side) {
+        Some(begun) if begun.converts => GUARDED | CONVERTING,
+        Some(_) => GUARDED,
+        None => 0,
+    };
+    let recorded = match flags {
+        flags if flags.nothing() => OFF,
+        flags if flags.contended_only() => CONTENDED,
+        _ => FULL,
+    };
+    recorded | guarded
 }
 
 fn map(invitation: Invitation) -> Option<(Log, Side, Flags)> {
@@ -258,7 +285,7 @@ impl Suspended {
 
     /// The recording has ended for this process.
     pub fn end(self) {
-        if matches!(self.gate, CONTENDED | FULL) {
+        if matches!(self.gate & !(GUARDED | CONVERTING), CONTENDED | FULL) {
             // SAFETY: the memory was written before the gate opened.
             unsafe { (*MEMORY.0.get()).assume_init_ref().1.count(Trouble::NotAttached) };
         }

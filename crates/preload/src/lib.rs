@@ -12,8 +12,9 @@
 //! - [`elf`] finds the functions behind the hooks, without calling the C library's own search.
 //! - [`attachment`] gets at the recording's memory, once for each process image; a forked child
 //!   notices that it is one by a page that the kernel wipes.
-//! - [`origin`] decides by the caller's address whether a lock is recorded; [`object`] knows which
-//!   library an address lies in.
+//! - [`origin`] decides by the caller's address whether a lock is recorded, and whether it is
+//!   guarded; [`object`] knows which library an address lies in.
+//! - [`guarding`] is between the hooks of locks and the crate `guard`, when locks are guarded.
 //!
 //! **Whatever happens here, the program goes on as if it did not.** No hook allocates, takes a
 //! lock, prints, panics or changes `errno`; on trouble it passes the call through and counts it.
@@ -27,6 +28,7 @@
 mod attachment;
 mod cuda;
 mod elf;
+mod guarding;
 mod hook;
 mod object;
 mod origin;

@@ -1,4 +1,4 @@
-//! Whether a lock is recorded, by the address it was taken from.
+//! Whether a lock is recorded, and whether it is guarded, by the address it was taken from.
 //!
 //! An address is looked up in three places, from fast to slow: a table by page, a list of the
 //! libraries that have locked something, and the C library's own search ([`Object::at`]). A
@@ -8,8 +8,8 @@
 //! no second name.
 
 use crate::object::Object;
-use crate::{attachment, thread};
-use record::NameKind;
+use crate::{attachment, guarding, thread};
+use record::{NameKind, Side};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Entries of [`BY_PAGE`].
@@ -19,13 +19,18 @@ const ENTRIES: usize = 1024;
 /// Lower bits of the entry of a page from which locks are known not to be recorded.
 pub const PASSED: u64 = 2;
 
-/// Page number * 4 + known (2) + recorded (1).
+/// An answer: locks from there are recorded.
+const RECORDED: u64 = 1;
+/// An answer: locks from there are guarded.
+const GUARDED: u64 = 4;
+
+/// Page number * 8 + [`GUARDED`] + known (2) + [`RECORDED`].
 pub static BY_PAGE: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
 static LIST: [Entry; ENTRIES] = [const { Entry::new() }; ENTRIES];
 
 /// One library.
 struct Entry {
-    /// [`FREE`], [`BUSY`], or the address after the library's last * 2 + recorded (1).
+    /// [`FREE`], [`BUSY`], or the address after the library's last * 8 + the answer.
     state: AtomicU64,
     start: AtomicU64,
     /// The state before the library was closed.
@@ -71,10 +76,21 @@ impl Entry {
 /// Whether locks taken from this address are recorded.
 #[inline(always)]
 pub fn is_recorded(address: usize) -> bool {
+    answer(address) & RECORDED != 0
+}
+
+/// Whether locks taken from this address are guarded.
+#[inline(always)]
+pub fn is_guarded(address: usize) -> bool {
+    answer(address) & GUARDED != 0
+}
+
+#[inline(always)]
+fn answer(address: usize) -> u64 {
     let page = (address >> 12) as u64;
     // Relaxed: the entry stands for itself.
     let entry = BY_PAGE[page as usize % PAGES].load(Ordering::Relaxed);
-    if entry >> 2 == page && entry & 2 != 0 { entry & 1 != 0 } else { look_up(address) }
+    if entry >> 3 == page && entry & 2 != 0 { entry } else { look_up(address) }
 }
 
 /// Forgets the libraries that are no longer loaded.
@@ -88,7 +104,7 @@ pub fn forget_closed() {
         let start = entry.start.load(Ordering::Relaxed);
         let object = Object::at(start as usize);
         if object
-            .is_some_and(|object| (object.start as u64, object.end as u64) == (start, state >> 1))
+            .is_some_and(|object| (object.start as u64, object.end as u64) == (start, state >> 3))
         {
             continue;
         }
@@ -105,33 +121,43 @@ pub fn forget_closed() {
 
 #[cold]
 #[inline(never)]
-fn look_up(address: usize) -> bool {
-    let Some(recorded) = in_list(address as u64).or_else(|| in_objects(address)) else {
+fn look_up(address: usize) -> u64 {
+    let Some(answer) = in_list(address as u64).or_else(|| in_objects(address)) else {
         // Code that no library brought: next time there may be another at this page.
-        return attachment::everywhere();
+        return answer_for(b"");
     };
     let page = (address >> 12) as u64;
-    let entry = page << 2 | 2 | u64::from(recorded);
-    BY_PAGE[page as usize % PAGES].store(entry, Ordering::Relaxed);
-    recorded
+    BY_PAGE[page as usize % PAGES].store(page << 3 | 2 | answer, Ordering::Relaxed);
+    answer
 }
 
-fn in_list(address: u64) -> Option<bool> {
+fn in_list(address: u64) -> Option<u64> {
     LIST.iter().find_map(|entry| {
         // Acquire: pairs with the release in `publish`; the start is in place.
         let state = entry.state.load(Ordering::Acquire);
         let start = entry.start.load(Ordering::Relaxed);
-        (start <= address && address < state >> 1).then_some(state & 1 != 0)
+        (start <= address && address < state >> 3).then_some(state & (RECORDED | GUARDED))
     })
 }
 
+/// The answer for a library's file name.
+fn answer_for(file_name: &[u8]) -> u64 {
+    let side = attachment::side();
+    let names = |list: fn(&Side, &[u8]) -> bool| {
+        !file_name.is_empty() && side.is_some_and(|side| list(&side, file_name))
+    };
+    let recorded = attachment::everywhere() || names(Side::names_library);
+    let guarded = guarding::everywhere() || names(Side::names_guarded_library);
+    u64::from(recorded) * RECORDED | u64::from(guarded) * GUARDED
+}
+
 /// Asks the C library, and keeps the answer.
-fn in_objects(address: usize) -> Option<bool> {
+fn in_objects(address: usize) -> Option<u64> {
     let side = attachment::side()?;
     let object = Object::at(address)?;
-    let recorded = attachment::everywhere() || side.names_library(object.file_name());
+    let answer = answer_for(object.file_name());
     let (start, end) = (object.start as u64, object.end as u64);
-    let state = end << 1 | u64::from(recorded);
+    let state = end << 3 | answer;
     let path = hash(object.path());
     if !come_back(start, state, path) {
         remember(start, state, path);
@@ -139,7 +165,7 @@ fn in_objects(address: usize) -> Option<bool> {
             side.add(NameKind::Module, process, start, end, object.path());
         }
     }
-    Some(recorded)
+    Some(answer)
 }
 
 /// Whether this library was here before; then it is again.

@@ -24,6 +24,9 @@ pub struct Thread {
     /// How many of `contended` are in use.
     remembered: Cell<u32>,
     contended: [Cell<usize>; REMEMBERED],
+    /// The thread's id for the guard, in this process image.
+    known_id: Cell<u32>,
+    known_in: Cell<u32>,
 }
 
 core::arch::global_asm!(
@@ -103,6 +106,22 @@ impl Thread {
         attachment::log().append(&self.cursor, writer, record.time, &record.entry());
     }
 
+    /// The thread's id.
+    #[inline]
+    pub fn id(&self) -> u32 {
+        // A forked child has another process number, or none yet.
+        let process = attachment::process();
+        if process != 0 && process == self.known_in.get() {
+            return self.known_id.get();
+        }
+        let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        if let Some(process) = attachment::enter() {
+            self.known_id.set(id);
+            self.known_in.set(process);
+        }
+        id
+    }
+
     /// Whether the thread is inside a call of this library's own.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
@@ -174,6 +193,21 @@ fn own_priority(thread: u32) -> u32 {
     // The kernel answers 20 - nice.
     let nice = 20 - raw_call(libc::SYS_getpriority, libc::PRIO_PROCESS as usize, thread as usize);
     policy << 16 | (nice as u32 & 0xffff)
+}
+
+/// How urgent a thread is: 0 for an ordinary one, its real-time priority, 100 with a deadline.
+pub fn urgency(thread: u32) -> u32 {
+    let policy = raw_call(libc::SYS_sched_getscheduler, thread as usize, 0).max(0) & 0xff;
+    if policy == i64::from(libc::SCHED_DEADLINE) {
+        return 100;
+    }
+    if policy != i64::from(libc::SCHED_FIFO) && policy != i64::from(libc::SCHED_RR) {
+        return 0;
+    }
+    let mut priority = 0i32;
+    let at = std::ptr::from_mut(&mut priority) as usize;
+    raw_call(libc::SYS_sched_getparam, thread as usize, at);
+    priority.clamp(0, 99) as u32
 }
 
 /// A system call with two arguments that writes at most to where its second one points.

@@ -23,6 +23,7 @@
 //! | lock `Created` | lock | caller's address | attributes |
 //! | lock `Destroyed` | lock | caller's address | 0 |
 //! | lock `Signalled` | condition or semaphore | caller's address | 1, or all: `u32::MAX` |
+//! | lock `HandedOver` | lock | caller's address | thread id of the new owner |
 //! | `Switch` | thread off * 2^32 + thread on | their priorities, state of the first: [`SwitchDetail`] | processor |
 //! | `Wakeup` | waker * 2^32 + wakee | wakee's priority | processor of the waker |
 //! | `OffCpu` | thread | 1 if it was preempted | processor |
@@ -96,10 +97,12 @@ pub enum Action {
     Destroyed = 6,
     /// Waiters were told to go on.
     Signalled = 7,
+    /// The guard gave it to a waiter; it never was free.
+    HandedOver = 8,
 }
 
 impl Action {
-    const ALL: [Action; 7] = [
+    const ALL: [Action; 8] = [
         Action::Waiting,
         Action::Acquired,
         Action::Failed,
@@ -107,6 +110,7 @@ impl Action {
         Action::Created,
         Action::Destroyed,
         Action::Signalled,
+        Action::HandedOver,
     ];
 }
 
@@ -341,12 +345,12 @@ mod tests {
         }
         codes.sort_unstable();
         codes.dedup();
-        assert_eq!(codes.len(), 15 + 9 * 7);
+        assert_eq!(codes.len(), 15 + 9 * 8);
     }
 
     #[test]
     fn foreign_codes_mean_nothing() {
-        for code in [0, 5, 0xff, 0x0100, 0x0108, 0x0a01, 0xffff] {
+        for code in [0, 5, 0xff, 0x0100, 0x0109, 0x0a01, 0xffff] {
             assert_eq!(Kind::from_code(code), None, "{code:#x}");
         }
     }

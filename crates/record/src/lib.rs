@@ -5,6 +5,7 @@
 //! - [`recording`]: the memory that the processes of a recorded program write to; the logs in it
 //!   are [`shm::log`].
 //! - [`side`]: beside the logs, the settings of the recording and the names in it.
+//! - [`guard`]: how the program's locks are guarded, and what was counted.
 //! - [`attach`]: how a process of the recorded program finds that memory.
 //! - [`cuda`]: the functions of the CUDA driver, by number.
 //!
@@ -27,6 +28,7 @@ pub mod attach;
 pub mod clock;
 pub mod cuda;
 mod error;
+pub mod guard;
 pub mod layout;
 pub mod recording;
 pub mod side;

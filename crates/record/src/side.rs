@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   byte 4096     settings: magic, version, flags, libraries        written before anybody attaches
-//!        5248     counters: processes, troubles, bytes of names
+//!        5152     counters: processes, troubles, bytes of names
+//!        5288     the guard: flags, bound, libraries, counters
 //!        8192     names, one after the other, to the end of the area
 //!
 //!   name          | length | kind | process | a | b | bytes, padded to 8 |
@@ -16,6 +17,7 @@
 //! reader checks each length.
 
 use crate::VERSION;
+use crate::guard::{GUARD_COUNTS, Guard, GuardFlags};
 use shm::log::{AREA_CHUNKS, CHUNK_BYTES, SIDE_OFFSET};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -39,6 +41,10 @@ pub struct Settings {
     pub keep_last: bool,
     /// Beginnings of the file names of libraries whose locks are recorded.
     pub libraries: Vec<String>,
+    /// Nothing: the program is only guarded.
+    pub nothing: bool,
+    /// How its locks are guarded, if they are.
+    pub guard: Option<Guard>,
 }
 
 /// Something that went wrong while recording, and was passed over.
@@ -74,6 +80,11 @@ struct Shared {
     processes: AtomicU32,
     names_used: AtomicU32,
     troubles: [AtomicU64; 16],
+    guard_flags: AtomicU32,
+    guard_libraries_bytes: AtomicU32,
+    guard_bound_ns: AtomicU64,
+    guard_libraries: [AtomicU8; LIBRARIES_BYTES],
+    guard_counters: [AtomicU64; GUARD_COUNTS],
 }
 
 const _: () = assert!(size_of::<Shared>() + SIDE_OFFSET <= NAMES_OFFSET);
@@ -82,6 +93,7 @@ const CONTENDED_ONLY: u32 = 1;
 const ALL_LOCKS: u32 = 2;
 const GPU: u32 = 4;
 const KEEP_LAST: u32 = 8;
+const NOTHING: u32 = 16;
 
 /// The side area at its place in a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -149,25 +161,41 @@ impl Side {
     /// Writes the settings of a recording of `size` bytes. False when the libraries are too many.
     pub fn begin(&self, settings: &Settings, size: usize) -> bool {
         let shared = self.shared();
-        let list = settings.libraries.join("\0");
-        if list.len() > LIBRARIES_BYTES {
+        let guard = settings.guard.clone().unwrap_or_default();
+        let fit = write_list(&settings.libraries, &shared.libraries, &shared.libraries_bytes)
+            && write_list(
+                &guard.libraries,
+                &shared.guard_libraries,
+                &shared.guard_libraries_bytes,
+            );
+        if !fit {
             return false;
         }
-        for (at, byte) in shared.libraries.iter().zip(list.bytes()) {
-            at.store(byte, Ordering::Relaxed);
-        }
-        shared.libraries_bytes.store(list.len() as u32, Ordering::Relaxed);
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
         let flags = flag(settings.contended_only, CONTENDED_ONLY)
             | flag(settings.all_locks, ALL_LOCKS)
             | flag(settings.gpu, GPU)
-            | flag(settings.keep_last, KEEP_LAST);
+            | flag(settings.keep_last, KEEP_LAST)
+            | flag(settings.nothing, NOTHING);
         shared.flags.store(flags, Ordering::Relaxed);
+        shared.guard_flags.store(GuardFlags::of(&guard).bits(), Ordering::Relaxed);
+        shared.guard_bound_ns.store(guard.bound_ns, Ordering::Relaxed);
         shared.size.store(size as u64, Ordering::Relaxed);
         shared.version.store(VERSION, Ordering::Relaxed);
         // Release: pairs with the acquire of `flags`; the settings are whole after it.
         shared.magic.store(MAGIC, Ordering::Release);
         true
+    }
+
+    /// How locks are guarded, and the bound in nanoseconds. For those who have the flags.
+    pub fn guard(&self) -> (GuardFlags, u64) {
+        let shared = self.shared();
+        let flags = GuardFlags::from_bits(shared.guard_flags.load(Ordering::Relaxed));
+        (flags, shared.guard_bound_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn guard_counters(&self) -> &[AtomicU64; GUARD_COUNTS] {
+        &self.shared().guard_counters
     }
 
     /// The settings as flags, for a process that attaches with a mapping of `size` bytes; `None`
@@ -184,24 +212,13 @@ impl Side {
     /// Whether a file of this name is one of the libraries whose locks are recorded.
     pub fn names_library(&self, file_name: &[u8]) -> bool {
         let shared = self.shared();
-        let length = (shared.libraries_bytes.load(Ordering::Relaxed) as usize).min(LIBRARIES_BYTES);
-        let mut start = 0;
-        for end in 0..=length {
-            if end < length && shared.libraries[end].load(Ordering::Relaxed) != 0 {
-                continue;
-            }
-            let prefix = &shared.libraries[start..end];
-            let fits = prefix.len() <= file_name.len()
-                && prefix
-                    .iter()
-                    .zip(file_name)
-                    .all(|(at, byte)| at.load(Ordering::Relaxed) == *byte);
-            if fits && !prefix.is_empty() {
-                return true;
-            }
-            start = end + 1;
-        }
-        false
+        names(&shared.libraries, &shared.libraries_bytes, file_name)
+    }
+
+    /// Whether a file of this name is one of the libraries whose locks are guarded.
+    pub fn names_guarded_library(&self, file_name: &[u8]) -> bool {
+        let shared = self.shared();
+        names(&shared.guard_libraries, &shared.guard_libraries_bytes, file_name)
     }
 
     /// A number for a process image, unique in the recording; counts from 1.
@@ -275,6 +292,38 @@ impl Side {
     }
 }
 
+/// Writes a list, its parts divided by zeros; false when it is too long.
+fn write_list(parts: &[String], to: &[AtomicU8; LIBRARIES_BYTES], length: &AtomicU32) -> bool {
+    let list = parts.join("\0");
+    if list.len() > LIBRARIES_BYTES {
+        return false;
+    }
+    for (at, byte) in to.iter().zip(list.bytes()) {
+        at.store(byte, Ordering::Relaxed);
+    }
+    length.store(list.len() as u32, Ordering::Relaxed);
+    true
+}
+
+/// Whether a name begins as one of a list's parts does.
+fn names(list: &[AtomicU8; LIBRARIES_BYTES], length: &AtomicU32, name: &[u8]) -> bool {
+    let length = (length.load(Ordering::Relaxed) as usize).min(LIBRARIES_BYTES);
+    let mut start = 0;
+    for end in 0..=length {
+        if end < length && list[end].load(Ordering::Relaxed) != 0 {
+            continue;
+        }
+        let prefix = &list[start..end];
+        let fits = prefix.len() <= name.len()
+            && prefix.iter().zip(name).all(|(at, byte)| at.load(Ordering::Relaxed) == *byte);
+        if fits && !prefix.is_empty() {
+            return true;
+        }
+        start = end + 1;
+    }
+    false
+}
+
 fn read_name(length: usize, word: impl Fn(usize) -> u64) -> Option<Name> {
     let kind = NameKind::from_code(word(1) as u16)?;
     let mut bytes: Vec<u8> =
@@ -307,6 +356,11 @@ impl Flags {
     /// Work on the GPU too.
     pub fn gpu(self) -> bool {
         self.0 & GPU != 0
+    }
+
+    /// Nothing is recorded: the program is only guarded.
+    pub fn nothing(self) -> bool {
+        self.0 & NOTHING != 0
     }
 
     /// What a full log keeps.

@@ -21,6 +21,9 @@ pub struct Metadata {
     pub futex: bool,
     /// What was recorded inside the program.
     pub settings: Settings,
+    /// How its locks were guarded, if they were.
+    #[serde(default)]
+    pub guard: Option<Guard>,
     /// The machine.
     pub machine: Machine,
     /// Every process image that attached, in the order of their numbers.
@@ -107,6 +110,64 @@ pub struct Settings {
     pub libraries: Vec<String>,
     /// Memory for the program's records.
     pub memory_bytes: u64,
+}
+
+/// How the program's locks were guarded, and what was counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guard {
+    /// What was done for those who wait for a mutex: `none`, `inherit`, `fair` or `fair+inherit`.
+    pub mutexes: String,
+    /// Whether read-write locks were made phase-fair.
+    pub phase_fair: bool,
+    /// Whether holders of phase-fair locks were boosted.
+    pub boost: bool,
+    /// After how many nanoseconds a waiter was not overtaken any more.
+    pub bound_ns: u64,
+    /// Whether locks of all libraries were guarded.
+    pub everywhere: bool,
+    /// Libraries whose locks were guarded.
+    pub libraries: Vec<String>,
+    /// What was counted, by name.
+    pub counts: GuardCounts,
+}
+
+/// Counts of a guarded program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuardCounts {
+    /// Mutexes that were made inheritance mutexes.
+    pub mutexes_converted: u64,
+    /// Uses of mutexes that were left alone: robust.
+    pub mutexes_robust: u64,
+    /// With inheritance already.
+    pub mutexes_inheriting: u64,
+    /// With a ceiling.
+    pub mutexes_ceiling: u64,
+    /// Used by several processes.
+    pub mutexes_shared: u64,
+    /// Destroyed.
+    pub mutexes_destroyed: u64,
+    /// In use when they were to be converted.
+    pub mutexes_busy: u64,
+    /// Never initialised by a call, so that it is not known who else uses them.
+    pub mutexes_of_unknown_users: u64,
+    /// Waits that ended with a hand-over.
+    pub handed_over: u64,
+    /// Waits that outlasted the bound.
+    pub outlasted_bound: u64,
+    /// Waits in which the owner was lent a real-time priority.
+    pub lent: u64,
+    /// Waits for which there was no place in the table.
+    pub table_full: u64,
+    /// Read-write locks that were made phase-fair.
+    pub rwlocks_converted: u64,
+    /// That were left alone: used by several processes.
+    pub rwlocks_shared: u64,
+    /// In use when they were met for the first time.
+    pub rwlocks_busy: u64,
+    /// Processes that were not guarded, since their lock functions are not the C library's own.
+    pub intercepted: u64,
 }
 
 /// The machine.

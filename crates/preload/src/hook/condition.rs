@@ -9,7 +9,7 @@
 use super::{Object, Site, Words, export, full};
 use crate::attachment::{self, CONTENDED, OFF};
 use crate::origin::recorder;
-use crate::real;
+use crate::{guarding, real};
 use crate::thread::Thread;
 use record::{Action, Class, Kind, clock};
 use std::ffi::c_int;
@@ -92,7 +92,10 @@ unsafe extern "C-unwind" fn destroy(object: Object, from: usize) -> c_int {
 
 unsafe extern "C-unwind" fn plain(object: Object, mutex: Object, from: usize) -> c_int {
     // SAFETY: the program's own arguments.
-    let call = || unsafe { real::pthread_cond_wait()(object, mutex) };
+    let call = || unsafe {
+        guarding::mutex::will_wait_for_condition(mutex);
+        real::pthread_cond_wait()(object, mutex)
+    };
     match recorder(from) {
         Some(thread) => wait(thread, object, mutex, call),
         None => call(),
@@ -106,7 +109,10 @@ unsafe extern "C-unwind" fn timed(
     from: usize,
 ) -> c_int {
     // SAFETY: the program's own arguments.
-    let call = || unsafe { real::pthread_cond_timedwait()(object, mutex, until) };
+    let call = || unsafe {
+        guarding::mutex::will_wait_for_condition(mutex);
+        real::pthread_cond_timedwait()(object, mutex, until)
+    };
     match recorder(from) {
         Some(thread) => wait(thread, object, mutex, call),
         None => call(),
@@ -121,7 +127,10 @@ unsafe extern "C-unwind" fn clocked(
     from: usize,
 ) -> c_int {
     // SAFETY: the program's own arguments.
-    let call = || unsafe { real::pthread_cond_clockwait()(object, mutex, clock, until) };
+    let call = || unsafe {
+        guarding::mutex::will_wait_for_condition(mutex);
+        real::pthread_cond_clockwait()(object, mutex, clock, until)
+    };
     match recorder(from) {
         Some(thread) => wait(thread, object, mutex, call),
         None => call(),

@@ -3,7 +3,7 @@
 use super::short::{export_release, export_take};
 use super::{Object, Site, Words, export, is_clock, word};
 use crate::origin::recorder;
-use crate::real;
+use crate::{guarding, real};
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -15,6 +15,7 @@ unsafe extern "C-unwind" fn init(lock: Object, attributes: Object, from: usize) 
     // SAFETY: the program's own arguments.
     let result = unsafe { real::pthread_mutex_init()(lock, attributes) };
     if result == 0 {
+        guarding::mutex::initialised(lock, from);
         site(lock, from).life(Action::Created, Words::Mutex);
     }
     result
@@ -33,6 +34,8 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
 #[inline(always)]
 unsafe fn take(lock: Object, from: usize, wait: impl FnOnce() -> c_int) -> c_int {
     let site = site(lock, from);
+    // SAFETY: the caller's promise.
+    unsafe { guarding::mutex::before_use(lock, from) };
     // In glibc, attempts at these are not without consequences. One at a robust mutex that cannot
     // be recovered leaves it locked for ever; one at a ceiling that the thread may not have raises
     // the thread's idea of its priority, so that the next one succeeds.
@@ -68,7 +71,10 @@ fn is_busy(lock: Object, kind: u32) -> bool {
 
 unsafe extern "C-unwind" fn lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in each of the calls.
-    unsafe { take(lock, from, || real::pthread_mutex_lock()(lock)) }
+    unsafe {
+        let real = || real::pthread_mutex_lock()(lock);
+        take(lock, from, || guarding::mutex::wait(lock, from, None, real))
+    }
 }
 
 unsafe extern "C-unwind" fn lock_recorded(mutex: Object, from: usize) -> c_int {
@@ -85,19 +91,26 @@ unsafe extern "C-unwind" fn lock_recorded(mutex: Object, from: usize) -> c_int {
 
 unsafe extern "C-unwind" fn lock_busy(mutex: Object, from: usize, tried: c_int) -> c_int {
     // SAFETY: the program's own argument.
-    let wait = || unsafe { real::pthread_mutex_lock()(mutex) };
+    let wait = || unsafe {
+        let real = || real::pthread_mutex_lock()(mutex);
+        guarding::mutex::wait(mutex, from, None, real)
+    };
     site(mutex, from).take_busy(recorder(from), tried, wait, Words::Mutex)
 }
 
 unsafe extern "C-unwind" fn try_lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument.
-    let result = unsafe { real::pthread_mutex_trylock()(lock) };
+    let result = unsafe { guarding::mutex::attempt(lock, from) };
     site(lock, from).tried(result, Words::Mutex)
 }
 
 unsafe extern "C-unwind" fn timed_lock(lock: Object, until: Object, from: usize) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
-    unsafe { take(lock, from, || real::pthread_mutex_timedlock()(lock, until)) }
+    unsafe {
+        let real = || real::pthread_mutex_timedlock()(lock, until);
+        let clock = libc::CLOCK_REALTIME;
+        take(lock, from, || guarding::mutex::wait_until(lock, from, clock, until, real))
+    }
 }
 
 unsafe extern "C-unwind" fn clock_lock(
@@ -108,7 +121,8 @@ unsafe extern "C-unwind" fn clock_lock(
 ) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
     unsafe {
-        let wait = || real::pthread_mutex_clocklock()(lock, clock, until);
+        let real = || real::pthread_mutex_clocklock()(lock, clock, until);
+        let wait = || guarding::mutex::wait_until(lock, from, clock, until, real);
         // Refused by the C library also when the mutex is free.
         if is_clock(clock) { take(lock, from, wait) } else { wait() }
     }
@@ -117,13 +131,27 @@ unsafe extern "C-unwind" fn clock_lock(
 unsafe extern "C-unwind" fn unlock(lock: Object, from: usize) -> c_int {
     site(lock, from).release();
     // SAFETY: the program's own argument.
-    unsafe { real::pthread_mutex_unlock()(lock) }
+    unsafe { guarding::mutex::release(lock, |to| handed_over(lock, from, to)) }
 }
 
 unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int {
     site(lock, from).release_recorded();
     // SAFETY: the program's own argument.
-    unsafe { real::pthread_mutex_unlock()(lock) }
+    unsafe { guarding::mutex::release(lock, |to| handed_over(lock, from, to)) }
+}
+
+/// Looks again after the real function has let a mutex go: somebody stands in the table.
+unsafe extern "C-unwind" fn let_go(lock: Object, result: c_int) -> c_int {
+    guarding::mutex::look_again(lock);
+    result
+}
+
+/// Notes that the guard gave the mutex to a waiter, in whose name it never was free.
+#[cold]
+fn handed_over(lock: Object, from: usize, to: u32) {
+    if let Some(thread) = recorder(from) {
+        site(lock, from).record(thread, Action::HandedOver, to);
+    }
 }
 
 /// What `take` asks, for `export_take`: robust or with a ceiling.
@@ -139,14 +167,14 @@ const _: () = assert!(KIND == 16 && ROBUST | CEILING == 80);
 
 export_take! {
     pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!();
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f";
     __pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!();
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f";
 }
 
 export_release! {
-    pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded;
-    __pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded;
+    pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded, let_go, "7f";
+    __pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded, let_go, "7f";
 }
 
 export! {

@@ -156,18 +156,18 @@ unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int 
 
 export_take! {
     pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "";
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "2f";
     pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "";
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f";
     __pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "";
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "2f";
     __pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "";
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f";
 }
 
 export_release! {
-    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded;
-    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded;
+    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_recorded, "2f";
+    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_recorded, "2f";
 }
 
 export! {

@@ -10,7 +10,7 @@
 //! and where an attempt would have consequences.
 
 use super::Site;
-use crate::attachment::{CONTENDED, FULL};
+use crate::attachment::{CONTENDED, FULL, GUARDED};
 use crate::thread::{Thread, this};
 use record::Action;
 use std::ffi::c_int;
@@ -19,14 +19,18 @@ use std::ffi::c_int;
 /// register of the second, and goes
 /// - to the real function when nothing is recorded, or nothing from this page of code;
 /// - to 4 in cheap mode, and to 5 in full mode when calls from this page are recorded;
+/// - to `guarded` when locks are guarded and nothing is recorded;
 /// - to 2 in all other cases.
 macro_rules! sort_out {
-    () => {
+    ($guarded:literal) => {
+        concat!(
         "
         mov rsi, qword ptr [rsp]
         cmp byte ptr [rip + {gate}], {contended}
         je 4f
         jb 3f
+        cmp byte ptr [rip + {gate}], {guarded}
+        je ", $guarded, "
         cmp byte ptr [rip + {gate}], {full}
         jne 2f
         mov rax, rsi
@@ -35,7 +39,7 @@ macro_rules! sort_out {
         and ecx, {pages} - 1
         lea rdx, [rip + {by_page}]
         mov rdx, qword ptr [rdx + 8 * rcx]
-        lea rax, [4 * rax + {passed}]
+        lea rax, [8 * rax + {passed}]
         cmp rdx, rax
         je 3f
         inc rax
@@ -47,20 +51,21 @@ macro_rules! sort_out {
         test rax, rax
         jz 2f
         jmp rax
-        "
+        ")
     };
 }
 pub(super) use sort_out;
 
 // What `sort_out` relies on: nothing is recorded below cheap mode.
-const _: () = assert!(CONTENDED == 1 && FULL == 2);
+const _: () = assert!(CONTENDED == 1 && FULL == 2 && GUARDED > FULL);
 
 /// Exports functions that take a lock. `hook` finds out what to do, `recorded` is for full mode,
 /// `busy` goes on after an `attempt` that failed. `check` jumps to 2 when an attempt at the lock
-/// at `rdi` is not without consequences.
+/// at `rdi` is not without consequences. `guarded` is where to go when locks are guarded: 4 where
+/// the attempt is right for guarded locks, too.
 macro_rules! export_take {
     ($($name:ident => $real:ident, $attempt:ident, $hook:ident, $recorded:ident, $busy:ident,
-       $check:expr;)*) => {$(
+       $check:expr, $guarded:literal;)*) => {$(
         /// The exported function of this name.
         ///
         /// # Safety
@@ -71,7 +76,7 @@ macro_rules! export_take {
             core::arch::naked_asm!(
                 // For those who look at the stack during the attempt.
                 ".cfi_startproc",
-                $crate::hook::short::sort_out!(),
+                $crate::hook::short::sort_out!($guarded),
                 "4:",
                 $check,
                 "push rdi",
@@ -95,6 +100,7 @@ macro_rules! export_take {
                 ".cfi_endproc",
                 gate = sym $crate::attachment::GATE,
                 contended = const $crate::attachment::CONTENDED,
+                guarded = const $crate::attachment::GUARDED,
                 full = const $crate::attachment::FULL,
                 by_page = sym $crate::origin::BY_PAGE,
                 pages = const $crate::origin::PAGES,
@@ -112,8 +118,11 @@ macro_rules! export_take {
 pub(super) use export_take;
 
 /// Exports functions that let a lock go. `hook` finds out what to do, `recorded` is for full mode.
+/// `guarded` is where to go when locks are guarded: to 7, where `let_go` looks again after the real
+/// function if somebody stands in the table by then, or to 2.
 macro_rules! export_release {
-    ($($name:ident => $real:ident, $hook:ident, $recorded:ident;)*) => {$(
+    ($($name:ident => $real:ident, $hook:ident, $recorded:ident, $let_go:ident,
+       $guarded:literal;)*) => {$(
         /// The exported function of this name.
         ///
         /// # Safety
@@ -123,7 +132,7 @@ macro_rules! export_release {
         pub unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
-                $crate::hook::short::sort_out!(),
+                $crate::hook::short::sort_out!($guarded),
                 "4:",
                 "mov rax, qword ptr [rip + keeptime_thread@GOTTPOFF]",
                 "cmp dword ptr fs:[rax + {remembered}], 0",
@@ -132,9 +141,27 @@ macro_rules! export_release {
                 "jmp {hook}",
                 "5:",
                 "jmp {recorded}",
+                "7:",
+                "cmp dword ptr [rip + {table} + {waiting}], 0",
+                "jne 2b",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "call qword ptr [rip + {addresses} + 8 * {real}]",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "cmp dword ptr [rip + {table} + {waiting}], 0",
+                "jne 8f",
+                "ret",
+                "8:",
+                "mov esi, eax",
+                "jmp {let_go}",
                 ".cfi_endproc",
                 gate = sym $crate::attachment::GATE,
                 contended = const $crate::attachment::CONTENDED,
+                guarded = const $crate::attachment::GUARDED,
+                table = sym $crate::guarding::TABLE,
+                waiting = const guard::Table::WAITING_OFFSET,
+                let_go = sym $let_go,
                 full = const $crate::attachment::FULL,
                 by_page = sym $crate::origin::BY_PAGE,
                 pages = const $crate::origin::PAGES,

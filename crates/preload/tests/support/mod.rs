@@ -12,6 +12,7 @@ pub use build::{Folder, can_compile, compile, library, program, program_with, sh
 pub use trace::Trace;
 
 use record::attach::{Door, Invitation, VARIABLE};
+use record::guard::{Guard, Mutexes};
 use record::{Recording, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal};
@@ -71,6 +72,25 @@ impl Mode {
     /// All three that a user chooses from.
     pub fn all() -> [Mode; 3] {
         [Mode::full(), Mode::contended(), Mode::default_filter()]
+    }
+
+    /// Ways to guard every lock, recorded or not.
+    pub fn guarded() -> [Mode; 4] {
+        let of = |name, mutexes, nothing| {
+            let bound_ns = 200_000;
+            let guard =
+                Guard { mutexes, phase_fair: true, bound_ns, everywhere: true, ..Guard::default() };
+            let mut mode = Mode { name, ..Mode::full() };
+            mode.settings.guard = Some(guard);
+            mode.settings.nothing = nothing;
+            mode
+        };
+        [
+            of("inherit", Mutexes::Inherit, true),
+            of("fair", Mutexes::Fair, true),
+            of("fair+inherit", Mutexes::FairInherit, true),
+            of("fair+inherit, recorded", Mutexes::FairInherit, false),
+        ]
     }
 
     pub fn bytes(self, bytes: u64) -> Mode {
@@ -229,7 +249,8 @@ impl Subject {
         (ended, recorder.finish())
     }
 
-    /// Runs it bare, and then in each mode: it must end in the same way and print the same.
+    /// Runs it bare, then in each mode, then guarded in every way: it must end in the same way and
+    /// print the same.
     /// Returns what it printed, and the recordings.
     #[track_caller]
     pub fn compare<const MODES: usize>(&self, modes: [Mode; MODES]) -> (String, [Trace; MODES]) {
@@ -243,6 +264,9 @@ impl Subject {
             assert!(!trace.processes.is_empty(), "{}: nobody attached", mode.name);
             trace
         });
+        for mode in Mode::guarded() {
+            self.assert_same(mode.name, &bare, &self.recorded(&mode).0);
+        }
         (bare.out, traces)
     }
 

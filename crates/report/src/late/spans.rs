@@ -211,6 +211,8 @@ impl Follower {
         let lock = (self.process, family, record.subject);
         match action {
             Action::Created | Action::Destroyed => changes.push(Change::Renamed(lock)),
+            // Its release was recorded just before.
+            Action::HandedOver => {}
             Action::Waiting => self.waits(record, class, lock, changes),
             Action::Acquired if class == Class::Condition => self.returns(record, lock, changes),
             Action::Acquired => {

@@ -16,6 +16,7 @@
 mod child;
 mod dead;
 mod facts;
+mod guard;
 mod memory;
 mod service;
 mod signals;
@@ -37,6 +38,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 const LD_PRELOAD: &str = "LD_PRELOAD";
+/// Memory for records where nothing is recorded.
+const LEAST_MEMORY_BYTES: u64 = 1 << 16;
 
 /// How to record.
 #[derive(Debug)]
@@ -89,6 +92,38 @@ pub struct Finished {
     pub tier_reasons: Vec<String>,
     /// What went wrong and was passed over.
     pub troubles: Vec<TroubleCount>,
+    /// How its locks were guarded, if they were.
+    pub guard: Option<metadata::Guard>,
+}
+
+/// Runs a program whose locks are guarded, and records nothing. As [`record`] otherwise.
+///
+/// # Errors
+/// As for [`record`].
+pub fn guard(command: &mut Command, options: &Options) -> Result<Finished, Error> {
+    let settings = Settings { nothing: true, libraries: Vec::new(), ..options.settings.clone() };
+    let options = Options {
+        settings,
+        memory_bytes: LEAST_MEMORY_BYTES,
+        kernel: Wanted::Exactly(Tier::Preload),
+        futex: false,
+        kernel_bytes_per_processor: 0,
+        preload: options.preload.clone(),
+    };
+    let (run, recording, ..) = start(command, &options)?;
+    let mut metadata = Metadata { outcome: outcome(run.status), ..Metadata::default() };
+    describe(&mut metadata, &recording, Collected::default(), run.door_failed);
+    Ok(Finished {
+        outcome: metadata.outcome,
+        records: 0,
+        lost: 0,
+        overwritten: 0,
+        processes: metadata.processes.len(),
+        tier: Tier::Preload,
+        tier_reasons: Vec::new(),
+        troubles: metadata.troubles,
+        guard: guarded(&options, &recording),
+    })
 }
 
 /// Runs a program, recorded, and writes the trace to `output`. The program keeps the standard
@@ -102,20 +137,10 @@ pub struct Finished {
 /// When the trace could not be written, or not be recorded as asked for, nothing is run. Errors
 /// while the trace is written come after the program has run.
 pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result<Finished, Error> {
-    let preload = preload_value(command, &options.preload)?;
     let mut writer = TraceWriter::create(output)?;
-    memory::check(options.memory_bytes)?;
-    let recording = Recording::create(options.memory_bytes, &options.settings)?;
-    let invitation = Invitation::new()?;
-    let door = Door::open(invitation)?;
-    let signals = Signals::catch()?;
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    command.env(VARIABLE, invitation.value()).env(LD_PRELOAD, preload);
-
-    let start = Reading::take();
-    let run = run(command, options, &recording, &door, &signals)?;
-    let end = Reading::take();
+    let (run, recording, start, end) = start(command, options)?;
 
     let mut metadata = Metadata {
         command: words,
@@ -125,6 +150,7 @@ pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result
         tier_reasons: run.tier_reasons,
         futex: run.futex,
         settings: settings(options),
+        guard: guarded(options, &recording),
         machine: facts::machine(),
         functions: record::cuda::FUNCTIONS.iter().map(|f| f.symbol.to_owned()).collect(),
         lost_without_chunk: store::lost_without_chunk(&recording.log()),
@@ -148,9 +174,31 @@ pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result
         tier: metadata.tier,
         tier_reasons: metadata.tier_reasons.clone(),
         troubles: metadata.troubles.clone(),
+        guard: metadata.guard.clone(),
     };
     writer.finish(&metadata)?;
     Ok(finished)
+}
+
+/// Runs the program with the library; when that began and ended.
+fn start(
+    command: &mut Command,
+    options: &Options,
+) -> Result<(Run, Recording, Reading, Reading), Error> {
+    let preload = preload_value(command, &options.preload)?;
+    memory::check(options.memory_bytes)?;
+    let recording = Recording::create(options.memory_bytes, &options.settings)?;
+    let invitation = Invitation::new()?;
+    let door = Door::open(invitation)?;
+    let signals = Signals::catch()?;
+    command.env(VARIABLE, invitation.value()).env(LD_PRELOAD, preload);
+    let start = Reading::take();
+    let run = run(command, options, &recording, &door, &signals)?;
+    Ok((run, recording, start, Reading::take()))
+}
+
+fn guarded(options: &Options, recording: &Recording) -> Option<metadata::Guard> {
+    options.settings.guard.as_ref().map(|guard| guard::describe(guard, &recording.side()))
 }
 
 /// A program that has ended.
@@ -204,7 +252,7 @@ fn outcome(status: ExitStatus) -> Outcome {
 }
 
 fn settings(options: &Options) -> metadata::Settings {
-    let Settings { contended_only, all_locks, gpu, keep_last, libraries } =
+    let Settings { contended_only, all_locks, gpu, keep_last, libraries, .. } =
         options.settings.clone();
     let memory_bytes = options.memory_bytes;
     metadata::Settings { contended_only, all_locks, gpu, keep_last, libraries, memory_bytes }

@@ -211,7 +211,7 @@ impl<'s> Scene<'s> {
         let lock = self.find(stream, Family::of(class), record.subject, now);
         let mut mutex = NO_LOCK;
         let what = match action {
-            Action::Created | Action::Destroyed => What::Plain,
+            Action::Created | Action::Destroyed | Action::HandedOver => What::Plain,
             Action::Waiting if class == Class::Once => {
                 self.threads[stream as usize].once.push(lock);
                 What::Plain

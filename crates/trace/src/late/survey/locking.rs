@@ -19,6 +19,7 @@ impl World {
     ) {
         let key = thread.key(Family::of(class), record.subject);
         match action {
+            Action::HandedOver => return,
             Action::Created => return self.locks.created(&mut thread.cache, key, record),
             Action::Destroyed => return self.locks.destroyed(key, record.time),
             _ => {}

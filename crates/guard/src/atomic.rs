@@ -1,0 +1,8 @@
+//! The one facade for atomics: the processor's, or loom's under `--cfg loom`.
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

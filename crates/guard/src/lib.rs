@@ -1,0 +1,23 @@
+//! Real-time progress for the C library's locks, put under programs that nobody may change.
+//!
+//! The preload library's hooks call this crate with the objects that the program passed; it knows
+//! nothing of hooks or libraries. It needs no memory but static tables, takes no lock of the C
+//! library's, leaves `errno` alone, and falls back to the C library's own way where it must.
+//!
+//! - [`mutex`]: a mutex stays the C library's, bit for bit. Waiters that have waited too long, and
+//!   real-time waiters, stand in a table beside it ([`table`]); whoever lets the mutex go hands
+//!   it to them.
+//! - [`rwlock`]: a phase-fair read-write lock in the room of the C library's.
+//! - [`futex`]: sleeping, and lending one's priority to the owner of a lock.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod atomic;
+mod futex;
+pub mod mutant;
+pub mod mutex;
+pub mod rwlock;
+mod table;
+
+pub use futex::{Clock, Deadline};
+pub use table::{Table, Waiter};

@@ -1,0 +1,62 @@
+//! Deliberate mistakes for the model checker.
+//!
+//! A model test that cannot fail proves nothing, so `tests/loom.rs` switches each of these on
+//! and demands that loom finds it. In normal builds the switch is a constant.
+
+/// A mistake that loom must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Whoever lets a mutex go does not look again for those who came meanwhile.
+    NoSecondLook,
+    /// A waiter that lends its priority does not look again whether the owner is still the owner.
+    OwnerNotLookedAtAgain,
+    /// A waiter that gives up does not look whether the mutex was handed to it.
+    HandOverForgotten,
+    /// The mutex is given free although it was handed over.
+    FreedAfterHandOver,
+    /// A mutex is made an inheritance mutex while somebody holds it.
+    ConvertedWhileHeld,
+    /// A reader enters although a writer waits.
+    ReaderOvertakesWriter,
+    /// The last reader does not tell the writer that waits for it.
+    WriterNotTold,
+    /// A writer that gives up keeps readers out.
+    WriterLeavesItsMark,
+    /// A writer that leaves lets in the next writer although readers wait.
+    WriterOvertakesReaders,
+    /// A reader that gives up does not look whether it was let in.
+    EntryForgotten,
+    /// Whoever is let in does not wait until those who let it in have left the door.
+    DoorNotWaitedFor,
+    /// A lock that is let go behind the door can be had without going there.
+    FreeBeforeDoorCloses,
+    /// A thread that reads already waits behind a writer.
+    NestedReaderWaits,
+}
+
+impl Mutant {
+    /// Whether this mistake is on.
+    #[cfg(not(loom))]
+    pub(crate) const fn is_on(self) -> bool {
+        false
+    }
+
+    /// Whether this mistake is on.
+    #[cfg(loom)]
+    pub(crate) fn is_on(self) -> bool {
+        CURRENT.get() == Some(self)
+    }
+
+    /// Runs a model with this mistake on. Loom's threads all run on the calling thread.
+    #[cfg(loom)]
+    pub fn with(self, model: impl FnOnce()) {
+        CURRENT.set(Some(self));
+        model();
+        CURRENT.set(None);
+    }
+}
+
+#[cfg(loom)]
+std::thread_local! {
+    static CURRENT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}

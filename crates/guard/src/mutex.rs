@@ -1,0 +1,476 @@
+//! Mutexes with bounded bypass, and with inheritance where it matters.
+//!
+//! A mutex stays the C library's, bit for bit: its word is 0 when it is free, 1 when it is taken,
+//! more when somebody may wait. Whoever finds it free takes it, as in the C library, so that the
+//! usual case is as fast as there: a running thread that comes back at once overtakes sleepers
+//! that the kernel still has to wake. Two kinds of waiters are not overtaken for ever:
+//!
+//! - One that has waited for longer than the *bound* stands in the [`Table`]. A holder that lets
+//!   the mutex go *hands it over*: the word stays as it is, only the owner changes, so that
+//!   nobody can come between. Those in the table are served in the order in which they came; each
+//!   is passed over once or twice while it is its turn, so that more than half of all
+//!   acquisitions still need no sleep.
+//! - A real-time waiter stands in the table at once, before all others, most urgent first. And it
+//!   *lends* the owner its priority while it waits: the kernel's priority-inheritance futexes need
+//!   no more than a word with the owner's thread id, and the word need not be the mutex. The owner
+//!   gives back what it was lent when it lets the mutex go. Nobody needs a privilege for that, and
+//!   when the owner waits for somebody else in this way, the kernel passes the priority on.
+//!
+//! So the longest wait of an ordinary thread is the bound plus at most three critical sections for
+//! itself and for each waiter in the table before it, and that of a real-time thread is one
+//! critical section for each more urgent waiter, and the one that it found.
+//!
+//! Everything keeps working when the C library itself lets the mutex go, inside a wait for a
+//! condition, or a caller that is not hooked does: ordinary waiters also sleep on the mutex' own
+//! word, and real-time waiters look again every [`NET_NS`].
+//!
+//! What a holder does to let go, and a waiter that lends, each look twice, in this order:
+//!
+//! ```text
+//!   waiter: stands in the table | word not 0? | writes owner's id | still the owner? | sleeps
+//!   holder:                       owner = 0, word = 0 | anybody in the table? gives back
+//! ```
+//!
+//! If the holder sees nobody, the waiter sees the word free or the owner gone.
+
+use crate::atomic::{AtomicU32, Ordering, fence};
+use crate::futex::{self, Deadline, NotLent, Woken};
+use crate::mutant::Mutant;
+use crate::table::{Place, Table, WAITING, Waiter};
+
+/// How long a waiter that lends its priority sleeps before it looks for itself.
+pub const NET_NS: i64 = 1_000_000;
+
+/// `pthread_mutex_t` on x86-64; the same in glibc 2.31 to 2.42.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Mutex {
+    word: AtomicU32,
+    count: AtomicU32,
+    owner: AtomicU32,
+    users: AtomicU32,
+    kind: AtomicU32,
+    /// How often an adaptive mutex spins, and for elision: two halves. Of no use to the C library
+    /// in an error-checking inheritance mutex.
+    spins: AtomicU32,
+}
+
+/// In [`Mutex::spins`] of an error-checking mutex: it was made an inheritance mutex.
+const CONVERTED: u32 = u32::from_le_bytes(*b"KTgi");
+const RECURSIVE: u32 = 1;
+const ERROR_CHECKING: u32 = 2;
+const TYPE: u32 = 3;
+const ROBUST: u32 = 16;
+const INHERITS: u32 = 32;
+const CEILING: u32 = 64;
+const SHARED: u32 = 128;
+/// Lock elision, allowed or forbidden; gone in the newest versions.
+const ELISION: u32 = 256 | 512;
+/// The kind of a mutex that was destroyed.
+const DESTROYED: u32 = u32::MAX;
+
+/// Why a mutex is left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Unfit {
+    /// It tells the next owner when one died.
+    Robust,
+    /// It is an inheritance mutex already.
+    Inherits,
+    /// It has a priority ceiling.
+    Ceiling,
+    /// Other processes use it too.
+    Shared,
+    /// It was destroyed, or is none.
+    Destroyed,
+}
+
+/// What is done for waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// After how many nanoseconds a waiter is not overtaken any more.
+    pub bound_ns: i64,
+    /// Whether real-time waiters come first and lend their priority.
+    pub inherit: bool,
+}
+
+/// Why a thread did not get a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The time is over: `ETIMEDOUT`.
+    TimedOut,
+    /// The thread has it already: `EDEADLK`.
+    Deadlock,
+}
+
+/// How a thread got a mutex that was not free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Taken {
+    /// It was handed over.
+    pub handed: bool,
+    /// The thread stood in the table.
+    pub stood: bool,
+    /// It waited for longer than the bound.
+    pub outlasted: bool,
+    /// How often the thread lent its priority.
+    pub lent: u32,
+}
+
+impl Mutex {
+    /// A free mutex of the ordinary kind.
+    #[cfg(any(loom, test))]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Mutex {
+        let zero = || AtomicU32::new(0);
+        Mutex {
+            word: zero(),
+            count: zero(),
+            owner: zero(),
+            users: zero(),
+            kind: zero(),
+            spins: zero(),
+        }
+    }
+
+    /// The mutex at this address.
+    ///
+    /// # Safety
+    /// It must be a `pthread_mutex_t`, and stay one for as long as the reference is used.
+    #[inline(always)]
+    pub unsafe fn at<'a>(address: *mut core::ffi::c_void) -> &'a Mutex {
+        // SAFETY: the caller's promise; all of it is atomics.
+        unsafe { &*address.cast::<Mutex>() }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// Whether this is a mutex that can be guarded.
+    #[inline(always)]
+    pub fn fitness(&self) -> Result<(), Unfit> {
+        // Relaxed: it does not change while the mutex is in use, except to `INHERITS`.
+        let kind = self.kind.load(Ordering::Relaxed);
+        if kind & !(TYPE | ELISION) == 0 { Ok(()) } else { Err(unfit(kind)) }
+    }
+
+    /// Makes a free mutex an inheritance mutex of the same type, without elision. The caller
+    /// knows that nobody is about to take it who has looked at its kind before.
+    ///
+    /// # Errors
+    /// Why it is left as it is; `None` when it is not free now.
+    pub fn convert(&self) -> Result<(), Option<Unfit>> {
+        self.fitness().map_err(Some)?;
+        let kind = self.kind.load(Ordering::Relaxed);
+        let is_used = self.word.load(Ordering::Relaxed) | self.users.load(Ordering::Relaxed) != 0;
+        if is_used && !Mutant::ConvertedWhileHeld.is_on() {
+            return Err(None);
+        }
+        let converted = kind & !ELISION | INHERITS;
+        let changed =
+            self.kind.compare_exchange(kind, converted, Ordering::Relaxed, Ordering::Relaxed);
+        if changed.is_ok() && kind & TYPE == ERROR_CHECKING {
+            self.spins.store(CONVERTED, Ordering::Relaxed);
+        }
+        changed.map(|_| ()).map_err(|now| Some(unfit(now)))
+    }
+
+    /// Whether it is an error-checking mutex that was [converted](Mutex::convert). The C library
+    /// answers an attempt at it by its owner with `EDEADLK`, at any other with `EBUSY`.
+    pub fn is_converted_and_checks(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) == ERROR_CHECKING | INHERITS
+            && self.spins.load(Ordering::Relaxed) == CONVERTED
+    }
+
+    /// Waits for a mutex that was not free. For mutexes that are [fit](Mutex::fitness).
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn lock(
+        &self,
+        table: &Table,
+        me: Waiter,
+        until: Option<Deadline>,
+        policy: Policy,
+    ) -> Result<Taken, Failure> {
+        let kind = self.kind.load(Ordering::Relaxed) & TYPE;
+        if kind == ERROR_CHECKING && self.owner.load(Ordering::Relaxed) == me.thread {
+            return Err(Failure::Deadlock);
+        }
+        let waiter = Waiter { urgency: if policy.inherit { me.urgency } else { 0 }, ..me };
+        let limit = Deadline::after_ns(policy.bound_ns);
+        let mut wait = Wait { mutex: self, table, waiter, until, taken: Taken::default() };
+        let place = if waiter.urgency > 0 { wait.stand() } else { None };
+        let place = if place.is_some() { place } else { wait.overtaken(limit)? };
+        if let Some(place) = place {
+            wait.standing(place)?;
+        }
+        if !wait.taken.handed {
+            self.owner.store(me.thread, Ordering::Relaxed);
+            let users = self.users.load(Ordering::Relaxed);
+            self.users.store(users.wrapping_add(1), Ordering::Relaxed);
+        }
+        if kind == RECURSIVE {
+            self.count.store(1, Ordering::Relaxed);
+        }
+        Ok(wait.taken)
+    }
+
+    /// Takes the mutex if it is free, and marks it as waited for.
+    fn try_take(&self) -> bool {
+        // Acquire: pairs with the release of whoever let it go.
+        self.word.swap(2, Ordering::AcqRel) == 0
+    }
+
+    /// Hands the mutex to the waiter whose turn it is, if somebody stands in the table; `None`
+    /// when the caller is to let it go itself, and to call [`Mutex::let_go`] after that.
+    #[inline(always)]
+    pub fn hand_over(&self, table: &Table, me: impl FnOnce() -> u32) -> Option<u32> {
+        if table.has_nobody_for(self.address()) {
+            None
+        } else {
+            self.hand_over_to_first(table, me())
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hand_over_to_first(&self, table: &Table, me: u32) -> Option<u32> {
+        self.fitness().ok()?;
+        let kind = self.kind.load(Ordering::Relaxed) & TYPE;
+        // Also an ordinary mutex that another thread than its owner lets go.
+        if self.owner.load(Ordering::Relaxed) != me
+            || kind == RECURSIVE && self.count.load(Ordering::Relaxed) != 1
+        {
+            return None;
+        }
+        let next = table.hand_over(self.address(), me, |thread| {
+            // Whoever looks at the word now must find that somebody may wait.
+            self.word.swap(2, Ordering::Relaxed);
+            self.owner.store(thread, Ordering::Relaxed);
+        });
+        if next.is_none() {
+            // The one that was chosen may have given up after all.
+            self.owner.store(me, Ordering::Relaxed);
+        }
+        if Mutant::FreedAfterHandOver.is_on() && next.is_some() {
+            self.word.store(0, Ordering::Release);
+        }
+        next
+    }
+
+    /// What remains to be done after the C library has let a mutex at this address go.
+    #[inline(always)]
+    pub fn let_go(address: usize, table: &Table, me: impl FnOnce() -> u32) {
+        // Pairs with the fence in `Wait::stand`: either we see the waiter, or it sees the mutex
+        // free. The C library's exchange is such a fence on this processor.
+        #[cfg(not(loom))]
+        crate::atomic::compiler_fence(Ordering::SeqCst);
+        #[cfg(loom)]
+        fence(Ordering::SeqCst);
+        if !table.has_nobody_for(address) && !Mutant::NoSecondLook.is_on() {
+            Mutex::give_back(address, table, me(), false);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back(address: usize, table: &Table, me: u32, unseen: bool) {
+        table.give_back(address, me, unseen);
+    }
+
+    /// What is to be done before the C library lets the mutex go where nobody can do anything
+    /// after it: inside a wait for a condition.
+    #[inline(always)]
+    pub fn will_let_go(&self, table: &Table, me: impl FnOnce() -> u32) {
+        if !table.has_nobody_for(self.address()) {
+            Mutex::give_back(self.address(), table, me(), true);
+        }
+    }
+}
+
+fn unfit(kind: u32) -> Unfit {
+    match kind {
+        DESTROYED => Unfit::Destroyed,
+        kind if kind & ROBUST != 0 => Unfit::Robust,
+        kind if kind & INHERITS != 0 => Unfit::Inherits,
+        kind if kind & CEILING != 0 => Unfit::Ceiling,
+        kind if kind & SHARED != 0 => Unfit::Shared,
+        _ => Unfit::Destroyed,
+    }
+}
+
+/// A wait for a mutex.
+struct Wait<'a> {
+    mutex: &'a Mutex,
+    table: &'a Table,
+    waiter: Waiter,
+    until: Option<Deadline>,
+    taken: Taken,
+}
+
+impl<'a> Wait<'a> {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| cfg!(loom) || until.is_over())
+    }
+
+    /// Waits as the C library does until the bound is over; then returns a place in the table.
+    /// `None`: it has the mutex.
+    fn overtaken(&mut self, limit: Deadline) -> Result<Option<&'a Place>, Failure> {
+        loop {
+            if self.mutex.try_take() {
+                return Ok(None);
+            }
+            let limit = Deadline::or_before(self.until, limit);
+            if futex::wait(&self.mutex.word, 2, Some(limit), true) == Woken::Maybe {
+                continue;
+            }
+            if self.is_over() {
+                // Not without a last look: a wake-up that came now was this thread's alone.
+                return if self.mutex.try_take() { Ok(None) } else { Err(Failure::TimedOut) };
+            }
+            self.taken.outlasted = true;
+            match self.stand() {
+                Some(place) => return Ok(Some(place)),
+                // The table is full: on as before.
+                None => return self.wait_as_ever().map(|()| None),
+            }
+        }
+    }
+
+    /// Waits as the C library does.
+    fn wait_as_ever(&mut self) -> Result<(), Failure> {
+        loop {
+            if self.mutex.try_take() {
+                return Ok(());
+            }
+            if futex::wait(&self.mutex.word, 2, self.until, true) == Woken::TimedOut {
+                return if self.mutex.try_take() { Ok(()) } else { Err(Failure::TimedOut) };
+            }
+        }
+    }
+
+    fn stand(&mut self) -> Option<&'a Place> {
+        let place = self.table.stand(self.mutex.address(), self.waiter);
+        self.taken.stood = place.is_some();
+        // Pairs with the one in `Mutex::let_go`.
+        fence(Ordering::SeqCst);
+        place
+    }
+
+    /// Waits in the table.
+    fn standing(&mut self, place: &Place) -> Result<(), Failure> {
+        // An owner that the kernel would not lend to.
+        let mut refused = 0;
+        loop {
+            if self.table.was_granted(place, self.waiter.thread) {
+                self.taken.handed = true;
+                return Ok(());
+            }
+            if self.mutex.try_take() {
+                // Nobody else can hand it over.
+                self.table.leave(place, self.waiter.thread);
+                return Ok(());
+            }
+            if self.is_over() {
+                if self.table.leave(place, self.waiter.thread) {
+                    return if self.mutex.try_take() { Ok(()) } else { Err(Failure::TimedOut) };
+                }
+                self.taken.handed = true;
+                return Ok(());
+            }
+            if self.waiter.urgency == 0 {
+                let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
+                futex::wait_either(words, self.until, NET_NS);
+                continue;
+            }
+            let owner = self.mutex.owner.load(Ordering::Acquire);
+            // The owner is this thread when the mutex was handed over just now.
+            let is_lendable = ![0, refused, self.waiter.thread].contains(&owner)
+                && owner != place.avoided.load(Ordering::SeqCst);
+            if !is_lendable {
+                let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
+                futex::wait_either(words, self.until_net(), NET_NS);
+                place.avoided.store(0, Ordering::Relaxed);
+                continue;
+            }
+            if self.lend(place, owner) == Err(NotLent::Refused) {
+                refused = owner;
+            }
+        }
+    }
+
+    /// When to look again, also if nothing woke this thread. The models do without.
+    fn until_net(&self) -> Option<Deadline> {
+        match self.until {
+            until if cfg!(loom) => until,
+            until => Some(Deadline::or_before(until, Deadline::after_ns(NET_NS))),
+        }
+    }
+
+    /// Lends this thread's priority to the owner until it gives it back, or for a while.
+    fn lend(&mut self, place: &Place, owner: u32) -> Result<(), NotLent> {
+        place.lent.store(owner, Ordering::SeqCst);
+        // Pairs with the one in `Mutex::let_go`: either the owner sees what it was lent, or we
+        // see that it is not the owner any more.
+        fence(Ordering::SeqCst);
+        let is_owner = self.mutex.owner.load(Ordering::SeqCst) == owner;
+        if !is_owner && !Mutant::OwnerNotLookedAtAgain.is_on() {
+            return Ok(());
+        }
+        self.taken.lent += 1;
+        let limit = Deadline::or_before(self.until, Deadline::after_ns(NET_NS));
+        futex::lock_pi(&place.lent, self.waiter.thread, limit)
+    }
+}
+
+/// What the C library does with an ordinary mutex, for the models.
+#[cfg(loom)]
+pub mod model {
+    use super::Mutex;
+    use crate::atomic::Ordering;
+    use crate::futex;
+
+    /// `pthread_mutex_trylock`.
+    pub fn try_lock(mutex: &Mutex, me: u32) -> bool {
+        let taken =
+            mutex.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken {
+            mutex.owner.store(me, Ordering::Relaxed);
+            mutex.users.store(mutex.users.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// `pthread_mutex_unlock`, for an ordinary mutex.
+    pub fn unlock(mutex: &Mutex) {
+        mutex.owner.store(0, Ordering::Relaxed);
+        mutex.users.store(mutex.users.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        if mutex.word.swap(0, Ordering::AcqRel) > 1 {
+            futex::wake(&mutex.word, 1, true);
+        }
+    }
+
+    /// Whether nobody has it.
+    pub fn is_free(mutex: &Mutex) -> bool {
+        mutex.word.load(Ordering::Relaxed) == 0
+            && mutex.owner.load(Ordering::Relaxed) == 0
+            && mutex.users.load(Ordering::Relaxed) == 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::futex::Clock;
+
+    #[test]
+    fn clocks_of_both_kinds_are_compared_by_what_is_left() {
+        let near = Deadline { clock: Clock::Realtime, at_ns: futex::now(Clock::Realtime) + 1000 };
+        let far = Deadline::after_ns(1_000_000_000);
+        assert_eq!(Deadline::or_before(Some(near), far), near);
+        let never = Deadline { clock: Clock::Realtime, at_ns: i64::MAX };
+        assert_eq!(Deadline::or_before(Some(never), far), far);
+        assert_eq!(Deadline::or_before(None, far), far);
+    }
+}

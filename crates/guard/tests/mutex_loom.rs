@@ -1,0 +1,227 @@
+//! Mutexes under the loom model checker, with mutants that must fail. Run with
+//! `RUSTFLAGS="--cfg loom" cargo test -p guard --release --test mutex_loom`.
+#![cfg(loom)]
+
+use guard::mutant::Mutant;
+use guard::mutex::{Failure, Mutex, Policy, model};
+use guard::{Deadline, Table, Waiter};
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+// Not loom's: dropping that one while a model fails would end the process.
+use std::sync::Arc;
+
+struct Scene {
+    table: Table,
+    mutex: Mutex,
+    /// What the mutex protects: how often it was taken. Loom reports two who use it at once.
+    taken: UnsafeCell<u32>,
+}
+
+// SAFETY: the cell is what the mutex protects; loom checks that it does.
+unsafe impl Sync for Scene {}
+
+/// A waiter may be overtaken for no time at all, so that the first sleep is one in the table.
+const POLICY: Policy = Policy { bound_ns: 0, inherit: true };
+const ORDINARY: u32 = 0;
+const URGENT: u32 = 50;
+
+impl Scene {
+    fn new() -> Arc<Scene> {
+        let taken = UnsafeCell::new(0);
+        Arc::new(Scene { table: Table::new(), mutex: Mutex::new(), taken })
+    }
+
+    /// As the hook does it. Whether it got the mutex.
+    fn lock(&self, thread: u32, urgency: u32, until: Option<Deadline>) -> bool {
+        if model::try_lock(&self.mutex, thread) {
+            return true;
+        }
+        match self.mutex.lock(&self.table, Waiter { thread, urgency }, until, POLICY) {
+            Ok(_) => true,
+            Err(Failure::TimedOut) => false,
+            Err(Failure::Deadlock) => panic!("nobody locks twice"),
+        }
+    }
+
+    fn unlock(&self, thread: u32) {
+        if self.mutex.hand_over(&self.table, || thread).is_none() {
+            let address = std::ptr::from_ref(&self.mutex) as usize;
+            model::unlock(&self.mutex);
+            Mutex::let_go(address, &self.table, || thread);
+        }
+    }
+
+    fn use_it(&self, thread: u32, urgency: u32, until: Option<Deadline>) -> bool {
+        let locked = self.lock(thread, urgency, until);
+        if locked {
+            // SAFETY: under the mutex.
+            self.taken.with_mut(|taken| unsafe { *taken += 1 });
+            self.unlock(thread);
+        }
+        locked
+    }
+}
+
+/// Runs all interleavings with so many changes of thread where none was necessary.
+fn check(changes: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(changes);
+    builder.check(model);
+}
+
+/// Threads with these urgencies take the mutex once each; all get it.
+fn all_get_it(urgencies: &'static [u32]) {
+    check(if urgencies.len() > 2 { 2 } else { 4 }, move || {
+        let scene = Scene::new();
+        let threads: Vec<_> = urgencies[1..]
+            .iter()
+            .zip(2..)
+            .map(|(urgency, thread)| {
+                let scene = scene.clone();
+                thread::spawn(move || assert!(scene.use_it(thread, *urgency, None)))
+            })
+            .collect();
+        assert!(scene.use_it(1, urgencies[0], None));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // SAFETY: nobody else is there any more.
+        scene.taken.with(|taken| assert_eq!(unsafe { *taken } as usize, urgencies.len()));
+        assert!(scene.table.is_empty());
+        assert!(model::is_free(&scene.mutex));
+    });
+}
+
+fn ordinary_model() {
+    all_get_it(&[ORDINARY, ORDINARY]);
+}
+
+fn urgent_model() {
+    all_get_it(&[ORDINARY, URGENT]);
+}
+
+/// A waiter gives up while the holder may be handing the mutex to it.
+fn giving_up_model(urgency: u32) {
+    check(3, move || {
+        let scene = Scene::new();
+        assert!(scene.lock(1, ORDINARY, None));
+        let waiter = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                let until = Some(Deadline::after_ns(0));
+                scene.use_it(2, urgency, until)
+            })
+        };
+        scene.unlock(1);
+        let got = waiter.join().unwrap();
+        assert!(scene.use_it(1, ORDINARY, None));
+        // SAFETY: nobody else is there any more.
+        scene.taken.with(|taken| assert_eq!(unsafe { *taken }, 1 + u32::from(got)));
+        assert!(scene.table.is_empty());
+        assert!(model::is_free(&scene.mutex));
+    });
+}
+
+/// The C library lets the mutex go by itself, as inside a wait for a condition.
+fn unseen_model() {
+    check(4, || {
+        let scene = Scene::new();
+        assert!(scene.lock(1, ORDINARY, None));
+        let waiter = {
+            let scene = scene.clone();
+            thread::spawn(move || assert!(scene.use_it(2, ORDINARY, None)))
+        };
+        scene.mutex.will_let_go(&scene.table, || 1);
+        model::unlock(&scene.mutex);
+        waiter.join().unwrap();
+    });
+}
+
+/// A mutex becomes an inheritance mutex while somebody may hold it: whoever holds it can still
+/// let it go.
+fn conversion_model() {
+    loom::model(|| {
+        let scene = Scene::new();
+        let user = {
+            let scene = scene.clone();
+            thread::spawn(move || {
+                if model::try_lock(&scene.mutex, 2) {
+                    assert!(scene.mutex.fitness().is_ok(), "converted while it was held");
+                    model::unlock(&scene.mutex);
+                }
+            })
+        };
+        user.join().unwrap();
+        assert!(model::try_lock(&scene.mutex, 1));
+        assert!(scene.mutex.convert().is_err());
+        assert!(scene.mutex.fitness().is_ok(), "converted while it was held");
+        model::unlock(&scene.mutex);
+        assert!(scene.mutex.convert().is_ok());
+    });
+}
+
+#[test]
+fn ordinary_threads_get_it_one_after_the_other() {
+    ordinary_model();
+}
+
+#[test]
+fn three_ordinary_threads_get_it_one_after_the_other() {
+    all_get_it(&[ORDINARY, ORDINARY, ORDINARY]);
+}
+
+#[test]
+fn urgent_thread_gets_it_and_gives_it_back() {
+    urgent_model();
+}
+
+#[test]
+fn urgent_and_ordinary_threads_get_it() {
+    all_get_it(&[ORDINARY, URGENT, ORDINARY]);
+}
+
+#[test]
+fn waiter_that_gives_up_leaves_nothing_behind() {
+    giving_up_model(ORDINARY);
+    giving_up_model(URGENT);
+}
+
+#[test]
+fn mutex_that_is_let_go_unseen_is_found() {
+    unseen_model();
+}
+
+#[test]
+fn only_free_mutexes_are_converted() {
+    conversion_model();
+}
+
+/// Runs a model with a mistake on; it must fail.
+fn must_fail(mutant: Mutant, model: impl FnOnce()) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| mutant.with(model)));
+    assert!(outcome.is_err(), "the model does not notice {mutant:?}");
+}
+
+#[test]
+fn mutant_without_a_second_look_is_found() {
+    must_fail(Mutant::NoSecondLook, urgent_model);
+}
+
+#[test]
+fn mutant_that_does_not_look_at_the_owner_again_is_found() {
+    must_fail(Mutant::OwnerNotLookedAtAgain, urgent_model);
+}
+
+#[test]
+fn mutant_that_forgets_a_hand_over_is_found() {
+    must_fail(Mutant::HandOverForgotten, || giving_up_model(URGENT));
+}
+
+#[test]
+fn mutant_that_frees_what_it_handed_over_is_found() {
+    must_fail(Mutant::FreedAfterHandOver, ordinary_model);
+}
+
+#[test]
+fn mutant_that_converts_what_is_held_is_found() {
+    must_fail(Mutant::ConvertedWhileHeld, conversion_model);
+}

@@ -1,0 +1,205 @@
+//! Guarded mutexes, between the hooks and [`guard::mutex`].
+
+use super::{Way, count, mutexes, table, thread, waiter};
+use crate::object::Object as Library;
+use crate::real;
+use guard::mutex::{Failure, Mutex, Policy, Unfit};
+use guard::{Clock, Deadline, Table};
+use record::guard::GuardCount;
+use std::ffi::{c_int, c_void};
+
+type Object = *mut c_void;
+
+/// A mutex was initialised, from this address.
+pub fn initialised(lock: Object, from: usize) {
+    if mutexes(from) == Some(Way::Convert) {
+        // SAFETY: the program has just initialised it.
+        convert(unsafe { Mutex::at(lock) });
+    }
+}
+
+/// A mutex is about to be taken, from this address: if no call initialised it, this may be its
+/// first use.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+#[inline(always)]
+pub unsafe fn before_use(lock: Object, from: usize) {
+    if mutexes(from) != Some(Way::Convert) {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let mutex = unsafe { Mutex::at(lock) };
+    if mutex.fitness().is_err() {
+        return;
+    }
+    // Who else uses it at this very moment, without a hook or from a library that is not guarded,
+    // is not known; only of a library's own variables it is.
+    if super::everywhere() || is_in_its_own_library(lock, from) {
+        convert(mutex);
+    } else {
+        count(GuardCount::MutexUnknownUsers);
+    }
+}
+
+/// Attempts to take a mutex.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+#[inline(always)]
+pub unsafe fn attempt(lock: Object, from: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        before_use(lock, from);
+        match real::pthread_mutex_trylock()(lock) {
+            libc::EDEADLK if Mutex::at(lock).is_converted_and_checks() => libc::EBUSY,
+            result => result,
+        }
+    }
+}
+
+fn is_in_its_own_library(lock: Object, from: usize) -> bool {
+    let library = Library::at(from);
+    library.is_some_and(|library| (library.start..library.end).contains(&(lock as usize)))
+}
+
+#[cold]
+fn convert(mutex: &Mutex) {
+    count(match mutex.convert() {
+        Ok(()) => GuardCount::MutexConverted,
+        Err(None) => GuardCount::MutexBusy,
+        Err(Some(unfit)) => counter(unfit),
+    });
+}
+
+fn counter(unfit: Unfit) -> GuardCount {
+    match unfit {
+        Unfit::Robust => GuardCount::MutexRobust,
+        Unfit::Inherits => GuardCount::MutexInherits,
+        Unfit::Ceiling => GuardCount::MutexCeiling,
+        Unfit::Shared => GuardCount::MutexShared,
+        Unfit::Destroyed => GuardCount::MutexDestroyed,
+    }
+}
+
+/// Takes a mutex: in turn where it is guarded, else by `wait`. `until` is when to give up.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+#[inline(always)]
+pub unsafe fn wait(
+    lock: Object,
+    from: usize,
+    until: Option<Deadline>,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
+    let (Some(Way::Hand(policy)), Some(table)) = (mutexes(from), table()) else { return wait() };
+    // SAFETY: the caller's promise.
+    let mutex = unsafe { Mutex::at(lock) };
+    if let Err(unfit) = mutex.fitness() {
+        count(counter(unfit));
+        return wait();
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { real::pthread_mutex_trylock()(lock) } {
+        libc::EBUSY => wait_in_turn(mutex, table, until, policy),
+        other => other,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_in_turn(mutex: &Mutex, table: &Table, until: Option<Deadline>, policy: Policy) -> c_int {
+    let taken = match mutex.lock(table, waiter(policy), until, policy) {
+        Ok(taken) => taken,
+        Err(Failure::TimedOut) => return libc::ETIMEDOUT,
+        Err(Failure::Deadlock) => return libc::EDEADLK,
+    };
+    if taken.handed {
+        count(GuardCount::HandedOver);
+    }
+    if taken.lent > 0 {
+        count(GuardCount::Lent);
+    }
+    if taken.outlasted {
+        count(if taken.stood { GuardCount::OutlastedBound } else { GuardCount::TableFull });
+    }
+    0
+}
+
+/// When a timed call gives up; `None` when it is not for the guard to say what is wrong with it.
+///
+/// # Safety
+/// `until` must be null or point to a `timespec`.
+pub unsafe fn deadline(clock: c_int, until: Object) -> Option<Deadline> {
+    let clock = match clock {
+        libc::CLOCK_REALTIME => Clock::Realtime,
+        libc::CLOCK_MONOTONIC => Clock::Monotonic,
+        _ => return None,
+    };
+    if until.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let time = unsafe { until.cast::<libc::timespec>().read_unaligned() };
+    let is_time = (0..1_000_000_000).contains(&time.tv_nsec);
+    let at_ns = time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec);
+    is_time.then_some(Deadline { clock, at_ns })
+}
+
+/// Waits until a deadline, as [`wait`] does.
+///
+/// # Safety
+/// `lock` and `until` must be what the program passed.
+pub unsafe fn wait_until(
+    lock: Object,
+    from: usize,
+    clock: c_int,
+    until: Object,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise, in both calls.
+    unsafe {
+        match deadline(clock, until) {
+            Some(deadline) => wait(lock, from, Some(deadline), real),
+            None => real(),
+        }
+    }
+}
+
+/// Lets a mutex go: to whose turn it is, by id, or by the C library.
+///
+/// # Safety
+/// `lock` must be what the program passed to let it go.
+#[inline(always)]
+pub unsafe fn release(lock: Object, handed_to: impl FnOnce(u32)) -> c_int {
+    let Some(table) = table() else {
+        // SAFETY: the caller's promise.
+        return unsafe { real::pthread_mutex_unlock()(lock) };
+    };
+    // SAFETY: the caller's promise; a null pointer is the program's own mistake, as without us.
+    if let Some(next) = unsafe { Mutex::at(lock) }.hand_over(table, thread) {
+        handed_to(next);
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let result = unsafe { real::pthread_mutex_unlock()(lock) };
+    Mutex::let_go(lock as usize, table, thread);
+    result
+}
+
+/// Looks for waiters that came while the C library let a mutex go.
+pub fn look_again(lock: Object) {
+    if let Some(table) = table() {
+        Mutex::let_go(lock as usize, table, thread);
+    }
+}
+
+/// The C library is about to let a mutex go, inside a wait for a condition.
+#[inline(always)]
+pub fn will_wait_for_condition(lock: Object) {
+    if let Some(table) = table() {
+        // SAFETY: the program's own argument, of a call that will use it.
+        unsafe { Mutex::at(lock) }.will_let_go(table, thread);
+    }
+}
