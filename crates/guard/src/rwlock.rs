@@ -39,10 +39,13 @@
 //!   who gets it from there waits until the door is free. So the next owner may free its memory.
 //! - Signals are blocked behind the door: a handler may use the lock that it interrupted.
 //! - The child of a fork forgets those who wait in its parent.
+//! - A thread leaves a wait by returning only, not by `longjmp` out of a signal handler or by
+//!   asynchronous cancellation, which the C library does not allow either: its place would stay.
 //!
 //! Progress: an attempt on the fast path fails only because another thread succeeded. Behind the
 //! door a thread does a bounded number of steps for each thread that waits. The preload library's
-//! hooks call all this, for locks of one process only.
+//! hooks call all this, for locks of one process only. Any thread may call anything at any time;
+//! nothing survives the process, so there is nothing that a crash half-way could leave behind.
 
 mod door;
 mod kernel;

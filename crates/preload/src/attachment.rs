@@ -46,6 +46,7 @@ const CONVERTING: u8 = 16;
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static GPU: AtomicBool = AtomicBool::new(false);
+static ATTACHED: AtomicBool = AtomicBool::new(false);
 static PREPARED: AtomicBool = AtomicBool::new(false);
 /// How much memory is put in place before the accelerator is used.
 const PREPARED_BYTES: usize = 1 << 30;
@@ -107,6 +108,12 @@ pub fn is_on() -> bool {
         UNTRIED => attach(),
         _ => false,
     }
+}
+
+/// Whether this process ever attached, even if it is not recorded or guarded any more.
+#[inline(always)]
+pub fn is_attached() -> bool {
+    ATTACHED.load(Ordering::Relaxed)
 }
 
 /// Whether locks are recorded wherever they are taken from.
@@ -178,6 +185,7 @@ fn open(log: Log, side: Side, flags: Flags) -> u8 {
         side.count(Trouble::NotAttached);
         return OFF;
     }
+    ATTACHED.store(true, Ordering::Relaxed);
     EVERYWHERE.store(flags.all_locks(), Ordering::Relaxed);
     GPU.store(flags.gpu(), Ordering::Relaxed);
     program::learn_path();

@@ -5,6 +5,7 @@
 //! is its valid initial value, and nothing happens to it when the thread ends.
 
 use crate::attachment;
+use guard::rwlock::Reads;
 use record::{Kind, Record};
 use shm::log::{Cursor, Writer};
 use std::cell::Cell;
@@ -27,6 +28,8 @@ pub struct Thread {
     /// The thread's id for the guard, in this process image.
     known_id: Cell<u32>,
     known_in: Cell<u32>,
+    /// The guarded read-write locks that the thread has for reading.
+    reads: Reads,
 }
 
 core::arch::global_asm!(
@@ -34,14 +37,14 @@ core::arch::global_asm!(
     ".globl keeptime_thread",
     ".hidden keeptime_thread",
     ".type keeptime_thread, @object",
-    ".size keeptime_thread, 128",
+    ".size keeptime_thread, 256",
     ".balign 64",
     "keeptime_thread:",
-    ".zero 128",
+    ".zero 256",
     ".popsection",
 );
 
-const _: () = assert!(std::mem::size_of::<Thread>() <= 128);
+const _: () = assert!(std::mem::size_of::<Thread>() <= 256);
 
 /// The calling thread's.
 #[inline(always)]
@@ -104,6 +107,12 @@ impl Thread {
         };
         attachment::log().append(&self.cursor, writer, who.time, &who.entry());
         attachment::log().append(&self.cursor, writer, record.time, &record.entry());
+    }
+
+    /// The guarded read-write locks that the thread has for reading.
+    #[inline(always)]
+    pub fn reads(&self) -> &Reads {
+        &self.reads
     }
 
     /// The thread's id.

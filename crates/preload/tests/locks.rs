@@ -40,13 +40,20 @@ fn mutexes_of_every_type_answer_the_same() {
 fn read_write_locks_of_every_preference_answer_the_same() {
     let folder = Folder::new();
     let (subject, modes) = subject(&folder, "rwlock.c");
-    let (output, [full, contended, ..]) = subject.compare(modes);
+    let (output, [full, contended, ..]) = subject.compare_recorded(modes);
     full.assert_whole();
     let acquired = |action| full.count(Class::Read, action) + full.count(Class::Write, action);
     assert_eq!(acquired(Action::Acquired), printed(&output, "acquired"));
     // The child's lock may have been free.
     let waited = printed(&output, "waited");
     assert!(contended.count(Class::Write, Action::Acquired) >= waited);
+}
+
+#[test]
+fn guarded_read_write_locks_answer_the_same_but_for_whose_turn_it_is() {
+    let folder = Folder::new();
+    let (subject, [full, ..]) = subject(&folder, "rwlock.c");
+    subject.arg("without-turns").compare([full]);
 }
 
 #[test]

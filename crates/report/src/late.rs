@@ -12,9 +12,11 @@
 mod advice;
 mod calls;
 mod diagram;
+mod graph;
 mod headline;
 mod html;
 mod json;
+mod kernel;
 mod layout;
 mod locks;
 mod name;

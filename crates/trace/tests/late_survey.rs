@@ -271,8 +271,8 @@ fn sequence_between_waits_is_found_with_what_a_graph_would_save() {
             tape.enter(a, time, symbol, 7, detail);
             tape.takes(a, time + 1, M);
             tape.releases(a, time + 2, M);
-            tape.exit(a, time + 10);
-            time += 20;
+            tape.exit(a, time + 5_000);
+            time += 6_000;
         }
         tape.call(a, time, time + 50, "cuStreamSynchronize", 0);
         time += 100;
@@ -280,8 +280,8 @@ fn sequence_between_waits_is_found_with_what_a_graph_would_save() {
     let survey = surveyed(&tape);
     assert_eq!(survey.sequences.len(), 1);
     let sequence = &survey.sequences[0];
-    assert_eq!((sequence.length, sequence.repeats, sequence.launching_ns), (3, 10, 30));
-    assert_eq!((sequence.locks, sequence.estimated_saving_ns), (3.0, 20));
+    assert_eq!((sequence.length, sequence.repeats, sequence.launching_ns), (3, 10, 15_000));
+    assert_eq!((sequence.locks, sequence.estimated_saving_ns), (3.0, 11_000));
     assert_eq!(sequence.kernels, [None, Some("gemm".into()), None]);
 }
 

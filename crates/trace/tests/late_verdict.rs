@@ -333,17 +333,18 @@ fn repeated_launches_ask_for_a_graph() {
     let a = tape.thread(1, 101);
     for round in 0..10 {
         for call in 0..60 {
-            let begin = 1000 + round * 10_000 + call * 100;
-            tape.call(a, begin, begin + 50, LAUNCH, call);
+            let begin = 1000 + round * 1_000_000 + call * 10_000;
+            tape.call(a, begin, begin + 5_000, LAUNCH, call);
         }
-        tape.call(a, 8000 + round * 10_000, 9000 + round * 10_000, "cuStreamSynchronize", 0);
+        let wait = 800_000 + round * 1_000_000;
+        tape.call(a, wait, wait + 1_000, "cuStreamSynchronize", 0);
     }
     let verdicts = judge(&tape);
     let verdict = only(&verdicts);
-    let Evidence::RepeatedLaunches { length: 60, repeats: 10, launching_ns: 3000, .. } =
+    let Evidence::RepeatedLaunches { length: 60, repeats: 10, launching_ns: 300_000, .. } =
         verdict.evidence
     else {
         panic!("{verdict:?}")
     };
-    assert_eq!((verdict.severity_ns, &verdict.remedies[..]), (2950, &[Remedy::CudaGraph][..]));
+    assert_eq!((verdict.severity_ns, &verdict.remedies[..]), (296_000, &[Remedy::CudaGraph][..]));
 }

@@ -95,9 +95,11 @@ mod real {
 
 #[cfg(loom)]
 mod model {
-    pub(crate) fn block_signals() {}
+    pub(crate) fn block_signals() -> u64 {
+        0
+    }
 
-    pub(crate) fn restore_signals((): ()) {}
+    pub(crate) fn restore_signals(_: u64) {}
 
     pub(crate) fn process() -> u32 {
         1

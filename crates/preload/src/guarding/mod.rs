@@ -6,6 +6,7 @@
 //! waits in the table also sleeps where the C library wakes, or looks for itself.
 
 pub mod mutex;
+pub mod rwlock;
 
 use crate::object::Object;
 use crate::{attachment, origin, real};
@@ -25,7 +26,6 @@ pub struct Wiped(Table);
 pub static TABLE: Wiped = Wiped(Table::new());
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
-static PHASE_FAIR: AtomicBool = AtomicBool::new(false);
 static MUTEXES: AtomicU8 = AtomicU8::new(ALONE);
 static BOUND_NS: AtomicI64 = AtomicI64::new(0);
 
@@ -56,35 +56,45 @@ pub fn begin(side: &Side) -> Option<Begun> {
         side.count(record::Trouble::NotAttached);
         return None;
     }
-    if !are_the_c_librarys() {
+    let rwlocks = flags.phase_fair() && !is_a_sanitizers(real::pthread_rwlock_rdlock() as usize);
+    let mutexes = if is_the_c_librarys(real::pthread_mutex_lock() as usize) {
+        flags.mutexes()
+    } else {
+        Mutexes::Alone
+    };
+    if (rwlocks, mutexes) != (flags.phase_fair(), flags.mutexes()) {
         side.count_guard(GuardCount::Intercepted);
-        return None;
     }
-    let mutexes = match flags.mutexes() {
+    let mutexes = match mutexes {
         Mutexes::Alone => ALONE,
         Mutexes::Inherit => INHERIT,
         Mutexes::Fair => FAIR,
         Mutexes::FairInherit => FAIR_INHERIT,
     };
     EVERYWHERE.store(flags.everywhere(), Ordering::Relaxed);
-    PHASE_FAIR.store(flags.phase_fair(), Ordering::Relaxed);
+    rwlock::begin(rwlocks);
     BOUND_NS.store(i64::try_from(bound_ns).unwrap_or(i64::MAX), Ordering::Relaxed);
     MUTEXES.store(mutexes, Ordering::Relaxed);
     Some(Begun { converts: mutexes == INHERIT })
 }
 
-/// Whether the functions behind the hooks are the C library's own. Others, a sanitizer's for one,
-/// keep accounts of their own of who has what.
-fn are_the_c_librarys() -> bool {
-    let is_its = |address: usize| {
-        let library = Object::at(address);
-        library.is_some_and(|library| {
-            let name = library.file_name();
-            name.starts_with(b"libc.so") || name.starts_with(b"libpthread")
-        })
-    };
-    is_its(real::pthread_mutex_lock() as *const () as usize)
-        && is_its(real::pthread_rwlock_rdlock() as *const () as usize)
+/// Whether a function behind the hooks is the C library's own. Only its mutexes have the words
+/// that hand-overs are made with.
+fn is_the_c_librarys(function: usize) -> bool {
+    Object::at(function).is_some_and(|library| {
+        let name = library.file_name();
+        name.starts_with(b"libc.so") || name.starts_with(b"libpthread")
+    })
+}
+
+/// Whether a function behind the hooks is that of a sanitizer or of Valgrind, or the program's own,
+/// which keep account of who has what lock. Another library's read-write locks can be replaced.
+fn is_a_sanitizers(function: usize) -> bool {
+    Object::at(function).is_none_or(|library| {
+        let name = library.file_name();
+        let is_in_name = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+        name.is_empty() || is_in_name(b"san.so") || name.starts_with(b"vgpreload")
+    })
 }
 
 /// Whether locks are guarded wherever they are taken from.

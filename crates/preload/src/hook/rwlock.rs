@@ -3,7 +3,7 @@
 use super::short::{export_release, export_take};
 use super::{Object, Site, Words, export, is_clock, is_time};
 use crate::origin::recorder;
-use crate::real;
+use crate::{guarding, real};
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -11,6 +11,8 @@ unsafe extern "C-unwind" fn init(lock: Object, attributes: Object, from: usize) 
     // SAFETY: the program's own arguments.
     let result = unsafe { real::pthread_rwlock_init()(lock, attributes) };
     if result == 0 {
+        // SAFETY: the program has just initialised it.
+        let _ = unsafe { guarding::rwlock::of(lock, from) };
         let site = Site { class: Class::ReadWrite, lock, from };
         site.life(Action::Created, Words::ReadWrite);
     }
@@ -24,15 +26,26 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
     unsafe { real::pthread_rwlock_destroy()(lock) }
 }
 
+/// Calls the guard's function for a lock that is ours, else the C library's.
+macro_rules! ours_or {
+    ($lock:ident, $from:ident, $ours:ident ( $($argument:expr),* ), $real:expr) => {
+        match guarding::rwlock::of($lock, $from) {
+            Some(ours) => ours.$ours($($argument),*),
+            None => $real,
+        }
+    };
+}
+
 /// The hooks of one side: plain, attempt, timed, timed by a clock.
 macro_rules! side {
     ($class:expr, $plain:ident, $attempt:ident, $timed:ident, $clock:ident,
-     $real:ident, $real_try:ident, $real_timed:ident, $real_clock:ident) => {
+     $real:ident, $real_try:ident, $real_timed:ident, $real_clock:ident,
+     $ours:ident, $ours_try:ident, $ours_until:ident) => {
         unsafe extern "C-unwind" fn $plain(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in each of the calls.
             unsafe {
-                let try_now = || real::$real_try()(lock);
-                let wait = || real::$real()(lock);
+                let try_now = || ours_or!(lock, from, $ours_try(), real::$real_try()(lock));
+                let wait = || ours_or!(lock, from, $ours(), real::$real()(lock));
                 let site = Site { class: $class, lock, from };
                 site.take(try_now, wait, Words::ReadWrite)
             }
@@ -40,15 +53,17 @@ macro_rules! side {
 
         unsafe extern "C-unwind" fn $attempt(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument.
-            let result = unsafe { real::$real_try()(lock) };
+            let result = unsafe { ours_or!(lock, from, $ours_try(), real::$real_try()(lock)) };
             Site { class: $class, lock, from }.tried(result, Words::ReadWrite)
         }
 
         unsafe extern "C-unwind" fn $timed(lock: Object, until: Object, from: usize) -> c_int {
             // SAFETY: the program's own arguments, in each of the calls.
             unsafe {
-                let try_now = || real::$real_try()(lock);
-                let wait = || real::$real_timed()(lock, until);
+                let clock = libc::CLOCK_REALTIME;
+                let try_now = || ours_or!(lock, from, $ours_try(), real::$real_try()(lock));
+                let real = || real::$real_timed()(lock, until);
+                let wait = || ours_or!(lock, from, $ours_until(clock, until), real());
                 // Refused by the C library also when the lock is free.
                 if !is_time(until) {
                     return wait();
@@ -66,8 +81,9 @@ macro_rules! side {
         ) -> c_int {
             // SAFETY: the program's own arguments, in each of the calls.
             unsafe {
-                let try_now = || real::$real_try()(lock);
-                let wait = || real::$real_clock()(lock, clock, until);
+                let try_now = || ours_or!(lock, from, $ours_try(), real::$real_try()(lock));
+                let real = || real::$real_clock()(lock, clock, until);
+                let wait = || ours_or!(lock, from, $ours_until(clock, until), real());
                 if !is_clock(clock) || !is_time(until) {
                     return wait();
                 }
@@ -87,7 +103,10 @@ side!(
     pthread_rwlock_rdlock,
     pthread_rwlock_tryrdlock,
     pthread_rwlock_timedrdlock,
-    pthread_rwlock_clockrdlock
+    pthread_rwlock_clockrdlock,
+    read,
+    try_read,
+    read_until
 );
 side!(
     Class::Write,
@@ -98,18 +117,22 @@ side!(
     pthread_rwlock_wrlock,
     pthread_rwlock_trywrlock,
     pthread_rwlock_timedwrlock,
-    pthread_rwlock_clockwrlock
+    pthread_rwlock_clockwrlock,
+    write,
+    try_write,
+    write_until
 );
 
 /// The other hooks of one side's plain way: for full mode, and after an attempt that failed.
 macro_rules! short {
-    ($class:expr, $plain:ident, $recorded:ident, $busy:ident, $real:ident, $real_try:ident) => {
+    ($class:expr, $plain:ident, $recorded:ident, $busy:ident, $real:ident, $real_try:ident,
+     $ours:ident, $ours_try:ident) => {
         unsafe extern "C-unwind" fn $recorded(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in each of the calls.
             unsafe {
                 Site { class: $class, lock, from }.take_recorded(
                     || Words::ReadWrite.attributes(lock),
-                    || real::$real_try()(lock),
+                    || ours_or!(lock, from, $ours_try(), real::$real_try()(lock)),
                     |tried| $busy(lock, from, tried),
                     || $plain(lock, from),
                 )
@@ -118,7 +141,7 @@ macro_rules! short {
 
         unsafe extern "C-unwind" fn $busy(lock: Object, from: usize, tried: c_int) -> c_int {
             // SAFETY: the program's own argument.
-            let wait = || unsafe { real::$real()(lock) };
+            let wait = || unsafe { ours_or!(lock, from, $ours(), real::$real()(lock)) };
             let site = Site { class: $class, lock, from };
             site.take_busy(recorder(from), tried, wait, Words::ReadWrite)
         }
@@ -131,7 +154,9 @@ short!(
     read_recorded,
     read_busy,
     pthread_rwlock_rdlock,
-    pthread_rwlock_tryrdlock
+    pthread_rwlock_tryrdlock,
+    read,
+    try_read
 );
 short!(
     Class::Write,
@@ -139,19 +164,21 @@ short!(
     write_recorded,
     write_busy,
     pthread_rwlock_wrlock,
-    pthread_rwlock_trywrlock
+    pthread_rwlock_trywrlock,
+    write,
+    try_write
 );
 
 unsafe extern "C-unwind" fn unlock(lock: Object, from: usize) -> c_int {
     Site { class: Class::ReadWrite, lock, from }.release();
     // SAFETY: the program's own argument.
-    unsafe { real::pthread_rwlock_unlock()(lock) }
+    unsafe { ours_or!(lock, from, unlock(), real::pthread_rwlock_unlock()(lock)) }
 }
 
 unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int {
     Site { class: Class::ReadWrite, lock, from }.release_recorded();
     // SAFETY: the program's own argument.
-    unsafe { real::pthread_rwlock_unlock()(lock) }
+    unsafe { ours_or!(lock, from, unlock(), real::pthread_rwlock_unlock()(lock)) }
 }
 
 export_take! {

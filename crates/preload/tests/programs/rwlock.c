@@ -1,4 +1,7 @@
-/* Read-write locks of every preference: what each function answers, free, read, written. */
+/*
+ * rwlock [without-turns]: read-write locks of every preference: what each function answers, free,
+ * read, written, and with a writer that waits. Who gets in then is what phase-fair locks change.
+ */
 #include "check.h"
 
 static const struct {
@@ -83,7 +86,7 @@ static void behind_a_writer(bool recursion_waits) {
            code_name(results[1]));
 }
 
-static void one(unsigned preference) {
+static void one(unsigned preference, bool with_turns) {
     printf("--- prefers %s\n", preferences[preference].name);
     pthread_rwlockattr_t attributes;
     MUST(pthread_rwlockattr_init(&attributes) == 0);
@@ -100,8 +103,9 @@ static void one(unsigned preference) {
     ask(NULL);
     run_thread(ask, NULL);
     SHOW(pthread_rwlock_unlock(L));
-    behind_a_writer(preferences[preference].preference ==
-                    PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    if (with_turns)
+        behind_a_writer(preferences[preference].preference ==
+                        PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     SHOW(pthread_rwlock_destroy(L));
 }
 
@@ -128,10 +132,11 @@ static void between_processes(void) {
     printf("the child: %d\n", status);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    bool with_turns = count < 2 || strcmp(arguments[1], "without-turns") != 0;
     started = new_steps();
     for (unsigned preference = 0; preference < 3; preference++)
-        one(preference);
+        one(preference, with_turns);
     between_processes();
     print_counts();
     return 0;

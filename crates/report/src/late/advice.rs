@@ -9,8 +9,6 @@ use trace::late::{Evidence, Remedy, Verdict};
 
 /// A verdict that cost less than this part of the worst one is not told.
 const LEAST_PART: u64 = 100;
-/// Kernels of a sequence that are named.
-const KERNELS: usize = 3;
 
 /// A verdict in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +81,8 @@ fn title(evidence: &Evidence) -> &'static str {
     }
 }
 
-fn times(number: u64) -> String {
+/// `once`, `12 times`.
+pub(super) fn times(number: u64) -> String {
     if number == 1 { "once".to_owned() } else { format!("{} times", count(number)) }
 }
 
@@ -264,24 +263,17 @@ fn queue(evidence: &Evidence) -> String {
 
 /// A sequence of launches and copies, and what a graph would save.
 pub(super) fn repeated(findings: &Findings<'_>, sequence: &Sequence) -> String {
-    let mut words = format!(
-        "{} makes the same {} {}: {} of launching and {:.0} locks each time. As one graph that \
-         would be about {} less (an estimate).",
+    let locks = findings.locks_of(sequence);
+    let locks = locks.map_or(String::new(), |locks| format!(" and {locks:.0} locks"));
+    format!(
+        "{} makes the same {} {}: {} of launching{locks} each time. As one graph that would be \
+         about {} less (an estimate).",
         findings.thread(sequence.thread),
         counted(sequence.length, "call", "calls"),
         times(sequence.repeats),
         time(sequence.launching_ns),
-        sequence.locks,
         time(sequence.estimated_saving_ns)
-    );
-    let kernels: Vec<String> = sequence.kernels.iter().flatten().take(KERNELS).cloned().collect();
-    let begin = match (kernels.is_empty(), sequence.calls.first()) {
-        (false, _) => Some(format!(" Its first kernels: {}.", kernels.join(", "))),
-        (true, Some((kind, _))) => Some(format!(" It begins with {}.", findings.call(*kind))),
-        (true, None) => None,
-    };
-    words.extend(begin);
-    words
+    )
 }
 
 /// When it was worst.
@@ -353,17 +345,4 @@ pub(super) fn remedy_words(remedy: Remedy) -> &'static str {
              look at the timeline for the system calls."
         }
     }
-}
-
-/// Sequences that no verdict is about, for whoever wants to use graphs.
-pub(super) fn other_sequences<'f>(findings: &'f Findings<'_>) -> Vec<&'f Sequence> {
-    let told = findings.verdicts.iter().filter_map(|verdict| match verdict.evidence {
-        Evidence::RepeatedLaunches { sequence, .. } => Some(sequence),
-        _ => None,
-    });
-    let told: Vec<u32> = told.collect();
-    let sequences = (0u32..).zip(&findings.survey.sequences);
-    let others =
-        sequences.filter(|(at, sequence)| !told.contains(at) && sequence.estimated_saving_ns > 0);
-    others.map(|(_, sequence)| sequence).collect()
 }

@@ -1,6 +1,6 @@
 //! The report as one page. The template is `page.html`, beside this file.
 
-use super::advice::{self, other_sequences, remedy_words, repeated};
+use super::advice::{self, remedy_words};
 use super::calls::{self, Calls};
 use super::headline::{beside, headline};
 use super::locks::{UseRow, groups_words, use_rows, waited_ns};
@@ -10,7 +10,7 @@ use super::share::shares;
 use super::text::{about, tier, work};
 use super::unit::{count, counted, time};
 use super::unknown::unknown;
-use super::{Findings, Late, What, diagram, pattern, plural, worst};
+use super::{Findings, Late, What, diagram, graph, pattern, plural, worst};
 use crate::Error;
 use crate::page::render;
 use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
@@ -59,8 +59,6 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
             again => told.again,
         }
     });
-    let sequences = other_sequences(findings);
-    let sequences = sequences.into_iter().map(|sequence| repeated(findings, sequence));
     let shown = findings.main_patterns();
     let inks = What::ALL.map(|what| context! { name => what.words(), ink => ink(what).name });
     Ok(context! {
@@ -78,7 +76,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         work => work(findings),
         tiles => tiles(findings),
         verdicts => verdicts.collect::<Vec<_>>(),
-        sequences => sequences.collect::<Vec<_>>(),
+        graphs => graph::table(findings),
         lists => lists.collect::<Vec<_>>(),
         causes => inks.to_vec(),
         calls => call_rows(findings),

@@ -17,7 +17,11 @@
 //! | `worst[].timeline` | the same in the order of time; without `from_ns` what was added up |
 //! | `locks` | `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
 //! | `verdicts` | `verdict`, its numbers, `lock`, `severity_ns`, `worst`, `words`, `remedies` |
-//! | `sequences` | what a graph could launch |
+//! | `sequences` | launches, copies and memory sets that repeat; what `verdicts` refer to |
+//! | `graph_advice` | what CUDA graphs would save, an estimate: `sequences`, `own_graph_launch`, `share_of_kernels_in_graphs`, `cuts`, `forgotten` (sequences for which there was no room), `about` |
+//! | `graph_advice.sequences` | those of at least 5 calls that came at least 10 times, the most to be saved first: `sequence` (its place in `sequences`), `thread`, `repeats`, `runs` (rows without anything between), `length`, `work` (calls by kind), `first_kernel`, `frequent_kernels`, `launching_ns` (median of one repetition), `replaced_ns` (without copies of pageable memory), `waited_ns` (mean, for locks), `locks` (mean; null where only contended ones were recorded), `graph_launch`, `saved_ns`, `saved_per_second_ns`, `default_stream`, `cuts`, `words` |
+//! | `graph_advice...graph_launch` | `duration_ns`, `locks` (fewest, most), `nodes`, `source`: `measured` on an H200, or `trace` with the number of `launches` |
+//! | `graph_advice...cuts` | calls that ended sequences, since no graph can contain them: `call`, `reason` (`wait`, `blocking`, `memory`, `code`, `callback`), `times` |
 //! | `threads`, `launches`, `load`, `gpu` | as their names say |
 //!
 //! In `cause` and among the numbers of a verdict, a `lock`, `call` or `kind`, `thread` and
@@ -34,7 +38,7 @@ use super::name::{kind_name, task};
 use super::share::{Detail, Share, shares};
 use super::text::tier;
 use super::unknown::unknown;
-use super::{Findings, Late};
+use super::{Findings, Late, graph};
 use serde_json::{Value, json};
 use trace::late::Distribution;
 use trace::late::Task;
@@ -81,6 +85,7 @@ pub fn json(findings: &Findings<'_>) -> Value {
         "forgotten_locks": survey.forgotten,
         "verdicts": findings.verdicts.iter().map(|v| of_verdict(findings, v)).collect::<Vec<_>>(),
         "sequences": survey.sequences.iter().map(|s| of_sequence(findings, s)).collect::<Vec<_>>(),
+        "graph_advice": graph::value(findings),
         "threads": survey.threads.iter().map(of_thread).collect::<Vec<_>>(),
         "launches": survey.launches,
         "load": survey.load,

@@ -1,18 +1,16 @@
 //! The report in a terminal: the answer first, then the numbers, then what is not known.
 
-use super::advice::{self, Told, other_sequences, remedy_words, repeated};
+use super::advice::{self, Told, remedy_words};
 use super::headline::{beside, headline};
 use super::layout::Page;
 use super::unit::{bytes, count, counted, percent, time};
 use super::unknown::unknown;
-use super::{Findings, calls, locks, pattern, worst};
+use super::{Findings, calls, graph, locks, pattern, worst};
 use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
 use trace::metadata::{Outcome, Tier};
 
 /// Verdicts that are told; the rest is counted.
 const VERDICTS: usize = 8;
-/// Sequences that are told in words.
-const SEQUENCES: usize = 3;
 
 /// How the text looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +34,7 @@ pub fn text(findings: &Findings<'_>, look: Look) -> String {
     worst::blocks(&mut page, findings);
     locks::tables(&mut page, findings);
     verdicts(&mut page, findings);
+    graph::section(&mut page, findings);
     pattern::blocks(&mut page, findings);
     calls::locks_table(&mut page, findings);
     unknowns(&mut page, findings);
@@ -148,13 +147,6 @@ fn verdicts(page: &mut Page, findings: &Findings<'_>) {
     if more > 0 {
         let more = counted(more, "smaller one", "smaller ones");
         page.paragraph(FAINT, &format!("and {more}, which --json tells"), 2, 2);
-    }
-    let others = other_sequences(findings);
-    if !others.is_empty() {
-        page.paragraph(PLAIN, "Other sequences that a graph could launch:", 2, 2);
-    }
-    for sequence in others.into_iter().take(SEQUENCES) {
-        page.paragraph(FAINT, &format!("- {}", repeated(findings, sequence)), 5, 7);
     }
 }
 

@@ -5,6 +5,7 @@
 //! the driver copies small ones through a buffer of its own, and by direction where the name tells
 //! it.
 
+use crate::late::graph::Reason;
 use record::cuda::{Category, FUNCTIONS};
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use serde::Serialize;
@@ -96,11 +97,6 @@ impl Role {
     pub fn queues(self) -> bool {
         matches!(self, Role::Launch | Role::GraphLaunch | Role::Copy | Role::Memset)
     }
-
-    /// Whether the thread waits in it for the device.
-    pub fn waits(self) -> bool {
-        matches!(self, Role::WaitStream | Role::WaitAll | Role::BlockingCopy)
-    }
 }
 
 /// Sizes of copies that are kinds of their own: at most so many bytes.
@@ -113,6 +109,8 @@ pub struct Base {
     pub group: Group,
     pub role: Role,
     pub direction: Direction,
+    /// Why a graph cannot contain it, if it cannot.
+    pub cut: Option<Reason>,
     sized: bool,
     kinds: [[u32; 3]; SIZES.len()],
 }
@@ -191,6 +189,14 @@ impl Functions {
         if sized { detail & BYTES_MASK } else { detail }
     }
 
+    /// What a kind is apart from the size of its copies: the place of its function, and the
+    /// host's memory.
+    #[inline]
+    pub fn sizeless(&self, kind: u32) -> (u32, Host) {
+        let KindOf { base, host, .. } = self.kinds[kind as usize];
+        (base, host)
+    }
+
     /// The host's memory in copies of a kind.
     pub fn host(&self, kind: u32) -> Host {
         self.kinds[kind as usize].host
@@ -233,6 +239,7 @@ impl Base {
             },
             role,
             direction: direction(name),
+            cut: cut(name, role, category),
             sized: matches!(role, Role::Copy | Role::BlockingCopy),
             kinds: [[NO_KIND; 3]; SIZES.len()],
         }
@@ -252,6 +259,22 @@ fn role(name: &str, category: Option<Category>) -> Role {
         // Freeing memory waits for everything as well.
         (_, Some(Category::Sync)) | ("cuMemFree", _) => Role::WaitAll,
         _ => Role::Other,
+    }
+}
+
+/// Why a graph cannot contain a call, if it cannot. Asking whether work is done cuts nothing: it
+/// can be asked between two launches of graphs, or not at all.
+fn cut(name: &str, role: Role, category: Option<Category>) -> Option<Reason> {
+    let code = ["Module", "Library", "FuncLoad"].iter().any(|part| name.contains(part));
+    match (role, category) {
+        (Role::BlockingCopy, _) => Some(Reason::Blocking),
+        // Without a stream it is made in the legacy default stream, at once.
+        (Role::Memset, _) if !name.contains("Async") => Some(Reason::Blocking),
+        (_, Some(Category::ImplicitSync)) if code => Some(Reason::Code),
+        (_, Some(Category::ImplicitSync)) => Some(Reason::Memory),
+        (Role::WaitStream | Role::WaitAll, _) => Some(Reason::Wait),
+        _ if name == "cuStreamAddCallback" => Some(Reason::Callback),
+        _ => None,
     }
 }
 
@@ -293,6 +316,32 @@ mod tests {
         assert_eq!(functions.detail(2, host_copy(4096, false)), 4096);
         let foreign = functions.kind(4_000_000, 0);
         assert_eq!(functions.of(foreign).0.group, Group::Other);
+    }
+
+    #[test]
+    fn names_tell_what_a_graph_cannot_contain() {
+        for (symbol, wanted) in [
+            ("cuLaunchKernel", None),
+            ("cuMemcpyHtoDAsync_v2", None),
+            ("cuMemsetD8Async", None),
+            ("cuMemAllocAsync", None),
+            ("cuEventRecord", None),
+            ("cuEventQuery", None),
+            ("cuLaunchHostFunc", None),
+            ("cuStreamAddCallback", Some(Reason::Callback)),
+            ("cuMemcpyHtoD_v2", Some(Reason::Blocking)),
+            ("cuMemsetD8_v2", Some(Reason::Blocking)),
+            ("cuMemAlloc_v2", Some(Reason::Memory)),
+            ("cuMemFree_v2", Some(Reason::Memory)),
+            ("cuLibraryLoadData", Some(Reason::Code)),
+            ("cuModuleUnload", Some(Reason::Code)),
+            ("cuEventSynchronize", Some(Reason::Wait)),
+            ("cuStreamSynchronize_ptsz", Some(Reason::Wait)),
+        ] {
+            let mut functions = Functions::new(&[symbol.to_owned()]);
+            let kind = functions.kind(0, 0);
+            assert_eq!(functions.of(kind).0.cut, wanted, "{symbol}");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@
 mod explain;
 mod function;
 mod gap;
+pub mod graph;
 mod hash;
 mod histogram;
 mod identity;

@@ -6,6 +6,7 @@
 //! urgent, 120 is nice 0.
 
 use crate::late::function::{Direction, Functions, Group, Host};
+pub use crate::late::graph::{GraphAdvice, Sequence};
 use crate::late::histogram::Distribution;
 use crate::late::identity::{Family, Identities};
 use crate::late::snapshot::Snapshots;
@@ -42,6 +43,8 @@ pub struct Survey {
     pub launches: Launches,
     /// Sequences of launches and copies that repeat, the most to be saved first.
     pub sequences: Vec<Sequence>,
+    /// What CUDA graphs would cost, and what keeps calls out of them.
+    pub graph_advice: GraphAdvice,
     /// How many threads wanted a processor; only where the scheduler was recorded.
     pub load: Option<Load>,
     /// Work as it ran on the GPU; only where it was recorded.
@@ -398,30 +401,6 @@ pub struct Launches {
     pub syncs: u64,
     /// Calls whose work was captured into a graph.
     pub captured: u64,
-}
-
-/// A sequence of launches and copies of one thread that it repeated.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sequence {
-    /// Number of the process image.
-    pub process: u32,
-    /// The thread that did it first.
-    pub thread: u32,
-    /// Calls of one repetition.
-    pub length: u64,
-    /// How often it was done.
-    pub repeats: u64,
-    /// Its first calls: kind, and kernel or bytes.
-    pub calls: Vec<(u32, u64)>,
-    /// Names of the kernels of these calls, where they are known.
-    pub kernels: Vec<Option<String>>,
-    /// Time in these calls, for one repetition.
-    pub launching_ns: u64,
-    /// Locks taken in one repetition.
-    pub locks: f64,
-    /// An estimate of what one repetition would save as a graph: the time in its calls less one
-    /// launch of a graph, taken as the median of those seen or else as one of its own calls.
-    pub estimated_saving_ns: u64,
 }
 
 /// How many threads wanted a processor.

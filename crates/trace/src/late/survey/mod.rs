@@ -11,6 +11,7 @@
 //! forgotten; what lies in a block with unfinished records is counted as unknown as well.
 
 pub mod calls;
+mod graphs;
 pub mod load;
 mod locking;
 pub mod locks;

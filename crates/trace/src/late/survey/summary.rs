@@ -6,7 +6,7 @@ use super::thread::About;
 use super::{GpuState, World};
 use crate::late::Options;
 use crate::late::explain::processors::UNKNOWN_PRIORITY;
-use crate::late::function::{NO_KIND, Role, SIZES};
+use crate::late::function::{NO_KIND, SIZES};
 use crate::late::histogram::Histogram;
 use crate::late::identity::Family;
 use crate::late::result::{self, Inner, Survey};
@@ -42,7 +42,7 @@ impl Places {
         self.clock.duration_ns(ticks.saturating_sub(self.start))
     }
 
-    fn kind(&self, kind: u32) -> Option<u32> {
+    pub fn kind(&self, kind: u32) -> Option<u32> {
         (kind != NO_KIND).then(|| self.kinds[kind as usize])
     }
 
@@ -90,7 +90,8 @@ impl Tables<'_> {
                 acquisitions: self.world.locks.forgotten.acquisitions,
             },
             launches: self.launches(),
-            sequences: self.sequences(&places, &usual, options),
+            sequences: self.sequences(&places, options),
+            graph_advice: self.graph_advice(&places),
             load: scheduler.then(|| result::Load {
                 observed_ns: places.clock.duration_ns(self.load.observed),
                 over_ns: places.clock.duration_ns(self.load.over),
@@ -335,48 +336,6 @@ impl Tables<'_> {
             syncs: totals.syncs,
             captured: totals.captured,
         }
-    }
-
-    fn sequences(
-        &self,
-        places: &Places,
-        usual: &[u64],
-        options: &Options,
-    ) -> Vec<result::Sequence> {
-        let graph = (0..usual.len() as u32)
-            .find(|kind| self.world.functions.of(*kind).0.role == Role::GraphLaunch)
-            .map(|kind| usual[kind as usize])
-            .filter(|ticks| *ticks > 0);
-        let mut sequences: Vec<result::Sequence> = Vec::new();
-        for unit in self.world.units.repeated() {
-            let ticks = unit.ticks / unit.repeats;
-            let saved = ticks.saturating_sub(graph.unwrap_or(ticks / unit.length as u64));
-            let kernel = |(kind, detail): &(u32, u64)| {
-                let launches = self.world.functions.of(*kind).0.role == Role::Launch;
-                launches.then(|| self.kernel(unit.process, *detail)).flatten()
-            };
-            sequences.push(result::Sequence {
-                process: unit.process,
-                thread: places.threads[unit.stream as usize],
-                length: unit.length as u64,
-                repeats: unit.repeats,
-                kernels: unit.shown.iter().map(kernel).collect(),
-                calls: unit
-                    .shown
-                    .iter()
-                    .map(|(kind, detail)| (places.kinds[*kind as usize], *detail))
-                    .collect(),
-                launching_ns: places.clock.duration_ns(ticks),
-                locks: unit.acquisitions as f64 / unit.repeats as f64,
-                estimated_saving_ns: places.clock.duration_ns(saved),
-            });
-        }
-        sequences.sort_by_key(|sequence| {
-            let saved = sequence.estimated_saving_ns.saturating_mul(sequence.repeats);
-            (std::cmp::Reverse(saved), sequence.process, sequence.thread, sequence.calls.clone())
-        });
-        sequences.truncate(options.sequences);
-        sequences
     }
 
     /// The name of a kernel, if it is known.

@@ -3,14 +3,15 @@
 use super::World;
 use super::calls::{Candidate, Frame};
 use super::locks::{Actor, Cache, Mark};
-use super::sequence::{Gathered, Op};
+use super::sequence::{Gathered, Gives, Op, Whose};
 use super::work::{GraphSize, handle};
-use crate::late::function::{NO_KIND, Role};
+use crate::late::function::{Host, NO_KIND, Role};
 use crate::late::hash::Mix;
 use crate::late::identity::{Family, Key};
 use crate::late::pattern::{MOST_STEPS, Step};
 use crate::late::snapshot::{Held, Snapshot, Wait};
 use record::{Class, Kind, Record};
+use std::hash::Hasher;
 
 /// Calls that may be open at once in a thread; more mean that their ends are missing.
 const MOST_OPEN: usize = 64;
@@ -201,7 +202,7 @@ impl World {
         thread.returned(&frame, ticks);
     }
 
-    /// What a call that returns means for the device's queues and for repeated sequences.
+    /// What a call that returns means for repeated sequences and for the device's queues.
     fn give_to_device(
         &mut self,
         thread: &mut ThreadState,
@@ -209,11 +210,12 @@ impl World {
         record: &Record,
         ticks: u64,
     ) {
-        let role = self.functions.of(frame.kind).0.role;
-        if role == Role::Other {
+        if record.number != 0 {
             return;
         }
-        if record.number != 0 {
+        self.gather(thread, frame, ticks, record.detail == 1);
+        let role = self.functions.of(frame.kind).0.role;
+        if role == Role::Other {
             return;
         }
         let totals = &mut self.work.totals;
@@ -239,13 +241,43 @@ impl World {
             Role::WaitAll | Role::PollEvent | Role::BlockingCopy => self.work.all_empty(process),
             _ => self.work.queued(process, stream),
         }
-        if role.queues() {
-            let Frame { kind, detail, acquisitions, .. } = *frame;
-            let op = Op { kind, detail, ticks, acquisitions };
-            thread.gathered.add(op, &mut self.units, process, thread.stream);
-        } else if role.waits() {
-            thread.gathered.close(&mut self.units, process, thread.stream);
+    }
+
+    /// What a call that succeeded means for repeated sequences. What it was made in is what the
+    /// program called, so that calls inside of others are no part of its sequences. It is kept out
+    /// of the loop over the records, most of which are of locks.
+    #[inline(never)]
+    fn gather(&mut self, thread: &mut ThreadState, frame: &Frame, ticks: u64, captured: bool) {
+        let base = self.functions.of(frame.kind).0;
+        if !thread.frames.is_empty() || captured || thread.doubtful {
+            return;
         }
+        let whose = Whose { process: thread.process, stream: thread.stream };
+        if base.cut.is_some() {
+            thread.gathered.close(&mut self.units, whose, frame.kind);
+            return;
+        }
+        let (function, host) = self.functions.sizeless(frame.kind);
+        let (gives, what) = match base.role {
+            Role::Launch => (Gives::Launch, frame.detail),
+            Role::GraphLaunch => (Gives::Graph, 0),
+            Role::Copy if host == Host::Pageable => (Gives::PageableCopy, host as u64),
+            Role::Copy => (Gives::Copy, host as u64),
+            Role::Memset => (Gives::Memset, 0),
+            _ => return,
+        };
+        let per_thread = self.functions.per_thread(frame.function);
+        let op = Op {
+            same: Mix::default().with(u64::from(function)).with(what).finish(),
+            kind: frame.kind,
+            acquisitions: frame.acquisitions,
+            detail: frame.detail,
+            ticks,
+            waited: frame.waited,
+            gives,
+            default_stream: handle(frame.subject, per_thread, thread.tid) == 0,
+        };
+        thread.gathered.add(op, &mut self.units, whose);
     }
 
     /// Records are missing: what was open may have ended, nobody knows when.
@@ -270,7 +302,8 @@ impl World {
 
     /// The thread has no more records, and none are missing at its end.
     pub fn ends(&mut self, thread: &mut ThreadState) {
-        thread.gathered.close(&mut self.units, thread.process, thread.stream);
+        let whose = Whose { process: thread.process, stream: thread.stream };
+        thread.gathered.close(&mut self.units, whose, NO_KIND);
         thread.about.unfinished =
             thread.frames.iter().map(|frame| (frame.kind, frame.enter)).collect();
         // A thread that died waiting waits no more; what it holds it holds for ever.

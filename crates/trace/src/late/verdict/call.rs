@@ -218,7 +218,7 @@ fn blocked(survey: &Survey, explained: &[Explained], options: &Options) -> Optio
 
 fn repeated(survey: &Survey) -> Option<Verdict> {
     let sequence = survey.sequences.first()?;
-    if sequence.estimated_saving_ns == 0 {
+    if !sequence.is_worth_a_graph() {
         return None;
     }
     Some(Verdict {

@@ -1,0 +1,123 @@
+//! Guarded read-write locks, between the hooks and [`guard::rwlock`].
+//!
+//! Once a lock is ours it stays ours, whoever uses it, until it is initialised anew: the C library
+//! could not read it.
+
+use super::{count, mutex::deadline, thread};
+use crate::thread::this;
+use crate::{attachment, origin};
+use guard::rwlock::{Failure, Rwlock};
+use record::guard::GuardCount;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+type Object = *mut c_void;
+
+static PHASE_FAIR: AtomicBool = AtomicBool::new(false);
+
+/// Whether read-write locks are guarded, from now on.
+pub fn begin(phase_fair: bool) {
+    PHASE_FAIR.store(phase_fair, Ordering::Relaxed);
+}
+
+/// The lock, if it is ours, or becomes ours now that it is used from this address.
+///
+/// # Safety
+/// `lock` must be what the program passed to a function of read-write locks.
+#[inline(always)]
+pub unsafe fn of<'a>(lock: Object, from: usize) -> Option<Guarded<'a>> {
+    if !attachment::is_attached() || !PHASE_FAIR.load(Ordering::Relaxed) || lock.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let ours = unsafe { Rwlock::at(lock) };
+    if ours.is_claimed() || origin::is_guarded(from) && claim(ours) {
+        Some(Guarded(ours))
+    } else {
+        None
+    }
+}
+
+#[cold]
+fn claim(lock: &Rwlock) -> bool {
+    if !attachment::is_guarded() {
+        return false;
+    }
+    let claimed = lock.claim();
+    count(match claimed {
+        true => GuardCount::RwlockConverted,
+        false if is_shared(lock) => GuardCount::RwlockShared,
+        false => GuardCount::RwlockBusy,
+    });
+    claimed
+}
+
+/// Whether several processes use it: the word at 28, the same from glibc 2.31 to 2.42.
+fn is_shared(lock: &Rwlock) -> bool {
+    // SAFETY: inside the lock, aligned; the program may write it at any time, hence the atomic.
+    unsafe { (*std::ptr::from_ref(lock).cast::<AtomicU32>().add(7)).load(Ordering::Relaxed) != 0 }
+}
+
+/// A lock that is ours. All functions answer as the C library's of their names.
+#[derive(Clone, Copy)]
+pub struct Guarded<'a>(&'a Rwlock);
+
+fn answer(result: Result<(), Failure>) -> c_int {
+    result.map_or_else(Failure::errno, |()| 0)
+}
+
+impl Guarded<'_> {
+    /// `pthread_rwlock_tryrdlock`
+    #[inline(always)]
+    pub fn try_read(self) -> c_int {
+        answer(self.0.try_read(this().reads(), thread()))
+    }
+
+    /// `pthread_rwlock_rdlock`
+    #[inline(always)]
+    pub fn read(self) -> c_int {
+        answer(self.0.read(this().reads(), thread(), None))
+    }
+
+    /// `pthread_rwlock_clockrdlock`
+    ///
+    /// # Safety
+    /// `until` must be null or point to a `timespec`.
+    pub unsafe fn read_until(self, clock: c_int, until: Object) -> c_int {
+        // SAFETY: the caller's promise.
+        match unsafe { deadline(clock, until) } {
+            Some(until) => answer(self.0.read(this().reads(), thread(), Some(until))),
+            None => libc::EINVAL,
+        }
+    }
+
+    /// `pthread_rwlock_trywrlock`
+    #[inline(always)]
+    pub fn try_write(self) -> c_int {
+        answer(self.0.try_write(thread()))
+    }
+
+    /// `pthread_rwlock_wrlock`
+    #[inline(always)]
+    pub fn write(self) -> c_int {
+        answer(self.0.write(thread(), None))
+    }
+
+    /// `pthread_rwlock_clockwrlock`
+    ///
+    /// # Safety
+    /// `until` must be null or point to a `timespec`.
+    pub unsafe fn write_until(self, clock: c_int, until: Object) -> c_int {
+        // SAFETY: the caller's promise.
+        match unsafe { deadline(clock, until) } {
+            Some(until) => answer(self.0.write(thread(), Some(until))),
+            None => libc::EINVAL,
+        }
+    }
+
+    /// `pthread_rwlock_unlock`
+    #[inline(always)]
+    pub fn unlock(self) -> c_int {
+        answer(self.0.unlock(this().reads(), thread()).map(|_| ()))
+    }
+}
