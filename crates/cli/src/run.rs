@@ -14,6 +14,7 @@ use trace::kernel::Wanted;
 use trace::metadata::{Outcome, Tier};
 use trace::session::{Finished, Options};
 
+mod audit;
 mod guard;
 
 /// File name of the preload library.
@@ -59,6 +60,9 @@ pub struct Args {
     /// Say nothing about the recording
     #[arg(long, short)]
     quiet: bool,
+    /// Print what `--guard audit` found as JSON
+    #[arg(long)]
+    json: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -116,6 +120,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = options(args)?;
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]);
+    if args.guard.is_audit() {
+        return run_audit(args, options, &mut command);
+    }
     let finished = match &args.record {
         Some(file) => trace::session::record(&mut command, &options, file)?,
         None => trace::session::guard(&mut command, &options)?,
@@ -125,6 +132,33 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(guard) = finished.guard.as_ref().filter(|_| !args.quiet) {
         eprintln!("keeptime run: {}", guard::summary(guard, finished.processes));
+    }
+    Ok(end_like(&finished.outcome))
+}
+
+/// Records the locks that would be guarded, and judges them.
+fn run_audit(
+    args: &Args,
+    mut options: Options,
+    command: &mut Command,
+) -> anyhow::Result<ExitCode> {
+    let folder = tempfile::tempdir()?;
+    let trace = folder.path().join("audit.kt");
+    let file = args.record.as_deref().unwrap_or(&trace);
+    options.settings.contended_only = false;
+    options.settings.all_locks = args.guard.everywhere();
+    options.settings.libraries = args.guard.libraries().to_vec();
+    options.kernel = Wanted::Exactly(Tier::Preload);
+    let finished = trace::session::record(command, &options, file)?;
+    let audit = audit::audit(file, args.guard.everywhere())?;
+    let said = if args.json { audit.json()? } else { audit.text() };
+    eprint!("{said}");
+    if finished.lost > 0 {
+        eprintln!(
+            "keeptime run: {} records found no room, so that some locks may be missing; more \
+             memory helps (--memory)",
+            finished.lost
+        );
     }
     Ok(end_like(&finished.outcome))
 }

@@ -1,5 +1,6 @@
 //! Drives the real `keeptime bench locks`: what it prints, and that what it says was recorded is
-//! in the recordings. How long anything took is not tested.
+//! in the recordings. How long anything took is not tested. The tests whose options have no
+//! `--trace` are those of waits under each policy.
 
 #[allow(dead_code)] // Other tests use more of it.
 mod support;
@@ -156,14 +157,165 @@ fn machine_without_a_compiler_is_told_what_is_needed() {
 
 #[test]
 fn wrong_options_are_refused() {
+    let policies = "[possible values: default, inherit-native, inherit, fair, fair+inherit, \
+                    phase-fair, ck, parking_lot]";
     for (options, expected) in [
-        (&[][..], "--trace"),
+        (&["--pairs", "2000"][..], "--trace"),
+        (&["--trace", "--threads", "2"], "'--trace' cannot be used with '--threads <LIST>'"),
         (&["--trace", "--pairs", "999"], "999 is not in 1000..=20000000"),
         (&["--trace", "--repetitions", "0"], "0 is not in 1..=1000"),
+        (&["--threads", "0"], "0 is not in 1..=1000"),
+        (&["--seconds", "0"], "expected seconds from 0.01 to 60, as in 0.3"),
+        (&["--policy", "unfair"], policies),
+        (&["--program", "threads=many"], "threads=many: expected NAME=NUMBER"),
     ] {
         let output = bench(None, options);
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.contains(expected), "{text}");
     }
+}
+
+/// Policies of mutexes, then of read-write locks.
+const MUTEXES: [&str; 6] =
+    ["default", "inherit-native", "inherit", "fair", "fair+inherit", "parking_lot"];
+const RWLOCKS: [&str; 4] = ["default", "phase-fair", "ck", "parking_lot"];
+const SHORT: [&str; 5] = ["--json", "--seconds", "0.03", "--repetitions", "2"];
+
+fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("no array {key}"))
+}
+
+/// Whether a policy or a case of it is left out with a reason.
+fn is_left_out(result: &Value, policy: &str, case: &str) -> bool {
+    let reason = |what: &str| result["left_out"][what].as_str().is_some_and(|why| !why.is_empty());
+    reason(policy) || reason(case)
+}
+
+#[test]
+fn every_policy_is_measured_in_every_case_or_left_out_with_a_reason() {
+    let result = json(&bench(None, &[&SHORT[..], &["--threads", "1,3"]].concat()));
+    let has_fifo = result["left_out"]["fifo"].is_null();
+    for (lock, threads, policies) in [
+        ("mutex", &[1, 3][..], &MUTEXES[..]),
+        ("mutex-nested", &[1, 3], &MUTEXES),
+        ("mutex-long", &[14], &MUTEXES),
+        ("mutex-launch", &[15], &MUTEXES),
+        ("rwlock-read", &[1, 3], &RWLOCKS),
+        ("rwlock-write", &[1, 3], &RWLOCKS),
+    ] {
+        for (policy, threads) in policies.iter().flat_map(|p| threads.iter().map(move |t| (*p, *t)))
+        {
+            for fifo in [false, true] {
+                let wanted = !fifo || (has_fifo && lock != "mutex-long");
+                let is_it = |case: &&Value| {
+                    (&case["lock"], &case["policy"]) == (&lock.into(), &policy.into())
+                        && (&case["threads"], &case["fifo"]) == (&threads.into(), &fifo.into())
+                };
+                let found = array(&result, "cases").iter().filter(is_it).count();
+                let case = if fifo { "/fifo" } else { "" };
+                let case = format!("{lock}/{policy}/{threads}{case}");
+                let expected = usize::from(wanted && !is_left_out(&result, policy, &case));
+                assert_eq!(found, expected, "{lock}, {policy}, {threads}, {fifo}: {result:#}");
+            }
+        }
+    }
+    assert!(!is_left_out(&result, "default", "mutex/default/3"), "{result:#}");
+}
+
+#[test]
+fn cases_have_the_keys_and_their_waits_are_in_order() {
+    let result = json(&bench(None, &[&SHORT[..], &["--threads", "2,3"]].concat()));
+    let cores = result["cores"].as_u64().expect("a number of cores");
+    for case in array(&result, "cases") {
+        let number = |key: &str| {
+            case[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {case:#}"))
+        };
+        let waits = ["p50_ns", "p99_ns", "p999_ns", "max_wait_ns"].map(number);
+        assert!(waits[0] > 0.0 && waits.is_sorted(), "{case:#}");
+        assert!(number("p50_ns_min") <= waits[0] && waits[0] <= number("p50_ns_max"));
+        assert!(number("max_wait_ns_median") <= waits[3]);
+        // Writers are few, and threads that spin may keep each other from running.
+        let may_get_none = case["lock"] == "rwlock-write" || case["policy"] == "ck";
+        assert!(number("ops_per_s") > 0.0 || may_get_none, "{case:#}");
+        assert!(number("switches") >= 0.0 && number("waits") > 0.0);
+        let is_more = case["threads"].as_u64().expect("threads") > cores;
+        assert_eq!(case["oversubscribed"].as_bool(), Some(is_more));
+        assert_eq!(case["repetitions"], 2);
+        let is_guarded = ["inherit", "fair", "fair+inherit", "phase-fair"]
+            .contains(&case["policy"].as_str().expect("a policy"));
+        assert_eq!(case["guard"].is_string(), is_guarded, "{case:#}");
+    }
+    assert!(!result["machine"].as_str().unwrap().is_empty());
+    assert!(result["command"].as_str().unwrap().starts_with("keeptime bench locks --json"));
+}
+
+#[test]
+fn calls_of_both_figures_are_there_and_in_order() {
+    let options = ["--threads", "1", "--policy", "default,inherit-native,ck"];
+    let result = json(&bench(None, &[&SHORT[..], &options].concat()));
+    let mut found = Vec::new();
+    for call in array(&result, "calls") {
+        let text = |key: &str| call[key].as_str().unwrap().to_owned();
+        let number = |key: &str| call[key].as_f64().unwrap();
+        assert!(number("p50_ns") <= number("p99_ns") && number("mean_ns") > 0.0, "{call:#}");
+        let contended = call["contended"].as_bool().unwrap();
+        found.push((call["figure"].as_u64().unwrap(), text("policy"), text("call"), contended));
+    }
+    for contended in [false, true] {
+        for call in ["lock", "unlock"] {
+            for policy in ["default", "inherit-native"] {
+                let expected = (12, policy.to_owned(), call.to_owned(), contended);
+                assert!(found.contains(&expected), "{expected:?}");
+            }
+        }
+        for call in ["read_lock", "read_unlock", "write_lock", "write_unlock"] {
+            let expected = (13, "default".to_owned(), call.to_owned(), contended);
+            assert!(found.contains(&expected), "{expected:?}");
+        }
+    }
+    let policies = ["default", "inherit-native", "ck"];
+    let only = array(&result, "cases").iter().all(|case| {
+        policies.contains(&case["policy"].as_str().unwrap())
+    });
+    assert!(only, "{result:#}");
+}
+
+#[test]
+fn policy_of_a_library_that_is_not_there_is_left_out() {
+    let folder = Folder::new();
+    let compiler = folder.0.join("compiler");
+    // As on a machine without libck-dev.
+    let script = "#!/bin/sh\ncase \"$*\" in\n*WITH_CK*) echo 'ck_pflock.h: No such file' >&2; \
+                  exit 1;;\nesac\nexec cc \"$@\"\n";
+    std::fs::write(&compiler, script).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let options =
+        ["bench", "locks", "--threads", "1", "--policy", "default,ck", "--seconds", "0.01"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.env("CC", &compiler).args(options).args(["--repetitions", "1"]);
+    let output = command.output().expect("keeptime starts");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected = "\nck is left out: ck_pflock.h is not installed (package libck-dev)\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains(" ck "), "{text}");
+    for table in ["mutex: ", "mutex-nested: ", "mutex-long: ", "mutex-launch: ", "rwlock-read: "] {
+        assert!(text.contains(&format!("\n{table}")), "{table} is missing: {text}");
+    }
+    assert!(text.contains("\nFig. 12 of document 000") && text.contains("\nFig. 13 of document"));
+}
+
+#[test]
+fn guard_that_is_not_there_leaves_its_policies_out() {
+    let folder = Folder::new();
+    let library = folder.0.join("nothing.so");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.env("KEEPTIME_PRELOAD", &library).env_remove("CC").args(["bench", "locks"]);
+    command.args(["--threads", "1", "--policy", "default,fair"]).args(SHORT);
+    let result = json(&command.output().expect("keeptime starts"));
+    assert!(array(&result, "cases").iter().all(|case| case["policy"] == "default"));
+    let why = result["left_out"]["mutex/fair/1"].as_str().expect("a reason");
+    assert!(why.contains("nothing.so is not a file"), "{why}");
 }

@@ -150,8 +150,7 @@ impl Mutex {
     #[inline(always)]
     pub fn fitness(&self) -> Result<(), Unfit> {
         // Relaxed: it does not change while the mutex is in use, except to `INHERITS`.
-        let kind = self.kind.load(Ordering::Relaxed);
-        if kind & !(TYPE | ELISION) == 0 { Ok(()) } else { Err(unfit(kind)) }
+        fitness_of(self.kind.load(Ordering::Relaxed))
     }
 
     /// Makes a free mutex an inheritance mutex of the same type, without elision. The caller
@@ -287,6 +286,15 @@ impl Mutex {
             Mutex::give_back(self.address(), table, me(), true);
         }
     }
+}
+
+/// Whether a mutex of this kind, the word that the C library keeps, can be guarded.
+///
+/// # Errors
+/// Why not.
+#[inline(always)]
+pub fn fitness_of(kind: u32) -> Result<(), Unfit> {
+    if kind & !(TYPE | ELISION) == 0 { Ok(()) } else { Err(unfit(kind)) }
 }
 
 fn unfit(kind: u32) -> Unfit {

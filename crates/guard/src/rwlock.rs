@@ -154,6 +154,7 @@ impl Rwlock {
     /// # Safety
     /// The pointer is that of an initialised `pthread_rwlock_t`, which stays there for `'a`.
     #[cfg(not(loom))]
+    #[inline(always)]
     pub unsafe fn at<'a>(lock: *mut core::ffi::c_void) -> &'a Rwlock {
         // SAFETY: size and alignment are the same, any bytes are valid atomics, and the queue is
         // only looked at in a lock that was claimed, that is, whose queue was all zero.
@@ -161,6 +162,7 @@ impl Rwlock {
     }
 
     /// Whether the lock is ours.
+    #[inline(always)]
     pub fn is_claimed(&self) -> bool {
         self.tag.load(Ordering::Acquire) == TAG
     }
@@ -200,6 +202,40 @@ impl Rwlock {
             reads.remove(self.address());
         }
         result
+    }
+
+    /// Takes the lock for reading if neither a writer has it nor anybody waits, and the thread
+    /// reads little else; otherwise does nothing. The usual case of [`Rwlock::read`], for those
+    /// who go there if it does not do.
+    #[inline(always)]
+    pub fn read_now(&self, reads: &Reads) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        // Both bits are above the number.
+        if state >= MOST_READERS || !reads.add_alone(self.address()) {
+            return false;
+        }
+        let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
+        let entered = self.state.compare_exchange(state, state + 1, from, to).is_ok();
+        if !entered {
+            reads.remove_alone(self.address());
+        }
+        entered
+    }
+
+    /// Lets a lock go that the thread reads once, if nobody waits; otherwise does nothing.
+    #[inline(always)]
+    pub fn unlock_read_now(&self, reads: &Reads) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        if state == 0 || state >= MOST_READERS || !reads.has_once(self.address()) {
+            return false;
+        }
+        // Release pairs with the acquire of the next writer.
+        let (from, to) = (Ordering::Release, Ordering::Relaxed);
+        let left = self.state.compare_exchange(state, state - 1, from, to).is_ok();
+        if left {
+            reads.remove_alone(self.address());
+        }
+        left
     }
 
     /// Takes the lock for reading if that is possible at once.

@@ -43,6 +43,9 @@ const TRYING: u8 = 4;
 pub const GUARDED: u8 = 8;
 /// Added to the gate while mutexes are looked at before each use.
 const CONVERTING: u8 = 16;
+/// In place of the guard in the gate when it has ended: locks that are ours stay ours.
+const ENDED: u8 = 32;
+const NOT_RECORDING: u8 = GUARDED | CONVERTING | ENDED;
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static GPU: AtomicBool = AtomicBool::new(false);
@@ -85,7 +88,7 @@ pub fn side() -> Option<Side> {
 #[inline(always)]
 pub fn gate() -> u8 {
     // Acquire: pairs with the release in `attach`.
-    GATE.load(Ordering::Acquire) & !(GUARDED | CONVERTING)
+    GATE.load(Ordering::Acquire) & !NOT_RECORDING
 }
 
 /// Whether locks are guarded; finds out if nobody has tried yet.
@@ -167,7 +170,7 @@ fn attach() -> bool {
     let gate = invitation.and_then(map).map_or(OFF, |(log, side, flags)| open(log, side, flags));
     // Release: pairs with the acquire in `gate`.
     GATE.store(gate, Ordering::Release);
-    gate & !(GUARDED | CONVERTING) != OFF
+    gate & !NOT_RECORDING != OFF
 }
 
 /// Puts the recording in place; returns what is recorded.
@@ -265,7 +268,13 @@ pub struct Suspended {
 /// Ends the recording of this process and of all that it will start, without a system call: the
 /// gate closes, and the invitation in its environment becomes invalid.
 pub fn suspend() -> Suspended {
-    let gate = GATE.swap(OFF, Ordering::AcqRel);
+    let ended = |gate: u8| if gate & GUARDED != 0 { ENDED } else { OFF };
+    let gate = GATE.load(Ordering::Acquire);
+    let gate = match GATE.compare_exchange(gate, ended(gate), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(gate) => gate,
+        // Another thread does the same, or attaches just now.
+        Err(now) => GATE.swap(ended(now), Ordering::AcqRel),
+    };
     let invitation = environment(VARIABLE.as_bytes()).flatten().map(|text| value(text).as_ptr());
     let invitation = invitation.map(|at| {
         let at = at.cast_mut();
@@ -293,7 +302,7 @@ impl Suspended {
 
     /// The recording has ended for this process.
     pub fn end(self) {
-        if matches!(self.gate & !(GUARDED | CONVERTING), CONTENDED | FULL) {
+        if matches!(self.gate & !NOT_RECORDING, CONTENDED | FULL) {
             // SAFETY: the memory was written before the gate opened.
             unsafe { (*MEMORY.0.get()).assume_init_ref().1.count(Trouble::NotAttached) };
         }

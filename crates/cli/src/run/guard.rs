@@ -12,7 +12,8 @@ const ACCELERATOR: [&str; 6] =
 pub struct Args {
     /// Guard the program's locks: make every mutex an inheritance mutex (inherit), let no waiter
     /// be overtaken for longer than the bound (fair), or that, and let real-time threads come
-    /// first and lend their priority to the owner (fair+inherit)
+    /// first and lend their priority to the owner (fair+inherit); or change nothing, and print
+    /// which locks would be guarded (audit)
     #[arg(long, value_name = "MODE", value_enum)]
     guard: Option<Mode>,
     /// Guard locks taken from libraries whose file names begin like this; may be repeated
@@ -37,6 +38,7 @@ enum Mode {
     Fair,
     #[value(name = "fair+inherit")]
     FairInherit,
+    Audit,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -56,12 +58,28 @@ fn parse_bound(text: &str) -> Result<u64, String> {
 }
 
 impl Args {
+    /// Whether nothing is to be changed.
+    pub fn is_audit(&self) -> bool {
+        self.guard == Some(Mode::Audit)
+    }
+
+    /// Whether locks of all libraries are meant.
+    pub fn everywhere(&self) -> bool {
+        self.guard_all
+    }
+
+    /// The libraries whose locks are meant.
+    pub fn libraries(&self) -> &[String] {
+        &self.guard_from
+    }
+
     /// How locks are to be guarded, if they are.
     pub fn settings(&self) -> Option<Guard> {
         let mutexes = match self.guard? {
             Mode::Inherit => Mutexes::Inherit,
             Mode::Fair => Mutexes::Fair,
             Mode::FairInherit => Mutexes::FairInherit,
+            Mode::Audit => return None,
         };
         Some(Guard {
             mutexes,

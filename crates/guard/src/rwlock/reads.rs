@@ -90,6 +90,32 @@ impl Reads {
         self.surplus.get() != 0
     }
 
+    /// Counts the only read lock of its home, if it is to be the only one; else does nothing.
+    #[inline(always)]
+    pub(super) fn add_alone(&self, lock: usize) -> bool {
+        let home = home(lock);
+        if self.locks[home].get() != 0 || self.displaced.get() != 0 {
+            return false;
+        }
+        self.locks[home].set(lock);
+        compiler_fence(Ordering::SeqCst);
+        true
+    }
+
+    /// Whether a lock is read once, and at home.
+    #[inline(always)]
+    pub(super) fn has_once(&self, lock: usize) -> bool {
+        let home = home(lock);
+        self.locks[home].get() == lock && self.again[home].get() == 0
+    }
+
+    /// Counts a lock less that is read once, and at home.
+    #[inline(always)]
+    pub(super) fn remove_alone(&self, lock: usize) {
+        compiler_fence(Ordering::SeqCst);
+        self.locks[home(lock)].set(0);
+    }
+
     /// Counts one read lock less.
     #[inline]
     pub(super) fn remove(&self, lock: usize) {

@@ -52,6 +52,28 @@ fn claim(lock: &Rwlock) -> bool {
     claimed
 }
 
+/// Takes a lock for reading if it is ours, and if that is possible at once; else does nothing.
+///
+/// # Safety
+/// As for [`of`].
+#[inline(always)]
+pub unsafe fn read_now(lock: Object) -> bool {
+    // SAFETY: the caller's promise; a null pointer is the program's own mistake.
+    let ours = unsafe { Rwlock::at(lock) };
+    ours.is_claimed() && ours.read_now(this().reads())
+}
+
+/// Lets a lock go if it is ours and read, and nobody waits for it; else does nothing.
+///
+/// # Safety
+/// As for [`of`].
+#[inline(always)]
+pub unsafe fn unlock_read_now(lock: Object) -> bool {
+    // SAFETY: as in `read_now`.
+    let ours = unsafe { Rwlock::at(lock) };
+    ours.is_claimed() && ours.unlock_read_now(this().reads())
+}
+
 /// Whether several processes use it: the word at 28, the same from glibc 2.31 to 2.42.
 fn is_shared(lock: &Rwlock) -> bool {
     // SAFETY: inside the lock, aligned; the program may write it at any time, hence the atomic.

@@ -167,9 +167,9 @@ const _: () = assert!(KIND == 16 && ROBUST | CEILING == 80);
 
 export_take! {
     pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f";
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f", lock;
     __pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f";
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f", lock;
 }
 
 export_release! {

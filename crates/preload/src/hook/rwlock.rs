@@ -181,20 +181,31 @@ unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int 
     unsafe { ours_or!(lock, from, unlock(), real::pthread_rwlock_unlock()(lock)) }
 }
 
+/// The hooks for when locks are guarded and nothing is recorded.
+unsafe extern "C-unwind" fn read_guarded(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument, in both calls.
+    unsafe { if guarding::rwlock::read_now(lock) { 0 } else { read(lock, from) } }
+}
+
+unsafe extern "C-unwind" fn unlock_guarded(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument, in both calls.
+    unsafe { if guarding::rwlock::unlock_read_now(lock) { 0 } else { unlock(lock, from) } }
+}
+
 export_take! {
     pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "2f";
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "{lean}", read_guarded;
     pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f";
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f", write;
     __pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "2f";
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "{lean}", read_guarded;
     __pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f";
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f", write;
 }
 
 export_release! {
-    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_recorded, "2f";
-    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_recorded, "2f";
+    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_guarded, "{let_go}";
+    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_guarded, "{let_go}";
 }
 
 export! {

@@ -62,10 +62,10 @@ const _: () = assert!(CONTENDED == 1 && FULL == 2 && GUARDED > FULL);
 /// Exports functions that take a lock. `hook` finds out what to do, `recorded` is for full mode,
 /// `busy` goes on after an `attempt` that failed. `check` jumps to 2 when an attempt at the lock
 /// at `rdi` is not without consequences. `guarded` is where to go when locks are guarded: 4 where
-/// the attempt is right for guarded locks, too.
+/// the attempt is right for guarded locks, too, or to `{lean}`, a hook for them.
 macro_rules! export_take {
     ($($name:ident => $real:ident, $attempt:ident, $hook:ident, $recorded:ident, $busy:ident,
-       $check:expr, $guarded:literal;)*) => {$(
+       $check:expr, $guarded:literal, $lean:ident;)*) => {$(
         /// The exported function of this name.
         ///
         /// # Safety
@@ -97,8 +97,10 @@ macro_rules! export_take {
                 "jmp {recorded}",
                 "2:",
                 "jmp {hook}",
+                "/* {lean} */",
                 ".cfi_endproc",
                 gate = sym $crate::attachment::GATE,
+                lean = sym $lean,
                 contended = const $crate::attachment::CONTENDED,
                 guarded = const $crate::attachment::GUARDED,
                 full = const $crate::attachment::FULL,
@@ -119,7 +121,7 @@ pub(super) use export_take;
 
 /// Exports functions that let a lock go. `hook` finds out what to do, `recorded` is for full mode.
 /// `guarded` is where to go when locks are guarded: to 7, where `let_go` looks again after the real
-/// function if somebody stands in the table by then, or to 2.
+/// function if somebody stands in the table by then, or to `{let_go}`, a hook for them.
 macro_rules! export_release {
     ($($name:ident => $real:ident, $hook:ident, $recorded:ident, $let_go:ident,
        $guarded:literal;)*) => {$(

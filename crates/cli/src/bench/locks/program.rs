@@ -131,12 +131,23 @@ impl Reading {
 }
 
 /// Compiles the program into a folder.
-pub fn compile(folder: &Path) -> anyhow::Result<PathBuf> {
-    let (source, program) = (folder.join("pairs.c"), folder.join("pairs"));
-    std::fs::write(&source, SOURCE)?;
+pub fn compile_pairs(folder: &Path) -> anyhow::Result<PathBuf> {
+    compile(folder, "pairs", SOURCE, &[])
+}
+
+/// Compiles a program in C into a folder.
+pub fn compile(
+    folder: &Path,
+    name: &str,
+    source: &str,
+    options: &[&str],
+) -> anyhow::Result<PathBuf> {
+    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&file, source)?;
     let compiler = std::env::var_os("CC").filter(|name| !name.is_empty());
     let compiler = compiler.unwrap_or_else(|| "cc".into());
-    let output = Command::new(&compiler).args(OPTIONS).arg(&program).arg(&source).output();
+    let mut command = Command::new(&compiler);
+    let output = command.args(options).args(OPTIONS).arg(&program).arg(&file).output();
     let output = output.with_context(|| {
         let name = compiler.display();
         format!("the measured program is in C, and {name} does not start; set CC to a C compiler")
@@ -196,7 +207,7 @@ mod tests {
     #[test]
     fn program_takes_the_arguments_of_a_plan() {
         let folder = tempfile::tempdir().unwrap();
-        let program = compile(folder.path()).unwrap();
+        let program = compile_pairs(folder.path()).unwrap();
         let core = realtime::thread::cores()[0];
         let two = Measure::Two { core, held_ns: 10, outside_ns: 10 };
         for measure in [Measure::Mutex, Measure::NestedReads, two] {

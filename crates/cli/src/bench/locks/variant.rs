@@ -100,7 +100,7 @@ impl Bench {
     /// Compiles the program and finds the recorders.
     pub fn new() -> anyhow::Result<Bench> {
         let folder = tempfile::tempdir()?;
-        let program = program::compile(folder.path())?;
+        let program = program::compile_pairs(folder.path())?;
         let mut bench = Bench { program, folder, lttng: None, left_out: BTreeMap::new() };
         match Lttng::start() {
             Ok(lttng) => bench.lttng = Some(lttng),
