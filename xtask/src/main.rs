@@ -67,7 +67,9 @@ fn test() -> anyhow::Result<()> {
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    Step::cargo("test -p shm --release --test loom --target-dir")
+    let models = "test --release -p shm -p guard --test loom --test mutex_loom --test rwlock_loom";
+    Step::cargo(models)
+        .arg("--target-dir")
         .arg(target().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         .run()

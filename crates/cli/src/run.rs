@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "guard")]
     record: Option<PathBuf>,
     #[command(flatten)]
-    guard: guard::Args,
+    guard: guard::GuardOptions,
     /// Record only locks that had to be waited for
     #[arg(long)]
     contended: bool,

@@ -345,7 +345,7 @@ fn value(text: &CStr) -> &[u8] {
 /// the order of preloading has it.
 extern "C" fn construct() {
     real::prepare();
-    if is_on() {
+    if is_on() || is_guarded() {
         enter();
     }
 }

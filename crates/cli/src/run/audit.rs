@@ -110,11 +110,17 @@ impl Audit {
                 library = Some(&row.library);
             }
             let Count { locks, acquisitions, contended } = count;
+            let becomes = match row.lock {
+                "mutex" if row.verdict != row.inherit => {
+                    format!("fair, fair+inherit: {}; inherit: {}", row.verdict, row.inherit)
+                }
+                _ => row.verdict.to_owned(),
+            };
             let _ = writeln!(
                 text,
-                "  {locks:>6} x {}, {}: taken {acquisitions} times, {contended} of them waited for\n\
-                 \x20          fair, fair+inherit: {}; inherit: {}",
-                row.lock, row.kind, row.verdict, row.inherit,
+                "  {locks:>6} x {}, {}: {becomes}\n           \
+                 {acquisitions} acquisitions, {contended} of them after a wait",
+                row.lock, row.kind,
             );
         }
         if self.rows.is_empty() {
@@ -167,8 +173,9 @@ mod tests {
         let count = Count { locks: 389, acquisitions: 9000, contended: 12 };
         let audit = Audit { rows: [(row, count)].into(), passing: Count::default() };
         let text = audit.text();
-        assert!(text.contains("\nlibcuda.so.1\n     389 x mutex, normal: taken 9000 times"), "{text}");
-        assert!(text.contains("inherit: converted when it is initialised"), "{text}");
+        assert!(text.contains("\nlibcuda.so.1\n     389 x mutex, normal: fair, fair+inherit: guarded; "), "{text}");
+        assert!(text.contains("inherit: converted when it is initialised\n"), "{text}");
+        assert!(text.contains("9000 acquisitions, 12 of them after a wait"), "{text}");
         assert!(!text.contains("Besides"), "{text}");
     }
 }

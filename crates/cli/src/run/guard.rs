@@ -9,7 +9,7 @@ const ACCELERATOR: [&str; 6] =
 
 /// Options of the guard.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct GuardOptions {
     /// Guard the program's locks: make every mutex an inheritance mutex (inherit), let no waiter
     /// be overtaken for longer than the bound (fair), or that, and let real-time threads come
     /// first and lend their priority to the owner (fair+inherit); or change nothing, and print
@@ -57,7 +57,7 @@ fn parse_bound(text: &str) -> Result<u64, String> {
     if (1_000..=10_000_000_000).contains(&ns) { Ok(ns) } else { Err(expected.into()) }
 }
 
-impl Args {
+impl GuardOptions {
     /// Whether nothing is to be changed.
     pub fn is_audit(&self) -> bool {
         self.guard == Some(Mode::Audit)

@@ -1,4 +1,5 @@
 //! Runs `keeptime run` with a preload library of the same build.
+#![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

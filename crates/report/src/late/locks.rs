@@ -226,6 +226,24 @@ pub(super) fn tables(page: &mut Page, findings: &Findings<'_>) {
     if notable.iter().any(|(_, lock)| findings.is_shared(lock)) {
         page.paragraph(FAINT, "* shared by launches and other calls", 2, 2);
     }
+    if let Some(sentence) = handed_over(findings) {
+        page.paragraph(PLAIN, &sentence, 2, 2);
+    }
+}
+
+/// `The guard handed over M3 1 076 times and M1 once.`
+pub(super) fn handed_over(findings: &Findings<'_>) -> Option<String> {
+    let mut locks: Vec<&Lock> =
+        findings.survey.locks.iter().filter(|lock| lock.handed_over > 0).collect();
+    locks.sort_by_key(|lock| std::cmp::Reverse(lock.handed_over));
+    let times = |lock: &&Lock| match lock.handed_over {
+        1 => format!("{} once", lock.name),
+        times => format!("{} {} times", lock.name, count(times)),
+    };
+    let mut said: Vec<String> = locks.iter().take(TAKERS).map(times).collect();
+    let more = locks.len() - said.len();
+    said.extend((more > 0).then(|| counted(more as u64, "other lock", "other locks")));
+    (!said.is_empty()).then(|| format!("The guard handed over {}.", listed(&said)))
 }
 
 fn audit_row(findings: &Findings<'_>, lock: &Lock) -> Vec<Cell> {

@@ -7,7 +7,7 @@ use super::unit::{bytes, count, counted, percent, time};
 use super::unknown::unknown;
 use super::{Findings, calls, graph, locks, pattern, worst};
 use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
-use trace::metadata::{Outcome, Tier};
+use trace::metadata::{Guard, GuardCounts, Outcome, Tier};
 
 /// Verdicts that are told; the rest is counted.
 const VERDICTS: usize = 8;
@@ -50,6 +50,7 @@ pub(super) fn about(findings: &Findings<'_>) -> String {
     let processors = counted(u64::from(survey.processors), "processor", "processors");
     facts.push(format!("{threads} on {processors}"));
     facts.push(format!("tier {}", tier(survey.tier)));
+    facts.extend(metadata.guard.as_ref().map(guarded));
     match metadata.outcome {
         Outcome::Exited(0) | Outcome::Unknown => {}
         Outcome::Exited(status) => facts.push(format!("exit status {status}")),
@@ -57,6 +58,21 @@ pub(super) fn about(findings: &Findings<'_>) -> String {
     }
     facts.retain(|fact| !fact.is_empty());
     format!("{}: {}", findings.file, facts.join(", "))
+}
+
+/// `guard fair+inherit (1 076 hand-overs, 1 076 waits lent a priority)`.
+fn guarded(guard: &Guard) -> String {
+    let GuardCounts { handed_over, lent, mutexes_converted, rwlocks_converted, .. } = guard.counts;
+    let done = [
+        (mutexes_converted, "mutex made to inherit", "mutexes made to inherit"),
+        (rwlocks_converted, "phase-fair read-write lock", "phase-fair read-write locks"),
+        (handed_over, "hand-over", "hand-overs"),
+        (lent, "wait lent a priority", "waits lent a priority"),
+    ];
+    let done = done.into_iter().filter(|(number, ..)| *number > 0);
+    let done: Vec<String> = done.map(|(number, one, many)| counted(number, one, many)).collect();
+    let done = if done.is_empty() { "nothing was to be done".into() } else { done.join(", ") };
+    format!("guard {} ({done})", guard.mutexes)
 }
 
 /// `scheduler`.

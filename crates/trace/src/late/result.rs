@@ -261,6 +261,8 @@ pub struct Lock {
     pub busy: u64,
     /// Waits that ended without it: time-outs and errors.
     pub gave_up: u64,
+    /// How often the guard gave it to a waiter, so that nobody could come between.
+    pub handed_over: u64,
     /// Conditions and semaphores: signals or posts.
     pub signals: u64,
     /// Conditions: from the signal to holding the mutex again. Waiting for the signal is in

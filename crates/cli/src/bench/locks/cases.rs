@@ -146,6 +146,7 @@ impl Case {
             threads: self.threads,
             fifo: if self.fifo { PRIORITY } else { 0 },
             launch: self.lock == Lock::Launch,
+            pin: self.threads as usize <= thread::cores().len(),
             section_ns: if is_long { COPY_NS } else { SECTION_NS },
             think_ns: THINK_NS,
             reads: READS,

@@ -19,7 +19,6 @@ impl World {
     ) {
         let key = thread.key(Family::of(class), record.subject);
         match action {
-            Action::HandedOver => return,
             Action::Created => return self.locks.created(&mut thread.cache, key, record),
             Action::Destroyed => return self.locks.destroyed(key, record.time),
             _ => {}
@@ -37,6 +36,7 @@ impl World {
                 self.locks.states[lock as usize].signal(record.time);
             }
             Action::Released => self.releases(thread, record.time, lock, true),
+            Action::HandedOver => self.locks.states[lock as usize].handed_over += 1,
             _ => self.locks.states[lock as usize].signal(record.time),
         }
     }

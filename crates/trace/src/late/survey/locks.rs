@@ -73,6 +73,7 @@ pub struct LockState {
     pub busy: u64,
     /// Waits that ended without it.
     pub gave_up: u64,
+    pub handed_over: u64,
     pub signals: u64,
     pub wait: [Histogram; 2],
     pub hold: [Histogram; 2],

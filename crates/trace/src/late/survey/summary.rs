@@ -288,6 +288,7 @@ impl Tables<'_> {
                 others: usage(state, 0, places),
                 busy: state.busy,
                 gave_up: state.gave_up,
+                handed_over: state.handed_over,
                 signals: state.signals,
                 relock: state.relock.durations(&places.clock),
                 queue: state.queue.numbers(),

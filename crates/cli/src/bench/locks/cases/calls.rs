@@ -21,13 +21,8 @@ const SECTION_NS: u64 = 10_000;
 const THINK_NS: u64 = 10_000;
 const READS: u32 = 50;
 
-const MUTEXES: [Policy; 5] = [
-    Policy::Default,
-    Policy::InheritNative,
-    Policy::Inherit,
-    Policy::Fair,
-    Policy::FairInherit,
-];
+const MUTEXES: [Policy; 5] =
+    [Policy::Default, Policy::InheritNative, Policy::Inherit, Policy::Fair, Policy::FairInherit];
 const RWLOCKS: [Policy; 3] = [Policy::Default, Policy::PhaseFair, Policy::Ck];
 
 /// What one call takes under one policy.
@@ -87,7 +82,8 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
                 }
             }
             for (policy, readings) in &runs {
-                let of = |(call, histogram)| of(figure, *policy, contended, call, histogram, readings);
+                let of =
+                    |(call, histogram)| of(figure, *policy, contended, call, histogram, readings);
                 all.extend(calls(figure).iter().copied().filter_map(of));
             }
         }
@@ -114,7 +110,7 @@ fn shape(kind: Kind, contended: bool, bench: &Bench) -> Shape {
     } else {
         // Others are kept away from the one thread, where that is allowed.
         let fifo = if bench.has_fifo() { PRIORITY } else { 0 };
-        Shape { threads: 1, fifo, calls: Calls::FreeLocks, ..shape }
+        Shape { threads: 1, fifo, pin: true, calls: Calls::FreeLocks, ..shape }
     }
 }
 

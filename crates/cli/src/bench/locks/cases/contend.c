@@ -13,6 +13,7 @@
  *   fifo          SCHED_FIFO priority, 0 for none: of all threads, or of the launching one only
  *   launch        whether the first thread launches: it sleeps between its short sections, and
  *                 only its waits are counted
+ *   pin           whether each thread stays on a core of its own, the last one first
  *   section_ns    how long a lock is held
  *   think_ns      and how long a thread then wants none
  *   reads         of 100 sections of a read-write lock, how many read
@@ -85,7 +86,7 @@ struct lock {
 };
 
 static struct {
-    long lock, inherit, threads, fifo, launch, section_ns, think_ns, reads, calls;
+    long lock, inherit, threads, fifo, launch, pin, section_ns, think_ns, reads, calls;
     long warm_up_ms, measured_ms;
 } plan;
 
@@ -288,10 +289,23 @@ static int set_fifo(int priority) {
     return sched_setscheduler(0, SCHED_FIFO, &parameter) == 0;
 }
 
+/* Keeps the calling thread on a core of those that the program may use. */
+static void stay_on_core(int number) {
+    cpu_set_t all, own;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) refuse("sched_getaffinity", errno);
+    int left = CPU_COUNT(&all) - 1 - number % CPU_COUNT(&all);
+    CPU_ZERO(&own);
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &all) && left-- == 0) CPU_SET(core, &own);
+    }
+    if (sched_setaffinity(0, sizeof own, &own) != 0) refuse("sched_setaffinity", errno);
+}
+
 static void *work(void *argument) {
     struct worker *worker = argument;
     int launches = plan.launch && worker->number == 0, before = WARM_UP;
     int wants_fifo = plan.fifo > 0 && (launches || !plan.launch);
+    if (plan.pin) stay_on_core(worker->number);
     if (wants_fifo) worker->has_fifo = set_fifo((int)plan.fifo);
     pthread_barrier_wait(&line);
     long at_start = switches();
@@ -352,6 +366,7 @@ static void read_word(const char *word) {
         {"threads", &plan.threads, 1, MOST_THREADS},
         {"fifo", &plan.fifo, 0, 98},
         {"launch", &plan.launch, 0, 1},
+        {"pin", &plan.pin, 0, 1},
         {"section_ns", &plan.section_ns, 0, 1000000000},
         {"think_ns", &plan.think_ns, 0, 1000000000},
         {"reads", &plan.reads, 0, 100},

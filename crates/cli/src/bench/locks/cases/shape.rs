@@ -39,6 +39,8 @@ pub struct Shape {
     pub fifo: u8,
     /// Whether the first thread launches.
     pub launch: bool,
+    /// Whether each thread stays on a core of its own.
+    pub pin: bool,
     pub section_ns: u64,
     pub think_ns: u64,
     /// Of 100 sections of a read-write lock.
@@ -57,6 +59,7 @@ impl Shape {
             ("threads", self.threads.into()),
             ("fifo", self.fifo.into()),
             ("launch", self.launch.into()),
+            ("pin", self.pin.into()),
             ("section_ns", self.section_ns),
             ("think_ns", self.think_ns),
             ("reads", self.reads.into()),
@@ -83,6 +86,7 @@ impl Shape {
                 "threads" => shape.threads = narrow()?,
                 "fifo" => shape.fifo = u8::try_from(number).with_context(|| wrong(word))?,
                 "launch" => shape.launch = number != 0,
+                "pin" => shape.pin = number != 0,
                 "section_ns" => shape.section_ns = number,
                 "think_ns" => shape.think_ns = number,
                 "reads" => shape.reads = narrow()?,
@@ -111,6 +115,7 @@ mod tests {
             threads: 16,
             fifo: 50,
             launch: true,
+            pin: true,
             section_ns: 1000,
             think_ns: 2000,
             reads: 90,

@@ -127,7 +127,8 @@ fn calls(calls: &[Call], figure: u32) -> String {
         let Spread { median, min, max } = mean_ns;
         let mean = format!("{median:.1} ({min:.1}..{max:.1})");
         let kind = if call.contended { "contended" } else { "uncontended" };
-        let switches = if call.contended { format!("{:.3}", switches_per_op.median) } else { dash() };
+        let switches =
+            if call.contended { format!("{:.3}", switches_per_op.median) } else { dash() };
         text += &format!(
             "{:<14} {:<14} {kind:<12} {mean:>27} {:>10.1} {:>10.1} {switches:>11}\n",
             call.policy.name(),

@@ -109,6 +109,9 @@ impl Shared {
     /// What each thread does.
     fn work(&self, number: u32) -> Counted {
         let launches = self.shape.launch && number == 0;
+        if self.shape.pin {
+            stay_on_core(number);
+        }
         let wants_fifo = self.shape.fifo > 0 && (launches || !self.shape.launch);
         let has_fifo = wants_fifo && thread::set_policy(Policy::Fifo(self.shape.fifo)).is_ok();
         let mut counted =
@@ -191,6 +194,14 @@ impl Shared {
     fn turn(&self, ns: u64) {
         turn((ns as f64 * self.turns_per_ns) as u64);
     }
+}
+
+/// Keeps the calling thread on a core, the last one first.
+fn stay_on_core(number: u32) {
+    let cores = thread::cores();
+    let core = cores[cores.len() - 1 - number as usize % cores.len()];
+    // They are cores that this process may use; without, the threads are where the kernel wants.
+    let _ = thread::pin(&[core]);
 }
 
 #[inline(never)]

@@ -1,0 +1,231 @@
+//! Drives the real `keeptime run --guard`.
+
+mod support;
+
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use support::{Folder, preload_library};
+
+const PROGRESS: &str = include_str!("programs/progress.c");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `keeptime run OPTIONS -- PROGRAM`.
+fn run(options: &[&str], program: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.env("KEEPTIME_PRELOAD", preload_library()).env_remove("LD_PRELOAD");
+    command.arg("run").args(options).arg("--").args(program);
+    command.output().expect("keeptime starts")
+}
+
+/// The compiled program, in a folder that stays until the tests end.
+fn progress() -> &'static str {
+    static PROGRAM: OnceLock<(Folder, String)> = OnceLock::new();
+    let compile = || {
+        let folder = Folder::new();
+        let program = folder.compile(PROGRESS);
+        (folder, program)
+    };
+    &PROGRAM.get_or_init(compile).1
+}
+
+/// The number that the program prints: bare, or under the guard, then with what keeptime says.
+fn number(what: &str, guard: Option<&str>) -> (i64, String) {
+    let output = match guard {
+        None => Command::new(progress()).arg(what).output().expect("it starts"),
+        Some(mode) => run(&["--guard", mode, "--guard-all"], &[progress(), what]),
+    };
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    (out.trim().parse().unwrap_or_else(|_| panic!("{out}{err}")), err)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn guarded_program_ends_and_prints_as_without() {
+    for mode in ["inherit", "fair", "fair+inherit"] {
+        let output = run(&["--guard", mode], &["sh", "-c", "echo out; echo err >&2; exit 7"]);
+        assert_eq!(output.status.code(), Some(7), "{mode}");
+        assert_eq!(text(&output.stdout), "out\n");
+        let err = text(&output.stderr);
+        let expected = format!("err\nkeeptime run: guard {mode}: nothing was to be done\n");
+        assert_eq!(err, expected);
+        let quiet = run(&["-q", "--guard", mode], &["sh", "-c", "exit 3"]);
+        assert_eq!((quiet.status.code(), text(&quiet.stderr)), (Some(3), String::new()));
+    }
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    for options in [
+        &["--guard", "magic"][..],
+        &["--guard", "fair", "--guard-bound", "fast"],
+        &["--guard", "fair", "--guard-bound", "1h"],
+        &["--guard", "fair", "--guard-from", "/lib/libcuda.so"],
+        &["--guard", "fair", "--guard-all", "--guard-from", "libcuda.so"],
+        &["--guard", "fair", "--guard-rwlocks", "gone"],
+        &["--guard-all"],
+        &["--guard-bound", "5ms"],
+        &[],
+    ] {
+        let output = run(options, &["echo", "ran"]);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{options:?}");
+    }
+}
+
+#[test]
+fn urgent_thread_waits_for_the_owner_and_not_for_who_keeps_it_from_running() {
+    if !is_root() {
+        return eprintln!("SKIP: real-time priorities are for root only");
+    }
+    let (bare, _) = number("inversion", None);
+    assert!(bare >= 300, "{bare} ms without a guard");
+    for mode in ["inherit", "fair+inherit"] {
+        let (guarded, err) = number("inversion", Some(mode));
+        assert!(guarded < 200, "{guarded} ms with {mode}: {err}");
+        let done = if mode == "inherit" { "1 mutexes made to inherit" } else { "1 waits lent" };
+        assert!(err.contains(done), "{err}");
+    }
+    // Without inheritance nothing changes.
+    let (fair, _) = number("inversion", Some("fair"));
+    assert!(fair >= 300, "{fair} ms with fair");
+}
+
+#[test]
+fn waiter_is_not_overtaken_for_ever() {
+    for mode in ["fair", "fair+inherit"] {
+        let (most, err) = number("bypass", Some(mode));
+        // Five until the bound, and until the waiter has a processor to notice; then at most two
+        // for each of three waiters.
+        assert!(most <= 60, "{mode}: overtaken {most} times: {err}");
+    }
+}
+
+#[test]
+fn writer_gets_in_between_overlapping_readers() {
+    let (bare, _) = number("writes", None);
+    let (guarded, err) = number("writes", Some("fair"));
+    assert!(guarded >= 20 && guarded > 4 * bare, "{guarded} writes, {bare} without: {err}");
+    assert!(err.contains("read-write locks made phase-fair"), "{err}");
+}
+
+#[test]
+fn locks_of_other_libraries_are_left_alone() {
+    let folder = Folder::new();
+    let output = folder.run(&["--guard", "inherit", "--guard-from", "libother"], &[
+        progress(),
+        "writes",
+    ]);
+    let err = text(&output.stderr);
+    assert!(output.status.success() && err.contains("nothing was to be done"), "{err}");
+}
+
+const KINDS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t fixed = PTHREAD_MUTEX_INITIALIZER, made[5];
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static int lock_once(pthread_mutex_t *mutex) {
+    return pthread_mutex_lock(mutex) | pthread_mutex_unlock(mutex);
+}
+int main(void) {
+    int wrong = lock_once(&fixed);
+    for (int i = 0; i < 5; i++) {
+        pthread_mutexattr_t attributes;
+        pthread_mutexattr_init(&attributes);
+        if (i == 1) pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+        if (i == 2) pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+        if (i == 3) pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+        if (i == 4) pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+        wrong |= pthread_mutex_init(&made[i], &attributes);
+        wrong |= lock_once(&made[i]);
+    }
+    wrong |= pthread_rwlock_rdlock(&rwlock) | pthread_rwlock_unlock(&rwlock);
+    printf("%d\n", wrong);
+    return wrong;
+}
+"#;
+
+#[test]
+fn audit_changes_nothing_and_says_what_a_guard_would_do() {
+    let folder = Folder::new();
+    let program = folder.compile(KINDS);
+    let output = run(&["--guard", "audit", "--guard-all"], &[&program]);
+    let err = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "0\n"));
+    assert!(err.starts_with("Which locks a guard would take care of\n"), "{err}");
+    for line in [
+        "1 x mutex, normal: fair, fair+inherit: guarded; inherit: converted before its first use",
+        "1 x mutex, normal: fair, fair+inherit: guarded; inherit: converted when it is initialised",
+        "1 x mutex, recursive: fair, fair+inherit: guarded; inherit: converted when",
+        "1 x mutex, normal: left alone: robust",
+        "1 x mutex, normal: left alone: inherits already",
+        "1 x mutex, normal: left alone: other processes may use it",
+        "1 x read-write lock, prefers readers: phase-fair",
+    ] {
+        assert!(err.contains(line), "{line}\n{err}");
+    }
+    let json = run(&["--guard", "audit", "--guard-all", "--json"], &[&program]);
+    let value: serde_json::Value = serde_json::from_slice(&json.stderr).expect("JSON");
+    assert_eq!(value["schema"], "keeptime.guard-audit");
+    let locks: u64 =
+        value["locks"].as_array().unwrap().iter().map(|row| row["locks"].as_u64().unwrap()).sum();
+    assert_eq!(locks, 7);
+}
+
+#[test]
+fn guard_leaves_alone_and_counts_what_it_must_not_touch() {
+    let folder = Folder::new();
+    let program = folder.compile(KINDS);
+    for (mode, done) in [("inherit", "3 mutexes made to inherit, "), ("fair", "")] {
+        let output = run(&["--guard", mode, "--guard-all"], &[&program]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        let done = format!("guard {mode}: {done}1 read-write locks made phase-fair");
+        assert!(err.contains(&done), "{err}");
+        if mode == "inherit" {
+            let left = "left alone, by uses: 1 robust mutexes, 1 mutexes that inherit already, \
+                        1 mutexes of several processes";
+            assert!(err.contains(left), "{err}");
+        }
+    }
+}
+
+#[test]
+fn guarded_run_can_be_recorded_and_the_report_tells_of_hand_overs() {
+    let folder = Folder::new();
+    let options = ["--guard", "fair", "--guard-all", "--all-locks", "--guard-bound", "2ms"];
+    let output = folder.run(&options, &[progress(), "bypass"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = Command::new(env!("CARGO_BIN_EXE_keeptime"))
+        .args(["report", "--json"])
+        .arg(folder.trace())
+        .output()
+        .unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(value["guard"]["mutexes"], "fair");
+    let handed = value["guard"]["counts"]["handed_over"].as_u64().unwrap();
+    assert!(handed > 0, "{}", value["guard"]);
+    let recorded: u64 = value["locks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lock| lock["handed_over"].as_u64().unwrap())
+        .sum();
+    // A waiter may also find that it was handed the mutex when it was about to give up.
+    assert!(recorded.abs_diff(handed) <= 2, "{recorded} recorded, {handed} counted");
+    let report = Command::new(env!("CARGO_BIN_EXE_keeptime"))
+        .arg("report")
+        .arg(folder.trace())
+        .output()
+        .unwrap();
+    let told = text(&report.stdout).replace("\n  ", " ");
+    assert!(told.contains("guard fair (") && told.contains("The guard handed over M"), "{told}");
+}

@@ -1,0 +1,214 @@
+/*
+ * progress WHAT: how far threads get that others keep from a lock. Prints one number.
+ *   inversion   milliseconds that an urgent thread waits for a mutex while a middle one computes for
+ *               400 ms on the processor of the owner, which needs 20 ms
+ *   bypass      how often a thread that holds a mutex for 1 ms and comes back at once took it while
+ *               one waiter waited, at most
+ *   writes      how often a writer got a read-write lock in a second of overlapping readers
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            exit(99);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_bool stop;
+static atomic_int step;
+
+static int64_t clock_ns(clockid_t clock) {
+    struct timespec now;
+    MUST(clock_gettime(clock, &now) == 0);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* Time of this thread on a processor. */
+static void compute_ms(int64_t ms) {
+    int64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + ms * 1000000;
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end) {
+    }
+}
+
+static void pause_us(int64_t us) {
+    struct timespec time = {us / 1000000, us % 1000000 * 1000};
+    nanosleep(&time, NULL);
+}
+
+static pthread_t start(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    MUST(pthread_create(&thread, NULL, run, argument) == 0);
+    return thread;
+}
+
+/* ---- inversion --------------------------------------------------------------------------------- */
+
+static void become(int priority) {
+    struct sched_param parameters = {.sched_priority = priority};
+    MUST(pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters) == 0);
+}
+
+static void pin_to(int processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    MUST(pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0);
+}
+
+static int last_processor(void) {
+    cpu_set_t set;
+    MUST(sched_getaffinity(0, sizeof set, &set) == 0);
+    int last = 0;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set))
+            last = i;
+    return last;
+}
+
+static int shared_processor;
+
+static void *low(void *unused) {
+    pin_to(shared_processor);
+    become(10);
+    pthread_mutex_lock(&mutex);
+    atomic_store(&step, 1);
+    compute_ms(20);
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+
+static void *middle(void *unused) {
+    pin_to(shared_processor);
+    become(20);
+    compute_ms(400);
+    return unused;
+}
+
+static void *high(void *waited) {
+    pin_to(shared_processor);
+    become(30);
+    int64_t begin = clock_ns(CLOCK_MONOTONIC);
+    pthread_mutex_lock(&mutex);
+    *(int64_t *)waited = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000;
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+
+static void inversion(void) {
+    int64_t waited = 0;
+    shared_processor = last_processor();
+    become(40);
+    pthread_t threads[3] = {start(low, NULL)};
+    while (atomic_load(&step) == 0)
+        pause_us(100);
+    threads[1] = start(high, &waited);
+    pause_us(2000);
+    threads[2] = start(middle, NULL);
+    for (int i = 0; i < 3; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    printf("%lld\n", (long long)waited);
+}
+
+/* ---- bypass ------------------------------------------------------------------------------------ */
+
+static int64_t taken, most; /* behind the mutex */
+static atomic_llong announced;
+
+/* Takes the mutex again as soon as it has let it go. */
+static void *hog(void *unused) {
+    while (!atomic_load(&stop)) {
+        pthread_mutex_lock(&mutex);
+        taken++;
+        atomic_store(&announced, taken);
+        compute_ms(1);
+        pthread_mutex_unlock(&mutex);
+    }
+    return unused;
+}
+
+static void *waiter(void *unused) {
+    while (!atomic_load(&stop)) {
+        int64_t before = atomic_load(&announced);
+        pthread_mutex_lock(&mutex);
+        if (taken - before > most)
+            most = taken - before;
+        pthread_mutex_unlock(&mutex);
+        pause_us(200);
+    }
+    return unused;
+}
+
+static void bypass(void) {
+    pthread_t threads[4] = {start(hog, NULL)};
+    for (int i = 1; i < 4; i++)
+        threads[i] = start(waiter, NULL);
+    pause_us(2000000);
+    atomic_store(&stop, true);
+    for (int i = 0; i < 4; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    printf("%lld\n", (long long)most);
+}
+
+/* ---- writes ------------------------------------------------------------------------------------ */
+
+static void *reader(void *number) {
+    pause_us(500 * (int64_t)(intptr_t)number);
+    while (!atomic_load(&stop)) {
+        MUST(pthread_rwlock_rdlock(&rwlock) == 0);
+        pause_us(2000);
+        MUST(pthread_rwlock_unlock(&rwlock) == 0);
+    }
+    return NULL;
+}
+
+static void *writer(void *writes) {
+    while (!atomic_load(&stop)) {
+        MUST(pthread_rwlock_wrlock(&rwlock) == 0);
+        if (!atomic_load(&stop))
+            ++*(int64_t *)writes;
+        MUST(pthread_rwlock_unlock(&rwlock) == 0);
+        pause_us(200);
+    }
+    return NULL;
+}
+
+static void writes(void) {
+    int64_t count = 0;
+    pthread_t threads[5];
+    for (int i = 0; i < 4; i++)
+        threads[i] = start(reader, (void *)(intptr_t)i);
+    pause_us(10000);
+    threads[4] = start(writer, &count);
+    pause_us(1000000);
+    atomic_store(&stop, true);
+    for (int i = 0; i < 5; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    printf("%lld\n", (long long)count);
+}
+
+int main(int count, char **arguments) {
+    const char *what = count == 2 ? arguments[1] : "";
+    if (strcmp(what, "inversion") == 0)
+        inversion();
+    else if (strcmp(what, "bypass") == 0)
+        bypass();
+    else if (strcmp(what, "writes") == 0)
+        writes();
+    else
+        return 2;
+    return 0;
+}
