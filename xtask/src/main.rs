@@ -1,4 +1,4 @@
-//! The task runner: `cargo xtask demo`, `test`, `tidy`, `coverage` and `ci`.
+//! The task runner: `cargo xtask demo`, `test`, `soak`, `tidy`, `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
@@ -31,6 +31,8 @@ enum Task {
     Demo(demo::Args),
     /// Run all tests: unit, integration, documentation and loom
     Test,
+    /// Run the locks' tests under ThreadSanitizer, for a while
+    Soak,
     /// Check format, lints, the architecture page and what may not stand in a file
     Tidy,
     /// Run the server's tests instrumented, and demand that they cover it
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     let answer = match Arguments::parse().task {
         Task::Demo(args) => demo::run(&args),
         Task::Test => test(),
+        Task::Soak => soak(),
         Task::Tidy => tidy::run(),
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run().and_then(|()| test()).and_then(|()| coverage::run()),
@@ -73,6 +76,26 @@ fn test() -> anyhow::Result<()> {
         .arg(target().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         .run()
+}
+
+/// The sanitizer is not stable in rustc: the variable lets a stable one have it. Only the crate
+/// itself is instrumented; `tsan.supp` says what looks like a race for that.
+fn soak() -> anyhow::Result<()> {
+    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
+    let suppressions = root().join("crates/guard/tsan.supp");
+    let run = |tests: &str| {
+        Step::cargo("test -p guard --target x86_64-unknown-linux-gnu --target-dir")
+            .arg(target().join("soak"))
+            .args(tests.split(' '))
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", flags)
+            .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
+            .env("KEEPTIME_SOAK_SECONDS", "30")
+            .run()
+    };
+    run("--lib soak -- --nocapture")?;
+    // The one that is left out uses the C library's locks, whose functions the sanitizer replaces.
+    run("--test rwlock -- --skip lock_that_the_library_uses")
 }
 
 /// The root of the repository.

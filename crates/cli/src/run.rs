@@ -137,11 +137,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Records the locks that would be guarded, and judges them.
-fn run_audit(
-    args: &Args,
-    mut options: Options,
-    command: &mut Command,
-) -> anyhow::Result<ExitCode> {
+fn run_audit(args: &Args, mut options: Options, command: &mut Command) -> anyhow::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let trace = folder.path().join("audit.kt");
     let file = args.record.as_deref().unwrap_or(&trace);

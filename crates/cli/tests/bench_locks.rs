@@ -16,6 +16,9 @@ const TOOLS: [&str; 2] = ["lttng", "uftrace"];
 /// Held by tests that use LTTng: the daemon that one of them starts would be the other's too, and
 /// end under it.
 static DAEMON: Mutex<()> = Mutex::new(());
+/// Held by tests that measure waits: threads of real-time priority keep all others from the cores
+/// for a whole short run.
+static CORES: Mutex<()> = Mutex::new(());
 
 fn bench(path: Option<&Path>, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
@@ -192,9 +195,15 @@ fn is_left_out(result: &Value, policy: &str, case: &str) -> bool {
     reason(policy) || reason(case)
 }
 
+/// Measures waits.
+fn waits(options: &[&str]) -> Value {
+    let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
+    json(&bench(None, &[&SHORT[..], options].concat()))
+}
+
 #[test]
 fn every_policy_is_measured_in_every_case_or_left_out_with_a_reason() {
-    let result = json(&bench(None, &[&SHORT[..], &["--threads", "1,3"]].concat()));
+    let result = waits(&["--threads", "1,3"]);
     let has_fifo = result["left_out"]["fifo"].is_null();
     for (lock, threads, policies) in [
         ("mutex", &[1, 3][..], &MUTEXES[..]),
@@ -220,6 +229,18 @@ fn every_policy_is_measured_in_every_case_or_left_out_with_a_reason() {
             }
         }
     }
+    for (figure, policies) in [(12, &MUTEXES[..5]), (13, &RWLOCKS[..3])] {
+        for (policy, contended) in policies.iter().flat_map(|p| [(p, false), (p, true)]) {
+            let is_it = |call: &&Value| {
+                (&call["figure"], &call["policy"]) == (&figure.into(), &(*policy).into())
+                    && call["contended"] == contended
+            };
+            let found = array(&result, "calls").iter().any(|call| is_it(&call));
+            let kind = if contended { "contended" } else { "uncontended" };
+            let case = format!("calls/{policy}/{kind}");
+            assert_ne!(found, is_left_out(&result, policy, &case), "{figure}, {case}");
+        }
+    }
     // These need nothing that this build does not have.
     for (lock, policies) in [("mutex", &MUTEXES[..]), ("rwlock-read", &["default", "phase-fair"])] {
         for policy in policies {
@@ -231,7 +252,7 @@ fn every_policy_is_measured_in_every_case_or_left_out_with_a_reason() {
 
 #[test]
 fn cases_have_the_keys_and_their_waits_are_in_order() {
-    let result = json(&bench(None, &[&SHORT[..], &["--threads", "2,3"]].concat()));
+    let result = waits(&["--threads", "2,3"]);
     let cores = result["cores"].as_u64().expect("a number of cores");
     for case in array(&result, "cases") {
         let number = |key: &str| {
@@ -259,7 +280,7 @@ fn cases_have_the_keys_and_their_waits_are_in_order() {
 #[test]
 fn calls_of_both_figures_are_there_and_in_order() {
     let options = ["--threads", "1", "--policy", "default,inherit-native,ck"];
-    let result = json(&bench(None, &[&SHORT[..], &options].concat()));
+    let result = waits(&options);
     let mut found = Vec::new();
     for call in array(&result, "calls") {
         let text = |key: &str| call[key].as_str().unwrap().to_owned();
@@ -301,6 +322,7 @@ fn policy_of_a_library_that_is_not_there_is_left_out() {
         ["bench", "locks", "--threads", "1", "--policy", "default,ck", "--seconds", "0.01"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
     command.env("CC", &compiler).args(options).args(["--repetitions", "1"]);
+    let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let output = command.output().expect("keeptime starts");
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -320,6 +342,7 @@ fn guard_that_is_not_there_leaves_its_policies_out() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
     command.env("KEEPTIME_PRELOAD", &library).env_remove("CC").args(["bench", "locks"]);
     command.args(["--threads", "1", "--policy", "default,fair"]).args(SHORT);
+    let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let result = json(&command.output().expect("keeptime starts"));
     assert!(array(&result, "cases").iter().all(|case| case["policy"] == "default"));
     let why = result["left_out"]["mutex/fair/1"].as_str().expect("a reason");

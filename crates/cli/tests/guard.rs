@@ -118,10 +118,8 @@ fn writer_gets_in_between_overlapping_readers() {
 #[test]
 fn locks_of_other_libraries_are_left_alone() {
     let folder = Folder::new();
-    let output = folder.run(&["--guard", "inherit", "--guard-from", "libother"], &[
-        progress(),
-        "writes",
-    ]);
+    let output =
+        folder.run(&["--guard", "inherit", "--guard-from", "libother"], &[progress(), "writes"]);
     let err = text(&output.stderr);
     assert!(output.status.success() && err.contains("nothing was to be done"), "{err}");
 }

@@ -109,12 +109,7 @@ mod real {
 
     /// Sleeps while the word has this value. Of those that sleep the kernel wakes the most urgent
     /// first, and equals in the order in which they came.
-    pub fn wait(
-        word: &AtomicU32,
-        value: u32,
-        until: Option<Deadline>,
-        private: bool,
-    ) -> Woken {
+    pub fn wait(word: &AtomicU32, value: u32, until: Option<Deadline>, private: bool) -> Woken {
         let time = until.map(timespec);
         let flags = flags(private, until);
         woken(futex::wait_bitset(word, flags, value, time.as_ref(), NonZeroU32::MAX))
@@ -326,9 +321,10 @@ mod model {
             return;
         }
         let here = address(word);
-        let mut lenders = sleepers.list.iter_mut().filter(|sleeper| {
-            !sleeper.woken && sleeper.lender != 0 && sleeper.words[0] == here
-        });
+        let mut lenders = sleepers
+            .list
+            .iter_mut()
+            .filter(|sleeper| !sleeper.woken && sleeper.lender != 0 && sleeper.words[0] == here);
         let id = lenders.next().map_or(0, |sleeper| {
             sleeper.woken = true;
             sleeper.lender

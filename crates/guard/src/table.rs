@@ -162,8 +162,7 @@ impl Table {
         let bucket = self.bucket(mutex);
         let inside = Inside { table: self, bucket, me };
         // Acquire: pairs with the release in `drop`.
-        let tried =
-            bucket.inside.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
+        let tried = bucket.inside.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
         match tried {
             Ok(_) => return Some(inside),
             Err(owner) if owner & ID == me => return None,
@@ -172,7 +171,8 @@ impl Table {
         loop {
             match futex::lock_pi(&bucket.inside, me, Deadline::after_ns(FAR_NS)) {
                 Ok(()) => {
-                    // Acquire: as above; the kernel has made the word ours.
+                    // Acquire: pairs with the release in `drop`; the kernel orders them anyway.
+                    let _ = bucket.inside.load(Ordering::Acquire);
                     fence(Ordering::Acquire);
                     return Some(inside);
                 }
@@ -217,8 +217,7 @@ impl Table {
         // Relaxed: nobody but this waiter changes it now.
         let mutex = place.mutex.load(Ordering::Relaxed);
         // Acquire: if the mutex was handed over, with all that its holder did.
-        let left =
-            place.state.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Acquire);
+        let left = place.state.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Acquire);
         let was_granted = left.is_err() && !Mutant::HandOverForgotten.is_on();
         self.take_out(place, mutex, me);
         !was_granted
@@ -252,12 +251,7 @@ impl Table {
     /// Chooses who is handed the mutex: the most urgent waiter, of equals the one that came first.
     /// An ordinary one is passed over [once or twice](quota) before. Tells the holder, by
     /// `prepare`, before the waiter is told. Returns the new holder's id.
-    pub(crate) fn hand_over(
-        &self,
-        mutex: usize,
-        me: u32,
-        prepare: impl Fn(u32),
-    ) -> Option<u32> {
+    pub(crate) fn hand_over(&self, mutex: usize, me: u32, prepare: impl Fn(u32)) -> Option<u32> {
         let inside = self.enter(mutex, me)?;
         inside.sweep();
         loop {
@@ -385,6 +379,8 @@ impl Drop for Inside<'_> {
         let left =
             self.bucket.inside.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed);
         if left.is_err() {
+            // Changes nothing: for the load in `enter`.
+            self.bucket.inside.fetch_or(0, Ordering::Release);
             futex::unlock_pi(&self.bucket.inside, self.me);
         }
     }

@@ -163,11 +163,7 @@ impl Side {
         let shared = self.shared();
         let guard = settings.guard.clone().unwrap_or_default();
         let fit = write_list(&settings.libraries, &shared.libraries, &shared.libraries_bytes)
-            && write_list(
-                &guard.libraries,
-                &shared.guard_libraries,
-                &shared.guard_libraries_bytes,
-            );
+            && write_list(&guard.libraries, &shared.guard_libraries, &shared.guard_libraries_bytes);
         if !fit {
             return false;
         }

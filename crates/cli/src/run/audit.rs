@@ -76,7 +76,8 @@ fn judge(lock: &Lock, everywhere: bool) -> Option<Row> {
         _ => return None,
     };
     let module = lock.callers.first().and_then(|caller| caller.module.as_deref());
-    let library = Path::new(module.unwrap_or_default()).file_name().unwrap_or_default().to_string_lossy();
+    let library =
+        Path::new(module.unwrap_or_default()).file_name().unwrap_or_default().to_string_lossy();
     let library = if library.is_empty() { "?".into() } else { library.into_owned() };
     Some(Row { library, lock: what, kind: attributes.kind, verdict, inherit })
 }
@@ -173,7 +174,12 @@ mod tests {
         let count = Count { locks: 389, acquisitions: 9000, contended: 12 };
         let audit = Audit { rows: [(row, count)].into(), passing: Count::default() };
         let text = audit.text();
-        assert!(text.contains("\nlibcuda.so.1\n     389 x mutex, normal: fair, fair+inherit: guarded; "), "{text}");
+        assert!(
+            text.contains(
+                "\nlibcuda.so.1\n     389 x mutex, normal: fair, fair+inherit: guarded; "
+            ),
+            "{text}"
+        );
         assert!(text.contains("inherit: converted when it is initialised\n"), "{text}");
         assert!(text.contains("9000 acquisitions, 12 of them after a wait"), "{text}");
         assert!(!text.contains("Besides"), "{text}");

@@ -36,7 +36,7 @@ pub struct GuardOptions {
 enum Mode {
     Inherit,
     Fair,
-    #[value(name = "fair+inherit")]
+    #[value(name = "fair+inherit", alias = "auto")]
     FairInherit,
     Audit,
 }

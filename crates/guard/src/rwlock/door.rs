@@ -121,7 +121,11 @@ impl Door {
                 }
             }
             match futex::lock_pi(&self.word, me, futex::Deadline::after_ns(LONG_NS)) {
-                Ok(()) => return,
+                Ok(()) => {
+                    // Acquire pairs with the release in `leave`; the kernel orders them anyway.
+                    let _ = self.word.load(Ordering::Acquire);
+                    return;
+                }
                 Err(futex::NotLent::TimedOut) => {}
                 Err(futex::NotLent::Refused) => {
                     let until = futex::Deadline::after_ns(POLL_NS);
@@ -136,7 +140,8 @@ impl Door {
         // Release pairs with the acquire of whoever enters next.
         let (from, to) = (Ordering::Release, Ordering::Relaxed);
         if self.word.compare_exchange(me, 0, from, to).is_err() {
-            // Others wait at the door: the kernel gives it to the most urgent.
+            // Others wait at the door: the kernel gives it to the most urgent. Changes nothing.
+            self.word.fetch_or(0, Ordering::Release);
             futex::unlock_pi(&self.word, me);
         }
     }

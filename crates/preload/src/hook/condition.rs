@@ -9,8 +9,8 @@
 use super::{Object, Site, Words, export, full};
 use crate::attachment::{self, CONTENDED, OFF};
 use crate::origin::recorder;
-use crate::{guarding, real};
 use crate::thread::Thread;
+use crate::{guarding, real};
 use record::{Action, Class, Kind, clock};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -24,13 +24,15 @@ use std::ffi::c_int;
 macro_rules! sort_out {
     ($guarded:literal) => {
         concat!(
-        "
+            "
         mov rsi, qword ptr [rsp]
         cmp byte ptr [rip + {gate}], {contended}
         je 4f
         jb 3f
         cmp byte ptr [rip + {gate}], {guarded}
-        je ", $guarded, "
+        je ",
+            $guarded,
+            "
         cmp byte ptr [rip + {gate}], {full}
         jne 2f
         mov rax, rsi
@@ -51,7 +53,8 @@ macro_rules! sort_out {
         test rax, rax
         jz 2f
         jmp rax
-        ")
+        "
+        )
     };
 }
 pub(super) use sort_out;

@@ -284,7 +284,7 @@ impl Bench {
                 let samples = runs.iter().filter_map(|run| Sample::of(&run.reading, histogram));
                 let samples: Vec<Sample> = samples.collect();
                 if samples.is_empty() {
-                    let reason = "no lock of this kind was taken".to_owned();
+                    let reason = "no lock of this kind was taken in the measured time".to_owned();
                     self.left_out.insert(case.name(lock, policy), reason);
                     continue;
                 }

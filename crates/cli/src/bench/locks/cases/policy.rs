@@ -142,8 +142,6 @@ impl Programs {
         if policy.guard().is_some() {
             check(policy, guard.context("the guard does not say what it did")?)?;
         }
-        let has_waits = reading.histograms.values().any(|histogram| histogram.count > 0);
-        ensure!(has_waits, "no lock was taken in {} ms", shape.measured_ms);
         Ok(Run { reading, guard: guard.map(str::to_owned) })
     }
 }

@@ -95,9 +95,9 @@ fn measure(shape: &Shape) -> anyhow::Result<Reading> {
     }
     let names = ["locked", "read_locked"].map(str::to_owned);
     let kinds = if shape.kind == Kind::Rwlock { 2 } else { 1 };
-    let wants_fifo = counted.iter().take(if shape.launch { 1 } else { counted.len() });
+    let mut wants_fifo = counted.iter().take(if shape.launch { 1 } else { counted.len() });
     Ok(Reading {
-        fifo: wants_fifo.map(|thread| thread.has_fifo).all(|has| has),
+        fifo: wants_fifo.all(|thread| thread.has_fifo),
         clock_ns: clock_ns(),
         measured_ns: measured_ns as f64,
         switches: counted.iter().map(|thread| thread.switches).sum(),
@@ -156,7 +156,7 @@ impl Shared {
     /// inner lock alone, none does.
     fn acquire(&self, to: &mut Counted, reads: bool, round: u64, launches: bool) {
         let nested = self.shape.kind == Kind::Nested;
-        let inner_only = nested && round % 2 != 0;
+        let inner_only = nested && !round.is_multiple_of(2);
         let section_ns = if launches { LAUNCH_SECTION_NS } else { self.shape.section_ns };
         let start_ns = monotonic_ns();
         let hold = || {
