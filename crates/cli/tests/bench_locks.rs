@@ -2,7 +2,6 @@
 //! in the recordings. How long anything took is not tested. The tests whose options have no
 //! `--trace` are those of waits under each policy.
 
-#[allow(dead_code)] // Other tests use more of it.
 mod support;
 
 use serde_json::Value;

@@ -1,6 +1,5 @@
 //! Drives the real `keeptime report` on traces written by hand.
 
-#[allow(dead_code, reason = "these tests record nothing")]
 mod support;
 
 use record::layout::host_copy;

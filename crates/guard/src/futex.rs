@@ -60,6 +60,7 @@ pub(crate) enum Woken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotLent {
     /// The time is over, or the wait ended early.
+    #[cfg_attr(loom, allow(dead_code, reason = "the models' kernel does not time out"))]
     TimedOut,
     /// The kernel refuses: the owner is dead, or waits for this thread, or it has no such futexes.
     Refused,

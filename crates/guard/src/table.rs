@@ -107,6 +107,13 @@ constructors!(const);
 #[cfg(loom)]
 constructors!();
 
+#[cfg(not(loom))]
+impl Default for Table {
+    fn default() -> Table {
+        Table::new()
+    }
+}
+
 /// The right to change a bucket's list.
 struct Inside<'t> {
     table: &'t Table,

@@ -148,7 +148,7 @@ fn answer_for(file_name: &[u8]) -> u64 {
     };
     let recorded = attachment::everywhere() || names(Side::names_library);
     let guarded = guarding::everywhere() || names(Side::names_guarded_library);
-    u64::from(recorded) * RECORDED | u64::from(guarded) * GUARDED
+    (if recorded { RECORDED } else { 0 }) | (if guarded { GUARDED } else { 0 })
 }
 
 /// Asks the C library, and keeps the answer.
