@@ -108,6 +108,19 @@ fn waiter_is_not_overtaken_for_ever() {
 }
 
 #[test]
+fn equally_urgent_threads_make_no_convoy() {
+    if !is_root() {
+        return eprintln!("SKIP: real-time priorities are for root only");
+    }
+    let (taken, err) = number("equals", Some("fair+inherit"));
+    let words: Vec<&str> = err.split([' ', ',']).collect();
+    let before = |word: &str| words.iter().position(|at| *at == word).map(|at| words[at - 1]);
+    let handed: i64 = before("hand-overs").map_or(0, |number| number.parse().unwrap());
+    assert!(taken > 1000 && handed * 2 < taken, "{handed} hand-overs of {taken}: {err}");
+    assert!(!err.contains("lent a priority"), "{err}");
+}
+
+#[test]
 fn writer_gets_in_between_overlapping_readers() {
     let (bare, _) = number("writes", None);
     let (guarded, err) = number("writes", Some("fair"));

@@ -14,10 +14,12 @@
 
 mod atomic;
 mod futex;
+mod kernel;
 pub mod mutant;
 pub mod mutex;
 pub mod rwlock;
 mod table;
 
 pub use futex::{Clock, Deadline};
+pub use kernel::urgency_of;
 pub use table::{Table, Waiter};

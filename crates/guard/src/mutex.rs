@@ -10,11 +10,13 @@
 //!   nobody can come between. Those in the table are served in the order in which they came; each
 //!   is passed over once or twice while it is its turn, so that more than half of all
 //!   acquisitions still need no sleep.
-//! - A real-time waiter stands in the table at once, before all others, most urgent first. And it
-//!   *lends* the owner its priority while it waits: the kernel's priority-inheritance futexes need
-//!   no more than a word with the owner's thread id, and the word need not be the mutex. The owner
-//!   gives back what it was lent when it lets the mutex go. Nobody needs a privilege for that, and
-//!   when the owner waits for somebody else in this way, the kernel passes the priority on.
+//! - A real-time waiter behind a less urgent owner stands in the table at once, before all others,
+//!   most urgent first. And it *lends* that owner its priority while it waits: the kernel's
+//!   priority-inheritance futexes need no more than a word with the owner's thread id, and the
+//!   word need not be the mutex. The owner gives back what it was lent when it lets the mutex go.
+//!   Nobody needs a privilege for that, and when the owner waits for somebody else in this way,
+//!   the kernel passes the priority on. Among equals it is as among ordinary threads: a strict
+//!   order would make a convoy of them.
 //!
 //! So the longest wait of an ordinary thread is the bound plus at most three critical sections for
 //! itself and for each waiter in the table before it, and that of a real-time thread is one
@@ -35,6 +37,7 @@
 
 use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::futex::{self, Deadline, NotLent, Woken};
+use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
 use crate::table::{Place, Table, WAITING, Waiter};
 
@@ -199,7 +202,7 @@ impl Mutex {
         let waiter = Waiter { urgency: if policy.inherit { me.urgency } else { 0 }, ..me };
         let limit = Deadline::after_ns(policy.bound_ns);
         let mut wait = Wait { mutex: self, table, waiter, until, taken: Taken::default() };
-        let place = if waiter.urgency > 0 { wait.stand() } else { None };
+        let place = if wait.is_behind_less_urgent() { wait.stand(false) } else { None };
         let place = if place.is_some() { place } else { wait.overtaken(limit)? };
         if let Some(place) = place {
             wait.standing(place)?;
@@ -329,16 +332,25 @@ impl<'a> Wait<'a> {
             if self.mutex.try_take() {
                 return Ok(None);
             }
-            let limit = Deadline::or_before(self.until, limit);
-            if futex::wait(&self.mutex.word, 2, Some(limit), true) == Woken::Maybe {
+            let soon = match self.waiter.urgency {
+                0 => limit,
+                // The owner may be another one by then, and less urgent.
+                _ => Deadline::or_before(Some(limit), Deadline::after_ns(NET_NS)),
+            };
+            let sleep_until = Deadline::or_before(self.until, soon);
+            if futex::wait(&self.mutex.word, 2, Some(sleep_until), true) == Woken::Maybe {
                 continue;
             }
             if self.is_over() {
                 // Not without a last look: a wake-up that came now was this thread's alone.
                 return if self.mutex.try_take() { Ok(None) } else { Err(Failure::TimedOut) };
             }
-            self.taken.outlasted = true;
-            match self.stand() {
+            let is_behind = self.is_behind_less_urgent();
+            self.taken.outlasted = cfg!(loom) || limit.is_over();
+            if !is_behind && !self.taken.outlasted {
+                continue;
+            }
+            match self.stand(!is_behind) {
                 Some(place) => return Ok(Some(place)),
                 // The table is full: on as before.
                 None => return self.wait_as_ever().map(|()| None),
@@ -358,8 +370,14 @@ impl<'a> Wait<'a> {
         }
     }
 
-    fn stand(&mut self) -> Option<&'a Place> {
-        let place = self.table.stand(self.mutex.address(), self.waiter);
+    /// Whether this is a real-time thread, and the owner is less urgent.
+    fn is_behind_less_urgent(&self) -> bool {
+        let owner = self.mutex.owner.load(Ordering::Relaxed);
+        self.waiter.urgency > 0 && owner != 0 && urgency_of(owner) < self.waiter.urgency
+    }
+
+    fn stand(&mut self, patient: bool) -> Option<&'a Place> {
+        let place = self.table.stand(self.mutex.address(), self.waiter, patient);
         self.taken.stood = place.is_some();
         // Pairs with the one in `Mutex::let_go`.
         fence(Ordering::SeqCst);
@@ -395,7 +413,8 @@ impl<'a> Wait<'a> {
             let owner = self.mutex.owner.load(Ordering::Acquire);
             // The owner is this thread when the mutex was handed over just now.
             let is_lendable = ![0, refused, self.waiter.thread].contains(&owner)
-                && owner != place.avoided.load(Ordering::SeqCst);
+                && owner != place.avoided.load(Ordering::SeqCst)
+                && urgency_of(owner) < self.waiter.urgency;
             if !is_lendable {
                 let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
                 futex::wait_either(words, self.until_net(), NET_NS);

@@ -48,7 +48,6 @@
 //! nothing survives the process, so there is nothing that a crash half-way could leave behind.
 
 mod door;
-mod kernel;
 mod queue;
 mod reads;
 mod turn;

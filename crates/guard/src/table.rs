@@ -53,7 +53,10 @@ pub(crate) struct Place {
     pub lent: AtomicU32,
     /// Id of a thread that will let the mutex go without looking here.
     pub avoided: AtomicU32,
-    /// How often it was passed over while it was its turn.
+    /// Whether it may be passed over while it is its turn: it does not stand behind a less
+    /// urgent owner.
+    patient: AtomicU32,
+    /// How often it was.
     passed: AtomicU32,
     mutex: AtomicUsize,
     arrival: AtomicU64,
@@ -94,6 +97,7 @@ macro_rules! constructors {
                     state: AtomicU32::new(FREE),
                     lent: AtomicU32::new(0),
                     avoided: AtomicU32::new(0),
+                    patient: AtomicU32::new(0),
                     passed: AtomicU32::new(0),
                     mutex: AtomicUsize::new(0),
                     arrival: AtomicU64::new(0),
@@ -189,8 +193,9 @@ impl Table {
         }
     }
 
-    /// Puts a waiter into the list of its mutex. `None` when the table is full.
-    pub(crate) fn stand(&self, mutex: usize, waiter: Waiter) -> Option<&Place> {
+    /// Puts a waiter into the list of its mutex, who may be passed over a few times if it is
+    /// patient. `None` when the table is full.
+    pub(crate) fn stand(&self, mutex: usize, waiter: Waiter, patient: bool) -> Option<&Place> {
         let take = |place: &&Place| {
             place.state.load(Ordering::Relaxed) == FREE
                 && place
@@ -210,6 +215,7 @@ impl Table {
         place.mutex.store(mutex, Ordering::Relaxed);
         place.lent.store(0, Ordering::Relaxed);
         place.avoided.store(0, Ordering::Relaxed);
+        place.patient.store(patient.into(), Ordering::Relaxed);
         place.passed.store(0, Ordering::Relaxed);
         let arrival = self.arrivals.fetch_add(1, Ordering::Relaxed);
         place.arrival.store(arrival, Ordering::Relaxed);
@@ -256,7 +262,7 @@ impl Table {
     }
 
     /// Chooses who is handed the mutex: the most urgent waiter, of equals the one that came first.
-    /// An ordinary one is passed over [once or twice](quota) before. Tells the holder, by
+    /// A patient one is passed over [once or twice](quota) before. Tells the holder, by
     /// `prepare`, before the waiter is told. Returns the new holder's id.
     pub(crate) fn hand_over(&self, mutex: usize, me: u32, prepare: impl Fn(u32)) -> Option<u32> {
         let inside = self.enter(mutex, me)?;
@@ -272,7 +278,7 @@ impl Table {
             };
             let first = inside.places().filter(waits).min_by_key(before)?;
             let passed = first.passed.load(Ordering::Relaxed);
-            if first.urgency.load(Ordering::Relaxed) == 0 && passed < quota(first) {
+            if first.patient.load(Ordering::Relaxed) != 0 && passed < quota(first) {
                 first.passed.store(passed + 1, Ordering::Relaxed);
                 return None;
             }

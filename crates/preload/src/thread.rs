@@ -204,21 +204,6 @@ fn own_priority(thread: u32) -> u32 {
     policy << 16 | (nice as u32 & 0xffff)
 }
 
-/// How urgent a thread is: 0 for an ordinary one, its real-time priority, 100 with a deadline.
-pub fn urgency(thread: u32) -> u32 {
-    let policy = raw_call(libc::SYS_sched_getscheduler, thread as usize, 0).max(0) & 0xff;
-    if policy == i64::from(libc::SCHED_DEADLINE) {
-        return 100;
-    }
-    if policy != i64::from(libc::SCHED_FIFO) && policy != i64::from(libc::SCHED_RR) {
-        return 0;
-    }
-    let mut priority = 0i32;
-    let at = std::ptr::from_mut(&mut priority) as usize;
-    raw_call(libc::SYS_sched_getparam, thread as usize, at);
-    priority.clamp(0, 99) as u32
-}
-
 /// A system call with two arguments that writes at most to where its second one points.
 fn raw_call(number: i64, first: usize, second: usize) -> i64 {
     let result: i64;

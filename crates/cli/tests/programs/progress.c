@@ -4,6 +4,7 @@
  *               400 ms on the processor of the owner, which needs 20 ms
  *   bypass      how often a thread that holds a mutex for 1 ms and comes back at once took it while
  *               one waiter waited, at most
+ *   equals      how often 16 threads of one real-time priority took a mutex in a second
  *   writes      how often a writer got a read-write lock in a second of overlapping readers
  */
 #define _GNU_SOURCE
@@ -200,12 +201,41 @@ static void writes(void) {
     printf("%lld\n", (long long)count);
 }
 
+/* ---- equals ------------------------------------------------------------------------------------ */
+
+static void *equal(void *unused) {
+    become(10);
+    while (!atomic_load(&stop)) {
+        pthread_mutex_lock(&mutex);
+        /* Real-time threads must leave something to others. */
+        bool is_tired = ++taken % 64 == 0;
+        pthread_mutex_unlock(&mutex);
+        if (is_tired)
+            pause_us(50);
+    }
+    return unused;
+}
+
+static void equals(void) {
+    pthread_t threads[16];
+    become(20);
+    for (int i = 0; i < 16; i++)
+        threads[i] = start(equal, NULL);
+    pause_us(1000000);
+    atomic_store(&stop, true);
+    for (int i = 0; i < 16; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    printf("%lld\n", (long long)taken);
+}
+
 int main(int count, char **arguments) {
     const char *what = count == 2 ? arguments[1] : "";
     if (strcmp(what, "inversion") == 0)
         inversion();
     else if (strcmp(what, "bypass") == 0)
         bypass();
+    else if (strcmp(what, "equals") == 0)
+        equals();
     else if (strcmp(what, "writes") == 0)
         writes();
     else

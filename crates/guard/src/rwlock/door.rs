@@ -8,10 +8,10 @@
 #[cfg(loom)]
 use loom::cell::UnsafeCell;
 
-use super::kernel;
 use super::queue::Queue;
 use crate::atomic::{AtomicU32, Ordering};
 use crate::futex;
+use crate::kernel;
 
 /// Loom's cell, for real.
 #[cfg(not(loom))]

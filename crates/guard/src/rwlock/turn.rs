@@ -5,9 +5,10 @@
 //! too.
 
 use super::queue::{Admit, Queue, READERS, WAITERS, WRITE, Waiter};
-use super::{Failure, MOST_READERS, Reads, Rwlock, Unlocked, kernel};
+use super::{Failure, MOST_READERS, Reads, Rwlock, Unlocked};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::{self, Deadline, Woken};
+use crate::kernel;
 use crate::mutant::Mutant;
 
 /// Who is told after the door is closed. Pointers are names for the kernel only: the memory
@@ -177,7 +178,7 @@ impl Rwlock {
         if self.writer.load(Ordering::Relaxed) == me {
             return Err(Failure::Deadlock);
         }
-        let place = Waiter::new(me, kernel::urgency());
+        let place = Waiter::new(me, kernel::urgency_of(0));
         let attempt = self.behind_door(me, |queue, _| self.write_attempt(queue, me, Some(&place)));
         if matches!(attempt, Attempt::Entered) {
             return Ok(());

@@ -140,7 +140,7 @@ pub fn thread() -> u32 {
 /// The calling thread as a waiter.
 fn waiter(policy: Policy) -> Waiter {
     let thread = thread();
-    let urgency = if policy.inherit { crate::thread::urgency(thread) } else { 0 };
+    let urgency = if policy.inherit { guard::urgency_of(0) } else { 0 };
     Waiter { thread, urgency }
 }
 

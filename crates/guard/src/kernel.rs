@@ -1,14 +1,18 @@
-//! What the slow paths of a read-write lock ask the kernel, without touching `errno`.
+//! What the slow paths of locks ask the kernel, without touching `errno`.
 
 #[cfg(loom)]
-pub(super) use model::{block_signals, process, restore_signals, urgency};
+pub use model::urgency_of;
+#[cfg(loom)]
+pub(crate) use model::{block_signals, process, restore_signals};
 #[cfg(not(loom))]
-pub(super) use real::{block_signals, process, restore_signals, urgency};
+pub use real::urgency_of;
+#[cfg(not(loom))]
+pub(crate) use real::{block_signals, process, restore_signals};
 
 #[cfg(loom)]
-pub(super) use model::is_thread_of_this_process;
+pub(crate) use model::is_thread_of_this_process;
 #[cfg(not(loom))]
-pub(super) use real::is_thread_of_this_process;
+pub(crate) use real::is_thread_of_this_process;
 
 #[cfg(not(loom))]
 mod real {
@@ -65,9 +69,10 @@ mod real {
         result != NO_SUCH_PROCESS
     }
 
-    /// How urgent the calling thread is: 0 without a real-time priority, else that priority, and
-    /// above all of them with a deadline of its own.
-    pub fn urgency() -> u32 {
+    /// How urgent a thread of this process is, the calling one if 0: 0 without a real-time
+    /// priority, else that priority, and above all of them with a deadline of its own. What it was
+    /// lent does not count. 0 if there is no such thread.
+    pub fn urgency_of(thread: u32) -> u32 {
         /// The first version of the kernel's structure, which all kernels know.
         #[derive(Default)]
         #[repr(C)]
@@ -83,8 +88,8 @@ mod real {
         let mut attributes = Attributes::default();
         let bytes = size_of::<Attributes>();
         let address = core::ptr::from_mut(&mut attributes).addr();
-        // SAFETY: it writes at most so many bytes, for the calling thread (0).
-        let result = unsafe { call(SCHED_GETATTR, [0, address, bytes, 0]) };
+        // SAFETY: it writes at most so many bytes.
+        let result = unsafe { call(SCHED_GETATTR, [thread as usize, address, bytes, 0]) };
         match result {
             0 if attributes.policy == DEADLINE => 100,
             0 => attributes.priority,
@@ -109,7 +114,8 @@ mod model {
         true
     }
 
-    pub(crate) fn urgency() -> u32 {
+    /// In the models only those who say so are urgent.
+    pub fn urgency_of(_: u32) -> u32 {
         0
     }
 }
