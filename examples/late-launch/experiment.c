@@ -6,6 +6,7 @@
 #include "latency.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,20 @@ static void make_calls(struct thread *thread) {
     thread->end_ns = start_ns;
 }
 
+static void take_priority(const struct thread_work *work) {
+    struct sched_param parameters = {.sched_priority = work->options->launch_priority};
+    if (work->role != LAUNCHING || parameters.sched_priority == 0)
+        return;
+    int rc = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
+    if (rc != 0) {
+        fprintf(stderr, "--launch-priority: %d: %s\n", parameters.sched_priority, strerror(rc));
+        exit(2);
+    }
+}
+
 static void *run_thread(void *argument) {
     struct thread *thread = argument;
+    take_priority(&thread->work);
     thread->calls->open(&thread->work);
     pthread_barrier_wait(thread->together);
     make_calls(thread);

@@ -14,6 +14,7 @@ static const char usage[] =
     "\n"
     "  --copy-threads M     threads that copy (default 1)\n"
     "  --launch-threads N   threads that launch (default 1)\n"
+    "  --launch-priority P  SCHED_FIFO priority of the threads that launch (default: none)\n"
     "  --seconds S          how long (default 5, or until the iterations are done, if given)\n"
     "  --iterations N       calls of each thread (default: until the time is over)\n"
     "  --bytes B            bytes of one copy, a multiple of 4 (default 4194304)\n"
@@ -68,6 +69,7 @@ static void set_artifact(struct options *options) {
 enum {
     COPY_THREADS = 256,
     LAUNCH_THREADS,
+    LAUNCH_PRIORITY,
     SECONDS,
     ITERATIONS,
     BYTES,
@@ -84,6 +86,7 @@ enum {
 static const struct option long_options[] = {
     {"copy-threads", required_argument, NULL, COPY_THREADS},
     {"launch-threads", required_argument, NULL, LAUNCH_THREADS},
+    {"launch-priority", required_argument, NULL, LAUNCH_PRIORITY},
     {"seconds", required_argument, NULL, SECONDS},
     {"iterations", required_argument, NULL, ITERATIONS},
     {"bytes", required_argument, NULL, BYTES},
@@ -105,6 +108,9 @@ static void set_option(struct options *options, int option, const char *name) {
         break;
     case LAUNCH_THREADS:
         options->launch_threads = (unsigned)whole(name, optarg, 0, 1000);
+        break;
+    case LAUNCH_PRIORITY:
+        options->launch_priority = (int)whole(name, optarg, 1, 99);
         break;
     case SECONDS:
         options->seconds = positive(name, optarg);

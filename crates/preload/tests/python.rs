@@ -46,6 +46,10 @@ fn tests_of_cpython_end_as_they_do_without() {
     let subject = Subject::new(python).args(options).args(TESTS).patient();
     let bare = results(&subject.bare());
     assert_eq!(bare.len(), TESTS.len(), "{bare:?}");
+    for mode in Mode::guarded() {
+        let (ended, _) = subject.recorded(&mode.bytes(256 << 20));
+        assert_eq!(results(&ended), bare, "{}\n{}", ended.out, ended.err);
+    }
     for mode in [Mode::full().bytes(256 << 20), Mode::contended().bytes(256 << 20)] {
         let (ended, trace) = subject.recorded(&mode);
         assert_eq!(results(&ended), bare, "{}\n{}\n{}", mode.name, ended.out, ended.err);

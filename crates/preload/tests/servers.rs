@@ -26,6 +26,12 @@ fn compare(server: &str, programs: &[&str]) -> Option<[Trace; 2]> {
     let (bare, folder) = run("bare");
     let expected = bare.bare().success().to_owned();
     let _ = std::fs::remove_dir_all(folder);
+    for mode in Mode::guarded() {
+        let (guarded, folder) = run(&mode.name.replace(", ", "-"));
+        let ended = guarded.recorded(&mode.clone().bytes(256 << 20)).0;
+        assert_eq!(ended.success(), expected, "{}\n{}", mode.name, ended.err);
+        let _ = std::fs::remove_dir_all(folder);
+    }
     Some([Mode::full(), Mode::contended()].map(|mode| {
         let (recorded, folder) = run(mode.name);
         let (ended, trace) = recorded.recorded(&mode.clone().bytes(256 << 20));
