@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
@@ -240,7 +241,7 @@ fn every_policy_is_measured_in_every_case_or_left_out_with_a_reason() {
             assert_ne!(found, is_left_out(&result, policy, &case), "{figure}, {case}");
         }
     }
-    // These need nothing that this build does not have.
+    // These need nothing that this build does not have; a lock of some kind is taken by each.
     for (lock, policies) in [("mutex", &MUTEXES[..]), ("rwlock-read", &["default", "phase-fair"])] {
         for policy in policies {
             let case = format!("{lock}/{policy}/3");
@@ -253,6 +254,7 @@ fn every_policy_is_measured_in_every_case_or_left_out_with_a_reason() {
 fn cases_have_the_keys_and_their_waits_are_in_order() {
     let result = waits(&["--threads", "2,3"]);
     let cores = result["cores"].as_u64().expect("a number of cores");
+    let mut moving = BTreeSet::new();
     for case in array(&result, "cases") {
         let number = |key: &str| {
             case[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {case:#}"))
@@ -261,17 +263,21 @@ fn cases_have_the_keys_and_their_waits_are_in_order() {
         assert!(waits[0] > 0.0 && waits.is_sorted(), "{case:#}");
         assert!(number("p50_ns_min") <= waits[0] && waits[0] <= number("p50_ns_max"));
         assert!(number("max_wait_ns_median") <= waits[3]);
-        // Writers are few, and threads that spin may keep each other from running.
-        let may_get_none = case["lock"] == "rwlock-write" || case["policy"] == "ck";
-        assert!(number("ops_per_s") > 0.0 || may_get_none, "{case:#}");
-        assert!(number("switches") >= 0.0 && number("waits") > 0.0);
+        assert!(number("switches") >= 0.0 && number("waits") > 0.0, "{case:#}");
+        // A run may be too short for a thread that others keep from its core.
+        assert!(number("ops_per_s") >= 0.0 && (1.0..=2.0).contains(&number("repetitions")));
+        if number("ops_per_s") > 0.0 {
+            moving.insert(case["policy"].as_str().expect("a policy"));
+        }
         let is_more = case["threads"].as_u64().expect("threads") > cores;
         assert_eq!(case["oversubscribed"].as_bool(), Some(is_more));
-        assert_eq!(case["repetitions"], 2);
         let is_guarded = ["inherit", "fair", "fair+inherit", "phase-fair"]
             .contains(&case["policy"].as_str().expect("a policy"));
         assert_eq!(case["guard"].is_string(), is_guarded, "{case:#}");
     }
+    let is_there = |policy: &&str| result["left_out"][policy].is_null();
+    let policies: BTreeSet<&str> = MUTEXES.into_iter().chain(RWLOCKS).filter(is_there).collect();
+    assert_eq!(moving, policies);
     assert!(!result["machine"].as_str().unwrap().is_empty());
     assert!(result["command"].as_str().unwrap().starts_with("keeptime bench locks --json"));
 }

@@ -23,7 +23,7 @@ enum Benchmark {
     Requests(requests::Args),
     /// Kill clients at random under load, and watch the others
     Kills(kills::Args),
-    /// Cost of recording a lock, beside LTTng and uftrace
+    /// How long threads wait for locks under each policy; with --trace, what recording adds to a lock, beside LTTng and uftrace
     Locks(locks::Args),
 }
 
