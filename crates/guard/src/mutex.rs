@@ -8,7 +8,7 @@
 //! - One that has waited for longer than the *bound* stands in the [`Table`]. A holder that lets
 //!   the mutex go *hands it over*: the word stays as it is, only the owner changes, so that
 //!   nobody can come between. Those in the table are served in the order in which they came; each
-//!   is passed over once or twice while it is its turn, so that more than half of all
+//!   is passed over once or twice while it is its turn, so that about half of all
 //!   acquisitions still need no sleep.
 //! - A real-time waiter behind a less urgent owner stands in the table at once, before all others,
 //!   most urgent first. And it *lends* that owner its priority while it waits: the kernel's

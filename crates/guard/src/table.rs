@@ -314,8 +314,8 @@ impl Table {
 }
 
 /// How often a waiter is passed over while it is its turn: 4 times for every 3 waiters. Whoever
-/// lets the mutex go and comes back at once finds it free then, and so more than half of all
-/// acquisitions need no sleep, however many wait: the median stays what it is without a guard.
+/// lets the mutex go and comes back at once finds it free then, unless a waiter that was woken is
+/// faster, and so about half of all acquisitions need no sleep, however many wait.
 fn quota(place: &Place) -> u32 {
     // The models are of the hand-over.
     if cfg!(loom) {
