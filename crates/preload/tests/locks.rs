@@ -57,6 +57,14 @@ fn guarded_read_write_locks_answer_the_same_but_for_whose_turn_it_is() {
 }
 
 #[test]
+fn functions_answer_as_it_is_written_down_for_them() {
+    let folder = Folder::new();
+    let subject = Subject::new(program(&folder, "conformance.c"));
+    let (output, _) = subject.compare([Mode::full(), Mode::contended()]);
+    assert!(output.ends_with(" expectations held, 0 did not\n"), "{output}");
+}
+
+#[test]
 fn condition_variables_answer_the_same() {
     let folder = Folder::new();
     let (subject, [full, contended, everything, everything_contended, default]) =
