@@ -247,7 +247,7 @@ fn json_is_one_object_with_these_keys_whose_parts_add_up() {
     );
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "schema version headline beside file command outcome machine tier tier_reasons \
-        settings duration_ns records unknown losses calls worst unfinished audit locks \
+        settings guard duration_ns records unknown losses calls worst unfinished audit locks \
         forgotten_locks verdicts sequences graph_advice threads launches load gpu";
     assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(json["headline"], HEADLINE);
