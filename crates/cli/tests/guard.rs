@@ -98,6 +98,23 @@ fn urgent_thread_waits_for_the_owner_and_not_for_who_keeps_it_from_running() {
 }
 
 #[test]
+fn writer_of_a_read_write_lock_runs_at_the_priority_of_who_waits_if_asked_to() {
+    if !is_root() {
+        return eprintln!("SKIP: real-time priorities are for root only");
+    }
+    for what in ["read", "write"] {
+        let waited = |options: &[&str]| {
+            let guard = [&["-q", "--guard", "fair+inherit", "--guard-all"], options].concat();
+            let output = run(&guard, &[progress(), what]);
+            let out = text(&output.stdout);
+            out.trim().parse::<i64>().unwrap_or_else(|_| panic!("{output:?}"))
+        };
+        let (plain, boosted) = (waited(&[]), waited(&["--guard-boost"]));
+        assert!(plain >= 300 && boosted < 200, "{what}: {plain} ms, boosted {boosted} ms");
+    }
+}
+
+#[test]
 fn waiter_is_not_overtaken_for_ever() {
     for mode in ["fair", "fair+inherit"] {
         let (most, err) = number("bypass", Some(mode));

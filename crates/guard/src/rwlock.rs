@@ -54,6 +54,7 @@ mod turn;
 
 pub use queue::Waiting;
 pub use reads::Reads;
+pub use turn::Lender;
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::Deadline;
@@ -196,7 +197,28 @@ impl Rwlock {
         if self.read_at_once() {
             return Ok(());
         }
-        let result = self.read_in_turn(nested, me, until);
+        let result = self.read_in_turn(nested, me, until, None);
+        if result.is_err() {
+            reads.remove(self.address());
+        }
+        result
+    }
+
+    /// As [`Rwlock::read`], lending priority to a less urgent writer meanwhile.
+    ///
+    /// # Errors
+    /// As [`Rwlock::read`].
+    pub fn read_lending(
+        &self,
+        reads: &Reads,
+        lender: Lender<'_>,
+        until: Option<Deadline>,
+    ) -> Result<(), Failure> {
+        let nested = reads.add(self.address());
+        if self.read_at_once() {
+            return Ok(());
+        }
+        let result = self.read_in_turn(nested, lender.waiter.thread, until, Some(lender));
         if result.is_err() {
             reads.remove(self.address());
         }
@@ -264,7 +286,22 @@ impl Rwlock {
         if self.write_at_once(me) {
             return Ok(());
         }
-        self.write_in_turn(me, until)
+        self.write_in_turn(me, until, None)
+    }
+
+    /// As [`Rwlock::write`], lending priority to a less urgent writer meanwhile.
+    ///
+    /// # Errors
+    /// As [`Rwlock::write`].
+    pub fn write_lending(
+        &self,
+        lender: Lender<'_>,
+        until: Option<Deadline>,
+    ) -> Result<(), Failure> {
+        if self.write_at_once(lender.waiter.thread) {
+            return Ok(());
+        }
+        self.write_in_turn(lender.waiter.thread, until, Some(lender))
     }
 
     /// Takes the lock for writing if that is possible at once.

@@ -304,6 +304,39 @@ impl Table {
         }
     }
 
+    /// Lends a waiter's priority to the owner of any lock, by the lock's address, while `holds`
+    /// says that there is a reason to, until a point in time at the latest. The owner calls
+    /// [`Table::let_go`] after it has let the lock go.
+    pub(crate) fn lend(
+        &self,
+        lock: usize,
+        waiter: Waiter,
+        owner: u32,
+        until: Deadline,
+        holds: impl Fn() -> bool,
+    ) -> Result<(), NotLent> {
+        let place = self.stand(lock, waiter, false).ok_or(NotLent::Refused)?;
+        place.lent.store(owner, Ordering::SeqCst);
+        // Pairs with the one in `let_go`: either the owner sees what it was lent, or we see that
+        // it has let go.
+        fence(Ordering::SeqCst);
+        let result = match holds() {
+            true => futex::lock_pi(&place.lent, waiter.thread, until),
+            false => Ok(()),
+        };
+        self.leave(place, waiter.thread);
+        result
+    }
+
+    /// Gives back what was [lent](Table::lend) for a lock that this thread has let go.
+    #[inline(always)]
+    pub fn let_go(&self, lock: usize, me: impl FnOnce() -> u32) {
+        fence(Ordering::SeqCst);
+        if !self.has_nobody_for(lock) {
+            self.give_back(lock, me(), false);
+        }
+    }
+
     /// Gives back what waiters for a mutex have lent to this thread, which has let it go, or is
     /// about to without looking here (`unseen`). They wake, and look for themselves.
     pub(crate) fn give_back(&self, mutex: usize, me: u32, unseen: bool) {

@@ -30,6 +30,9 @@ pub struct GuardOptions {
     /// What becomes of read-write locks
     #[arg(long, value_enum, requires = "guard", default_value = "phase-fair")]
     guard_rwlocks: Rwlocks,
+    /// Real-time threads that wait for a phase-fair lock lend their priority to a writer inside
+    #[arg(long, requires = "guard")]
+    guard_boost: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -84,7 +87,7 @@ impl GuardOptions {
         Some(Guard {
             mutexes,
             phase_fair: self.guard_rwlocks == Rwlocks::PhaseFair,
-            boost: false,
+            boost: self.guard_boost,
             bound_ns: self.guard_bound,
             everywhere: self.guard_all,
             libraries: if self.guard_all { Vec::new() } else { self.guard_from.clone() },

@@ -2,6 +2,7 @@
  * progress WHAT: how far threads get that others keep from a lock. Prints one number.
  *   inversion   milliseconds that an urgent thread waits for a mutex while a middle one computes for
  *               400 ms on the processor of the owner, which needs 20 ms
+ *   read, write the same with a read-write lock that the slow one has for writing
  *   bypass      how often a thread that holds a mutex for 1 ms and comes back at once took it while
  *               one waiter waited, at most
  *   equals      how often 16 threads of one real-time priority took a mutex in a second
@@ -82,13 +83,29 @@ static int last_processor(void) {
 
 static int shared_processor;
 
+/* What the slow one takes, and what the urgent one does. */
+static enum { MUTEX, READ, WRITE } kind;
+
+static void take(bool urgent) {
+    if (kind == MUTEX)
+        MUST(pthread_mutex_lock(&mutex) == 0);
+    else if (urgent && kind == READ)
+        MUST(pthread_rwlock_rdlock(&rwlock) == 0);
+    else
+        MUST(pthread_rwlock_wrlock(&rwlock) == 0);
+}
+
+static void let_go(void) {
+    MUST((kind == MUTEX ? pthread_mutex_unlock(&mutex) : pthread_rwlock_unlock(&rwlock)) == 0);
+}
+
 static void *low(void *unused) {
     pin_to(shared_processor);
     become(10);
-    pthread_mutex_lock(&mutex);
+    take(false);
     atomic_store(&step, 1);
     compute_ms(20);
-    pthread_mutex_unlock(&mutex);
+    let_go();
     return unused;
 }
 
@@ -103,9 +120,9 @@ static void *high(void *waited) {
     pin_to(shared_processor);
     become(30);
     int64_t begin = clock_ns(CLOCK_MONOTONIC);
-    pthread_mutex_lock(&mutex);
+    take(true);
     *(int64_t *)waited = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000;
-    pthread_mutex_unlock(&mutex);
+    let_go();
     return NULL;
 }
 
@@ -230,7 +247,8 @@ static void equals(void) {
 
 int main(int count, char **arguments) {
     const char *what = count == 2 ? arguments[1] : "";
-    if (strcmp(what, "inversion") == 0)
+    kind = strcmp(what, "read") == 0 ? READ : strcmp(what, "write") == 0 ? WRITE : MUTEX;
+    if (strcmp(what, "inversion") == 0 || kind != MUTEX)
         inversion();
     else if (strcmp(what, "bypass") == 0)
         bypass();

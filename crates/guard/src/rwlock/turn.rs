@@ -7,9 +7,22 @@
 use super::queue::{Admit, Queue, READERS, WAITERS, WRITE, Waiter};
 use super::{Failure, MOST_READERS, Reads, Rwlock, Unlocked};
 use crate::atomic::{AtomicU32, Ordering};
-use crate::futex::{self, Deadline, Woken};
+use crate::futex::{self, Deadline, NotLent, Woken};
 use crate::kernel;
 use crate::mutant::Mutant;
+use crate::table::{self, Table};
+
+/// How long a waiter that lends its priority sleeps before it looks for itself.
+const LOOK_AGAIN_NS: i64 = 1_000_000;
+
+/// A waiter that lends its priority to whoever writes.
+#[derive(Clone, Copy)]
+pub struct Lender<'t> {
+    /// Where it stands meanwhile. Whoever lets the lock go calls [`Table::let_go`] after that.
+    pub table: &'t Table,
+    /// Who it is.
+    pub waiter: table::Waiter,
+}
 
 /// Who is told after the door is closed. Pointers are names for the kernel only: the memory
 /// may be gone.
@@ -143,6 +156,7 @@ impl Rwlock {
         nested: bool,
         me: u32,
         until: Option<Deadline>,
+        lender: Option<Lender<'_>>,
     ) -> Result<(), Failure> {
         if self.writer.load(Ordering::Relaxed) == me {
             return Err(Failure::Deadlock);
@@ -155,7 +169,7 @@ impl Rwlock {
         };
         // Acquire pairs with the release of whoever lets us in.
         while self.phase.load(Ordering::Acquire) == phase {
-            if futex::wait(&self.phase, phase, until, true) == Woken::TimedOut {
+            if self.sleep(&self.phase, phase, until, lender) == Woken::TimedOut {
                 return self.behind_door(me, |queue, tell| {
                     let entered = self.phase.load(Ordering::Acquire) != phase;
                     if entered && !Mutant::EntryForgotten.is_on() {
@@ -174,7 +188,12 @@ impl Rwlock {
     }
 
     #[cold]
-    pub(super) fn write_in_turn(&self, me: u32, until: Option<Deadline>) -> Result<(), Failure> {
+    pub(super) fn write_in_turn(
+        &self,
+        me: u32,
+        until: Option<Deadline>,
+        lender: Option<Lender<'_>>,
+    ) -> Result<(), Failure> {
         if self.writer.load(Ordering::Relaxed) == me {
             return Err(Failure::Deadlock);
         }
@@ -184,7 +203,7 @@ impl Rwlock {
             return Ok(());
         }
         while !place.is_let_in() {
-            if futex::wait(place.word(), 0, until, true) == Woken::TimedOut {
+            if self.sleep(place.word(), 0, until, lender) == Woken::TimedOut {
                 return self.behind_door(me, |queue, tell| {
                     if place.is_let_in() {
                         return Ok(());
@@ -199,6 +218,38 @@ impl Rwlock {
         }
         self.let_door_close(me);
         Ok(())
+    }
+
+    /// Sleeps while a word has this value. A waiter that lends does so while a less urgent thread
+    /// writes, and looks again now and then: who lets it in need not be whom it lends to.
+    fn sleep(
+        &self,
+        word: &AtomicU32,
+        value: u32,
+        until: Option<Deadline>,
+        lender: Option<Lender<'_>>,
+    ) -> Woken {
+        let Some(Lender { table, waiter }) = lender.filter(|lender| lender.waiter.urgency > 0)
+        else {
+            return futex::wait(word, value, until, true);
+        };
+        let soon = Deadline::or_before(until, Deadline::after_ns(LOOK_AGAIN_NS));
+        let writer = self.writer.load(Ordering::Relaxed);
+        let is_lendable =
+            writer != 0 && writer != waiter.thread && kernel::urgency_of(writer) < waiter.urgency;
+        let holds =
+            || self.writer.load(Ordering::SeqCst) == writer && word.load(Ordering::SeqCst) == value;
+        let lent = match is_lendable {
+            true => table.lend(self.address(), waiter, writer, soon, holds),
+            false => Err(NotLent::Refused),
+        };
+        if lent == Err(NotLent::Refused) {
+            let _ = futex::wait(word, value, Some(soon), true);
+        }
+        match until {
+            Some(until) if until.is_over() => Woken::TimedOut,
+            _ => Woken::Maybe,
+        }
     }
 
     #[cold]

@@ -22,6 +22,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 #[repr(C, align(4096))]
 pub struct Wiped(Table);
 
+impl Wiped {
+    /// The table in the pages.
+    pub fn table(&self) -> &Table {
+        &self.0
+    }
+}
+
 /// The waiters of this process.
 pub static TABLE: Wiped = Wiped(Table::new());
 
@@ -72,7 +79,7 @@ pub fn begin(side: &Side) -> Option<Begun> {
         Mutexes::FairInherit => FAIR_INHERIT,
     };
     EVERYWHERE.store(flags.everywhere(), Ordering::Relaxed);
-    rwlock::begin(rwlocks);
+    rwlock::begin(rwlocks, flags.boost());
     BOUND_NS.store(i64::try_from(bound_ns).unwrap_or(i64::MAX), Ordering::Relaxed);
     MUTEXES.store(mutexes, Ordering::Relaxed);
     Some(Begun { converts: mutexes == INHERIT })

@@ -3,10 +3,12 @@
 //! Once a lock is ours it stays ours, whoever uses it, until it is initialised anew: the C library
 //! could not read it.
 
-use super::{count, mutex::deadline, thread};
+use super::mutex::deadline;
+use super::{TABLE, count, thread};
 use crate::thread::this;
 use crate::{attachment, origin};
-use guard::rwlock::{Failure, Rwlock};
+use guard::rwlock::{Failure, Lender, Rwlock};
+use guard::{Deadline, Table, Waiter};
 use record::guard::GuardCount;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,9 +17,27 @@ type Object = *mut c_void;
 
 static PHASE_FAIR: AtomicBool = AtomicBool::new(false);
 
-/// Whether read-write locks are guarded, from now on.
-pub fn begin(phase_fair: bool) {
+static BOOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether read-write locks are guarded, from now on, and whether who writes is boosted.
+pub fn begin(phase_fair: bool, boost: bool) {
     PHASE_FAIR.store(phase_fair, Ordering::Relaxed);
+    BOOST.store(phase_fair && boost, Ordering::Relaxed);
+}
+
+fn table() -> &'static Table {
+    TABLE.table()
+}
+
+/// The calling thread, if it is to lend its priority while it waits.
+#[cold]
+fn lender() -> Option<Lender<'static>> {
+    if !BOOST.load(Ordering::Relaxed) || !attachment::is_guarded() {
+        return None;
+    }
+    let urgency = guard::urgency_of(0);
+    let waiter = Waiter { thread: thread(), urgency };
+    (urgency > 0).then_some(Lender { table: table(), waiter })
 }
 
 /// The lock, if it is ours, or becomes ours now that it is used from this address.
@@ -98,7 +118,31 @@ impl Guarded<'_> {
     /// `pthread_rwlock_rdlock`
     #[inline(always)]
     pub fn read(self) -> c_int {
-        answer(self.0.read(this().reads(), thread(), None))
+        self.read_by(None)
+    }
+
+    #[inline(always)]
+    fn read_by(self, until: Option<Deadline>) -> c_int {
+        let reads = this().reads();
+        // Who need not wait need not know how urgent it is.
+        if BOOST.load(Ordering::Relaxed) && self.try_read() == 0 {
+            return 0;
+        }
+        match lender() {
+            None => answer(self.0.read(reads, thread(), until)),
+            Some(lender) => answer(self.0.read_lending(reads, lender, until)),
+        }
+    }
+
+    #[inline(always)]
+    fn write_by(self, until: Option<Deadline>) -> c_int {
+        if BOOST.load(Ordering::Relaxed) && self.try_write() == 0 {
+            return 0;
+        }
+        match lender() {
+            None => answer(self.0.write(thread(), until)),
+            Some(lender) => answer(self.0.write_lending(lender, until)),
+        }
     }
 
     /// `pthread_rwlock_clockrdlock`
@@ -108,7 +152,7 @@ impl Guarded<'_> {
     pub unsafe fn read_until(self, clock: c_int, until: Object) -> c_int {
         // SAFETY: the caller's promise.
         match unsafe { deadline(clock, until) } {
-            Some(until) => answer(self.0.read(this().reads(), thread(), Some(until))),
+            Some(until) => self.read_by(Some(until)),
             None => libc::EINVAL,
         }
     }
@@ -122,7 +166,7 @@ impl Guarded<'_> {
     /// `pthread_rwlock_wrlock`
     #[inline(always)]
     pub fn write(self) -> c_int {
-        answer(self.0.write(thread(), None))
+        self.write_by(None)
     }
 
     /// `pthread_rwlock_clockwrlock`
@@ -132,7 +176,7 @@ impl Guarded<'_> {
     pub unsafe fn write_until(self, clock: c_int, until: Object) -> c_int {
         // SAFETY: the caller's promise.
         match unsafe { deadline(clock, until) } {
-            Some(until) => answer(self.0.write(thread(), Some(until))),
+            Some(until) => self.write_by(Some(until)),
             None => libc::EINVAL,
         }
     }
@@ -140,6 +184,11 @@ impl Guarded<'_> {
     /// `pthread_rwlock_unlock`
     #[inline(always)]
     pub fn unlock(self) -> c_int {
-        answer(self.0.unlock(this().reads(), thread()).map(|_| ()))
+        let address = std::ptr::from_ref(self.0) as usize;
+        let result = self.0.unlock(this().reads(), thread());
+        if BOOST.load(Ordering::Relaxed) {
+            table().let_go(address, thread);
+        }
+        answer(result.map(|_| ()))
     }
 }
