@@ -24,7 +24,7 @@
 //!
 //! Everything keeps working when the C library itself lets the mutex go, inside a wait for a
 //! condition, or a caller that is not hooked does: ordinary waiters also sleep on the mutex' own
-//! word, and real-time waiters look again every [`NET_NS`].
+//! word, and real-time waiters look again every millisecond.
 //!
 //! What a holder does to let go, and a waiter that lends, each look twice, in this order:
 //!
@@ -39,10 +39,7 @@ use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::futex::{self, Deadline, NotLent, Woken};
 use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
-use crate::table::{Place, Table, WAITING, Waiter};
-
-/// How long a waiter that lends its priority sleeps before it looks for itself.
-pub const NET_NS: i64 = 1_000_000;
+use crate::table::{NET_NS, Place, Table, WAITING, Waiter};
 
 /// `pthread_mutex_t` on x86-64; the same in glibc 2.31 to 2.42.
 #[repr(C)]

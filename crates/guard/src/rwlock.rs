@@ -167,6 +167,11 @@ impl Rwlock {
         self.tag.load(Ordering::Acquire) == TAG
     }
 
+    /// Whether several processes use it, in the C library's own word.
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed) != 0
+    }
+
     /// Makes the lock ours if nobody has used it yet, and says whether it is ours now. Threads may
     /// race for it. A lock that processes share, and one that the C library has used, are not
     /// claimed: the C library leaves its words non-zero once it has had a writer.

@@ -25,6 +25,9 @@ use crate::mutant::Mutant;
 const BUCKETS: usize = if cfg!(loom) { 1 } else { 256 };
 const PLACES: usize = if cfg!(loom) { 3 } else { 512 };
 
+/// How long a waiter that lends its priority sleeps before it looks for itself.
+pub(crate) const NET_NS: i64 = 1_000_000;
+
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// The waiter stands in its list.

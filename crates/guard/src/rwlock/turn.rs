@@ -10,10 +10,7 @@ use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::{self, Deadline, NotLent, Woken};
 use crate::kernel;
 use crate::mutant::Mutant;
-use crate::table::{self, Table};
-
-/// How long a waiter that lends its priority sleeps before it looks for itself.
-const LOOK_AGAIN_NS: i64 = 1_000_000;
+use crate::table::{self, NET_NS, Table};
 
 /// A waiter that lends its priority to whoever writes.
 #[derive(Clone, Copy)]
@@ -233,7 +230,7 @@ impl Rwlock {
         else {
             return futex::wait(word, value, until, true);
         };
-        let soon = Deadline::or_before(until, Deadline::after_ns(LOOK_AGAIN_NS));
+        let soon = Deadline::or_before(until, Deadline::after_ns(NET_NS));
         let writer = self.writer.load(Ordering::Relaxed);
         let is_lendable =
             writer != 0 && writer != waiter.thread && kernel::urgency_of(writer) < waiter.urgency;

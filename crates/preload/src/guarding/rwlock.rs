@@ -11,7 +11,7 @@ use guard::rwlock::{Failure, Lender, Rwlock};
 use guard::{Deadline, Table, Waiter};
 use record::guard::GuardCount;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Object = *mut c_void;
 
@@ -66,7 +66,7 @@ fn claim(lock: &Rwlock) -> bool {
     let claimed = lock.claim();
     count(match claimed {
         true => GuardCount::RwlockConverted,
-        false if is_shared(lock) => GuardCount::RwlockShared,
+        false if lock.is_shared() => GuardCount::RwlockShared,
         false => GuardCount::RwlockBusy,
     });
     claimed
@@ -92,12 +92,6 @@ pub unsafe fn unlock_read_now(lock: Object) -> bool {
     // SAFETY: as in `read_now`.
     let ours = unsafe { Rwlock::at(lock) };
     ours.is_claimed() && ours.unlock_read_now(this().reads())
-}
-
-/// Whether several processes use it: the word at 28, the same from glibc 2.31 to 2.42.
-fn is_shared(lock: &Rwlock) -> bool {
-    // SAFETY: inside the lock, aligned; the program may write it at any time, hence the atomic.
-    unsafe { (*std::ptr::from_ref(lock).cast::<AtomicU32>().add(7)).load(Ordering::Relaxed) != 0 }
 }
 
 /// A lock that is ours. All functions answer as the C library's of their names.
