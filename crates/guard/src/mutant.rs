@@ -32,6 +32,14 @@ pub enum Mutant {
     FreeBeforeDoorCloses,
     /// A thread that reads already waits behind a writer.
     NestedReaderWaits,
+    /// A reader looks whether it was lent a priority while it is still known as a reader.
+    ReaderLeavesLate,
+    /// A waiter that lends its priority does not look again whether the reader still reads.
+    ReaderNotLookedAtAgain,
+    /// A waiter lends its priority to readers that wait themselves.
+    WaitingReaderLentTo,
+    /// A reader that has to wait does not give back what it was lent as one that reads.
+    ReaderWaitsWithALoan,
 }
 
 impl Mutant {

@@ -33,6 +33,8 @@
 //! who are let in when they are woken, so nobody can get in between.
 //!
 //! - Readers sleep on `phase`, which changes when they are let in; a writer sleeps in its place.
+//! - [Lenders](Lender) lend their priority to who is inside: to the writer, whose id the lock has,
+//!   or to readers, who are in a [register](Readers) beside it.
 //! - Who gives up looks behind the door whether it was let in, and if not, leaves the queue, and
 //!   lets in those who waited because of it.
 //! - Who lets the lock go touches it no more once others can get it, except behind the door; and
@@ -49,10 +51,12 @@
 
 mod door;
 mod queue;
+mod readers;
 mod reads;
 mod turn;
 
 pub use queue::Waiting;
+pub use readers::Readers;
 pub use reads::Reads;
 pub use turn::Lender;
 
@@ -69,6 +73,9 @@ const MOST_READERS: u32 = 1 << 29;
 
 /// Says that a lock is ours: "kRW1".
 const TAG: u32 = u32::from_le_bytes(*b"kRW1");
+
+/// The tag's bit for a lock whose readers are to be known: "kRW3".
+const KNOWN: u32 = 1 << 25;
 
 /// Why an operation did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +171,12 @@ impl Rwlock {
     /// Whether the lock is ours.
     #[inline(always)]
     pub fn is_claimed(&self) -> bool {
+        self.tag.load(Ordering::Acquire) & !KNOWN == TAG
+    }
+
+    /// Whether the lock is ours, and its readers need not be known.
+    #[inline(always)]
+    pub fn is_claimed_plainly(&self) -> bool {
         self.tag.load(Ordering::Acquire) == TAG
     }
 
@@ -176,6 +189,15 @@ impl Rwlock {
     /// race for it. A lock that processes share, and one that the C library has used, are not
     /// claimed: the C library leaves its words non-zero once it has had a writer.
     pub fn claim(&self) -> bool {
+        self.claim_by(TAG)
+    }
+
+    /// As [`Rwlock::claim`], for a lock whose users are [lenders](Lender), all of them.
+    pub fn claim_for_lenders(&self) -> bool {
+        self.claim_by(TAG | KNOWN)
+    }
+
+    fn claim_by(&self, tag: u32) -> bool {
         if self.is_claimed() {
             return true;
         }
@@ -185,7 +207,7 @@ impl Rwlock {
             && self.door.is_unused();
         // Another thread may have claimed and used the lock meanwhile, so the tag decides.
         if unused {
-            let _ = self.tag.compare_exchange(0, TAG, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.tag.compare_exchange(0, tag, Ordering::AcqRel, Ordering::Relaxed);
         }
         self.is_claimed()
     }
@@ -209,7 +231,8 @@ impl Rwlock {
         result
     }
 
-    /// As [`Rwlock::read`], lending priority to a less urgent writer meanwhile.
+    /// As [`Rwlock::read`], lending priority to less urgent threads inside meanwhile, and known to
+    /// others who do.
     ///
     /// # Errors
     /// As [`Rwlock::read`].
@@ -219,13 +242,17 @@ impl Rwlock {
         lender: Lender<'_>,
         until: Option<Deadline>,
     ) -> Result<(), Failure> {
+        let me = lender.waiter.thread;
+        // Before it gets in, which may be long before it runs again.
+        lender.readers.enter(self.address(), me);
         let nested = reads.add(self.address());
         if self.read_at_once() {
             return Ok(());
         }
-        let result = self.read_in_turn(nested, lender.waiter.thread, until, Some(lender));
+        let result = self.read_in_turn(nested, me, until, Some(lender));
         if result.is_err() {
             reads.remove(self.address());
+            lender.leave(self.address());
         }
         result
     }
@@ -235,13 +262,10 @@ impl Rwlock {
     /// who go there if it does not do.
     #[inline(always)]
     pub fn read_now(&self, reads: &Reads) -> bool {
-        let state = self.state.load(Ordering::Relaxed);
-        // Both bits are above the number.
-        if state >= MOST_READERS || !reads.add_alone(self.address()) {
+        if self.state.load(Ordering::Relaxed) >= MOST_READERS || !reads.add_alone(self.address()) {
             return false;
         }
-        let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
-        let entered = self.state.compare_exchange(state, state + 1, from, to).is_ok();
+        let entered = self.read_at_once();
         if !entered {
             reads.remove_alone(self.address());
         }
@@ -251,17 +275,33 @@ impl Rwlock {
     /// Lets a lock go that the thread reads once, if nobody waits; otherwise does nothing.
     #[inline(always)]
     pub fn unlock_read_now(&self, reads: &Reads) -> bool {
-        let state = self.state.load(Ordering::Relaxed);
-        if state == 0 || state >= MOST_READERS || !reads.has_once(self.address()) {
+        let mut state = self.state.load(Ordering::Relaxed);
+        let is_read = |state: u32| (1..MOST_READERS).contains(&state);
+        if !is_read(state) || !reads.has_once(self.address()) {
             return false;
         }
-        // Release pairs with the acquire of the next writer.
-        let (from, to) = (Ordering::Release, Ordering::Relaxed);
-        let left = self.state.compare_exchange(state, state - 1, from, to).is_ok();
-        if left {
-            reads.remove_alone(self.address());
+        while is_read(state) {
+            // Release pairs with the acquire of the next writer.
+            let (from, to) = (Ordering::Release, Ordering::Relaxed);
+            match self.state.compare_exchange_weak(state, state - 1, from, to) {
+                Ok(_) => {
+                    reads.remove_alone(self.address());
+                    return true;
+                }
+                Err(now) => state = now,
+            }
         }
-        left
+        false
+    }
+
+    /// Lets a lock go that the thread writes; otherwise does nothing.
+    #[inline(always)]
+    pub fn unlock_write_now(&self, me: u32) -> bool {
+        let writes = self.writer.load(Ordering::Relaxed) == me;
+        if writes {
+            self.unlock_write(me);
+        }
+        writes
     }
 
     /// Takes the lock for reading if that is possible at once.
@@ -281,6 +321,19 @@ impl Rwlock {
         result
     }
 
+    /// As [`Rwlock::try_read`], known to those who lend their priority.
+    ///
+    /// # Errors
+    /// As [`Rwlock::try_read`].
+    pub fn try_read_lending(&self, reads: &Reads, lender: Lender<'_>) -> Result<(), Failure> {
+        lender.readers.enter(self.address(), lender.waiter.thread);
+        let result = self.try_read(reads, lender.waiter.thread);
+        if result.is_err() {
+            lender.leave(self.address());
+        }
+        result
+    }
+
     /// Takes the lock for writing, at the latest by a deadline.
     ///
     /// # Errors
@@ -288,13 +341,13 @@ impl Rwlock {
     /// it does with the C library.
     #[inline]
     pub fn write(&self, me: u32, until: Option<Deadline>) -> Result<(), Failure> {
-        if self.write_at_once(me) {
+        if self.write_now(me) {
             return Ok(());
         }
         self.write_in_turn(me, until, None)
     }
 
-    /// As [`Rwlock::write`], lending priority to a less urgent writer meanwhile.
+    /// As [`Rwlock::write`], lending priority to less urgent threads inside meanwhile.
     ///
     /// # Errors
     /// As [`Rwlock::write`].
@@ -303,7 +356,7 @@ impl Rwlock {
         lender: Lender<'_>,
         until: Option<Deadline>,
     ) -> Result<(), Failure> {
-        if self.write_at_once(lender.waiter.thread) {
+        if self.write_now(lender.waiter.thread) {
             return Ok(());
         }
         self.write_in_turn(lender.waiter.thread, until, Some(lender))
@@ -315,7 +368,7 @@ impl Rwlock {
     /// `Busy`.
     #[inline]
     pub fn try_write(&self, me: u32) -> Result<(), Failure> {
-        if self.write_at_once(me) {
+        if self.write_now(me) {
             return Ok(());
         }
         if self.state.load(Ordering::Relaxed) & !WAITERS != 0 {
@@ -346,11 +399,25 @@ impl Rwlock {
                 Err(now) => state = now,
             }
         }
-        if self.writer.load(Ordering::Relaxed) == me {
-            self.unlock_write(me);
+        if self.unlock_write_now(me) {
             return Ok(Unlocked::Write);
         }
         self.unlock_slowly(reads, me)
+    }
+
+    /// As [`Rwlock::unlock`], giving back what the thread was lent.
+    ///
+    /// # Errors
+    /// As [`Rwlock::unlock`].
+    pub fn unlock_lending(&self, reads: &Reads, lender: Lender<'_>) -> Result<Unlocked, Failure> {
+        let lock = self.address();
+        let result = self.unlock(reads, lender.waiter.thread);
+        // From here on the lock may be gone.
+        match result {
+            Ok(Unlocked::Read) => lender.leave(lock),
+            Ok(Unlocked::Write) | Err(_) => lender.let_go(lock),
+        }
+        result
     }
 
     /// Whether nobody has the lock or waits for it, nor is busy with letting it go.
@@ -382,7 +449,7 @@ impl Rwlock {
     }
 
     /// One step, when there is neither a writer nor anybody who waits.
-    #[inline]
+    #[inline(always)]
     fn read_at_once(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         let overtakes = Mutant::ReaderOvertakesWriter.is_on();
@@ -397,8 +464,9 @@ impl Rwlock {
         false
     }
 
-    #[inline]
-    fn write_at_once(&self, me: u32) -> bool {
+    /// Takes the lock for writing if nobody has it or waits; otherwise does nothing.
+    #[inline(always)]
+    pub fn write_now(&self, me: u32) -> bool {
         let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
         let entered = self.state.compare_exchange(0, WRITE, from, to).is_ok();
         if entered {

@@ -7,8 +7,8 @@
 #![cfg(loom)]
 
 use guard::mutant::Mutant;
-use guard::rwlock::{Failure, Reads, Rwlock, Unlocked, Waiting};
-use guard::{Clock, Deadline};
+use guard::rwlock::{Failure, Lender, Readers, Reads, Rwlock, Unlocked, Waiting};
+use guard::{Clock, Deadline, Table, Waiter};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -73,12 +73,12 @@ impl Guarded {
     }
 }
 
-fn spawn<T: 'static>(
-    guarded: &Arc<Guarded>,
-    act: impl FnOnce(&Guarded) -> T + 'static,
+fn spawn<S: 'static, T: 'static>(
+    shared: &Arc<S>,
+    act: impl FnOnce(&S) -> T + 'static,
 ) -> JoinHandle<T> {
-    let guarded = guarded.clone();
-    thread::spawn(move || act(&guarded))
+    let shared = shared.clone();
+    thread::spawn(move || act(&shared))
 }
 
 /// Explores all executions with at most so many preemptions, that is, switches away from a thread
@@ -282,6 +282,120 @@ fn next_owner_may_free_the_lock() {
     });
 }
 
+/// A lock whose users lend their priority. Nobody's net is ever used in lending: whoever is not
+/// given back what it lent sleeps for ever.
+struct Lending {
+    guarded: Arc<Guarded>,
+    table: Table,
+    readers: Readers,
+}
+
+impl Lending {
+    fn new() -> Arc<Lending> {
+        let (table, readers) = (Table::new(), Readers::new());
+        Arc::new(Lending { guarded: Guarded::new(), table, readers })
+    }
+
+    fn by(&self, thread: u32, urgency: u32) -> Lender<'_> {
+        Lender { table: &self.table, readers: &self.readers, waiter: Waiter { thread, urgency } }
+    }
+
+    /// Reads without letting go.
+    fn enter(&self, me: u32) -> Reads {
+        let reads = Reads::new();
+        self.guarded.lock.read_lending(&reads, self.by(me, 0), None).unwrap();
+        reads
+    }
+
+    /// Lets go what was read.
+    fn leave(&self, me: u32, reads: &Reads) {
+        let left = self.guarded.lock.unlock_lending(reads, self.by(me, 0));
+        assert_eq!(left, Ok(Unlocked::Read));
+    }
+
+    fn read(&self, me: u32, urgency: u32) {
+        let reads = Reads::new();
+        self.guarded.lock.read_lending(&reads, self.by(me, urgency), None).unwrap();
+        self.guarded.look();
+        self.leave(me, &reads);
+    }
+
+    fn write(&self, me: u32, urgency: u32) {
+        self.guarded.lock.write_lending(self.by(me, urgency), None).unwrap();
+        // SAFETY: loom checks it.
+        self.guarded.writes.with_mut(|writes| unsafe { *writes += 1 });
+        let left = self.guarded.lock.unlock_lending(&Reads::new(), self.by(me, urgency));
+        assert_eq!(left, Ok(Unlocked::Write));
+    }
+}
+
+/// A writer lends to two readers inside, one after the other.
+fn lending_writer_and_two_readers() {
+    check(2, || {
+        let lending = Lending::new();
+        let (first, second) = (lending.enter(1), lending.enter(2));
+        let writer = spawn(&lending, |lending| lending.write(3, 50));
+        let reader = spawn(&lending, move |lending| lending.leave(2, &second));
+        lending.leave(1, &first);
+        writer.join().unwrap();
+        reader.join().unwrap();
+        lending.guarded.check_idle();
+    });
+}
+
+/// A writer lends to a thread that reads twice.
+fn lending_writer_and_nested_reader() {
+    check(3, || {
+        let lending = Lending::new();
+        let reads = lending.enter(1);
+        let writer = spawn(&lending, |lending| lending.write(3, 50));
+        lending.guarded.lock.read_lending(&reads, lending.by(1, 0), None).unwrap();
+        lending.leave(1, &reads);
+        lending.leave(1, &reads);
+        writer.join().unwrap();
+        lending.guarded.check_idle();
+    });
+}
+
+/// A reader lends to a writer inside.
+fn lending_reader_and_a_writer() {
+    check(3, || {
+        let lending = Lending::new();
+        let reader = spawn(&lending, |lending| lending.read(2, 50));
+        lending.write(1, 0);
+        reader.join().unwrap();
+        lending.guarded.check_idle();
+    });
+}
+
+/// A writer lends to the writer inside, and then to the one that came before itself.
+fn lending_writer_behind_two_writers() {
+    check(2, || {
+        let lending = Lending::new();
+        lending.guarded.lock.write_lending(lending.by(1, 0), None).unwrap();
+        let next = spawn(&lending, |lending| lending.write(2, 0));
+        let last = spawn(&lending, |lending| lending.write(3, 50));
+        lending.guarded.lock.unlock_lending(&Reads::new(), lending.by(1, 0)).unwrap();
+        next.join().unwrap();
+        last.join().unwrap();
+        lending.guarded.check_idle();
+    });
+}
+
+/// A writer lends to the reader inside, not to one that waits behind itself.
+fn lending_writer_before_a_reader() {
+    check(2, || {
+        let lending = Lending::new();
+        let reads = lending.enter(5);
+        let writer = spawn(&lending, |lending| lending.write(3, 50));
+        let reader = spawn(&lending, |lending| lending.read(2, 0));
+        lending.leave(5, &reads);
+        writer.join().unwrap();
+        reader.join().unwrap();
+        lending.guarded.check_idle();
+    });
+}
+
 macro_rules! models {
     ($($test:ident: $model:ident;)*) => {
         $(#[test]
@@ -303,9 +417,14 @@ models! {
     attempts_leave_no_mark: attempts;
     nobody_touches_a_lock_that_its_last_owner_may_free: last_owner_may_free_the_lock;
     nobody_touches_a_lock_that_its_next_owner_may_free: next_owner_may_free_the_lock;
+    writer_that_lends_to_readers_gets_in: lending_writer_and_two_readers;
+    writer_that_lends_to_a_nested_reader_gets_in: lending_writer_and_nested_reader;
+    reader_that_lends_to_a_writer_gets_in: lending_reader_and_a_writer;
+    writer_that_lends_to_writers_gets_in: lending_writer_behind_two_writers;
+    writer_does_not_lend_to_who_waits_for_it: lending_writer_before_a_reader;
 }
 
-const MUTANTS: [(Mutant, fn(), &str); 8] = [
+const MUTANTS: [(Mutant, fn(), &str); 13] = [
     (Mutant::ReaderOvertakesWriter, reader_behind_a_writer, "a reader overtook a writer"),
     (Mutant::WriterNotTold, two_readers_and_a_writer, "deadlock"),
     (Mutant::WriterLeavesItsMark, writer_gives_up, "deadlock"),
@@ -314,6 +433,11 @@ const MUTANTS: [(Mutant, fn(), &str); 8] = [
     (Mutant::DoorNotWaitedFor, last_owner_may_free_the_lock, "the lock is still in use"),
     (Mutant::FreeBeforeDoorCloses, next_owner_may_free_the_lock, "the lock is still in use"),
     (Mutant::NestedReaderWaits, nested_reader, "deadlock"),
+    (Mutant::ReaderLeavesLate, lending_writer_and_two_readers, "deadlock"),
+    (Mutant::ReaderNotLookedAtAgain, lending_writer_and_two_readers, "deadlock"),
+    (Mutant::OwnerNotLookedAtAgain, lending_writer_behind_two_writers, "deadlock"),
+    (Mutant::WaitingReaderLentTo, lending_writer_before_a_reader, "deadlock"),
+    (Mutant::ReaderWaitsWithALoan, lending_writer_before_a_reader, "deadlock"),
 ];
 
 const CHOICE: &str = "RWLOCK_LOOM_MUTANT";
@@ -333,6 +457,8 @@ fn every_mutant_is_found() {
         let run = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "model_of_the_chosen_mutant", "--nocapture"])
             .env(CHOICE, index.to_string())
+            // Some need one more than their models have time for.
+            .env("LOOM_MAX_PREEMPTIONS", "3")
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&run.stderr);

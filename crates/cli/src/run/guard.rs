@@ -30,7 +30,8 @@ pub struct GuardOptions {
     /// What becomes of read-write locks
     #[arg(long, value_enum, requires = "guard", default_value = "phase-fair")]
     guard_rwlocks: Rwlocks,
-    /// Real-time threads that wait for a phase-fair lock lend their priority to a writer inside
+    /// Real-time threads that wait for a phase-fair lock lend their priority to the writer or, one
+    /// after the other, to the readers inside
     #[arg(long, requires = "guard")]
     guard_boost: bool,
 }

@@ -3,6 +3,10 @@
  *   inversion   milliseconds that an urgent thread waits for a mutex while a middle one computes for
  *               400 ms on the processor of the owner, which needs 20 ms
  *   read, write the same with a read-write lock that the slow one has for writing
+ *   readers, readers-timed, readers-late
+ *               the same with two slow ones that have it for reading, and an urgent one that
+ *               writes: plainly, by a deadline, or when the slow ones were let in by a writer just
+ *               before and have not run since
  *   bypass      how often a thread that holds a mutex for 1 ms and comes back at once took it while
  *               one waiter waited, at most
  *   equals      how often 16 threads of one real-time priority took a mutex in a second
@@ -18,7 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \
@@ -141,6 +147,104 @@ static void inversion(void) {
     printf("%lld\n", (long long)waited);
 }
 
+/* ---- readers ----------------------------------------------------------------------------------- */
+
+static bool is_timed, is_late;
+
+/* A field of what the kernel says about a thread, behind its name. */
+static const char *field_of(long thread, int number) {
+    static _Thread_local char text[512];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", thread);
+    FILE *file = fopen(path, "r");
+    MUST(file);
+    size_t bytes = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[bytes] = 0;
+    char *at = strrchr(text, ')');
+    for (int field = 2; field < number; field++)
+        MUST(at && (at = strchr(at + 1, ' ')));
+    return at + 1;
+}
+
+static long own_id(void) {
+    return syscall(SYS_gettid);
+}
+
+/* The calling thread's priority, 1 to 99, with what it was lent. */
+static int effective_priority(void) {
+    return -1 - atoi(field_of(own_id(), 18));
+}
+
+static atomic_long readers_id[2];
+static atomic_int inside;
+
+static void *low_reader(void *number) {
+    pin_to(shared_processor);
+    become(10);
+    atomic_store(&readers_id[(intptr_t)number], own_id());
+    MUST(pthread_rwlock_rdlock(&rwlock) == 0);
+    atomic_fetch_add(&inside, 1);
+    while (atomic_load(&inside) < 2)
+        pause_us(100);
+    compute_ms(20);
+    MUST(pthread_rwlock_unlock(&rwlock) == 0);
+    MUST(effective_priority() == 10);
+    return NULL;
+}
+
+/* Until both slow ones sleep, which is for the lock. */
+static void await_sleep(void) {
+    for (int i = 0; i < 2; i++)
+        while (!atomic_load(&readers_id[i]) || *field_of(atomic_load(&readers_id[i]), 3) != 'S')
+            pause_us(100);
+}
+
+static void *high_writer(void *waited) {
+    pin_to(shared_processor);
+    become(30);
+    int64_t begin = clock_ns(CLOCK_MONOTONIC);
+    if (is_timed) {
+        struct timespec until;
+        MUST(clock_gettime(CLOCK_REALTIME, &until) == 0);
+        until.tv_sec += 30;
+        MUST(pthread_rwlock_timedwrlock(&rwlock, &until) == 0);
+    } else {
+        MUST(pthread_rwlock_wrlock(&rwlock) == 0);
+    }
+    *(int64_t *)waited = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000;
+    MUST(pthread_rwlock_unlock(&rwlock) == 0);
+    MUST(effective_priority() == 30);
+    return NULL;
+}
+
+static void readers(void) {
+    int64_t waited = 0;
+    shared_processor = last_processor();
+    become(40);
+    pthread_t threads[4];
+    if (is_late)
+        MUST(pthread_rwlock_wrlock(&rwlock) == 0);
+    for (int i = 0; i < 2; i++)
+        threads[i] = start(low_reader, (void *)(intptr_t)i);
+    if (is_late) {
+        await_sleep();
+        threads[3] = start(middle, NULL);
+        pause_us(2000);
+        MUST(pthread_rwlock_unlock(&rwlock) == 0);
+        threads[2] = start(high_writer, &waited);
+    } else {
+        while (atomic_load(&inside) < 2)
+            pause_us(100);
+        threads[2] = start(high_writer, &waited);
+        pause_us(2000);
+        threads[3] = start(middle, NULL);
+    }
+    for (int i = 0; i < 4; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    printf("%lld\n", (long long)waited);
+}
+
 /* ---- bypass ------------------------------------------------------------------------------------ */
 
 static int64_t taken, most; /* behind the mutex */
@@ -248,8 +352,12 @@ static void equals(void) {
 int main(int count, char **arguments) {
     const char *what = count == 2 ? arguments[1] : "";
     kind = strcmp(what, "read") == 0 ? READ : strcmp(what, "write") == 0 ? WRITE : MUTEX;
+    is_timed = strcmp(what, "readers-timed") == 0;
+    is_late = strcmp(what, "readers-late") == 0;
     if (strcmp(what, "inversion") == 0 || kind != MUTEX)
         inversion();
+    else if (strcmp(what, "readers") == 0 || is_timed || is_late)
+        readers();
     else if (strcmp(what, "bypass") == 0)
         bypass();
     else if (strcmp(what, "equals") == 0)

@@ -5,6 +5,7 @@
 //! too.
 
 use super::queue::{Admit, Queue, READERS, WAITERS, WRITE, Waiter};
+use super::readers::Readers;
 use super::{Failure, MOST_READERS, Reads, Rwlock, Unlocked};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::{self, Deadline, NotLent, Woken};
@@ -12,13 +13,35 @@ use crate::kernel;
 use crate::mutant::Mutant;
 use crate::table::{self, NET_NS, Table};
 
-/// A waiter that lends its priority to whoever writes.
+/// A thread that lends its priority to whoever has the lock that it waits for, if it is urgent,
+/// and may be lent that of others while it has it.
 #[derive(Clone, Copy)]
 pub struct Lender<'t> {
-    /// Where it stands meanwhile. Whoever lets the lock go calls [`Table::let_go`] after that.
+    /// Where it stands while it waits. Whoever lets the lock go looks there.
     pub table: &'t Table,
-    /// Who it is.
+    /// Where it is known as a reader.
+    pub readers: &'t Readers,
+    /// Who it is. How urgent matters only when it waits.
     pub waiter: table::Waiter,
+}
+
+impl Lender<'_> {
+    /// Looks whether the thread was lent something for a lock, which it does not have any more.
+    pub(super) fn let_go(&self, lock: usize) {
+        self.table.let_go(lock, || self.waiter.thread);
+    }
+
+    /// The same for a lock that it does not read any more.
+    pub(super) fn leave(&self, lock: usize) {
+        let late = Mutant::ReaderLeavesLate.is_on();
+        if !late {
+            self.readers.leave(lock, self.waiter.thread);
+        }
+        self.let_go(lock);
+        if late {
+            self.readers.leave(lock, self.waiter.thread);
+        }
+    }
 }
 
 /// Who is told after the door is closed. Pointers are names for the kernel only: the memory
@@ -164,9 +187,17 @@ impl Rwlock {
             Attempt::Failed(failure) => return Err(failure),
             Attempt::Queued(phase) => phase,
         };
+        if let Some(lender) = lender {
+            lender.readers.wait(self.address(), me, phase);
+            // Until now it seemed to read.
+            if !Mutant::ReaderWaitsWithALoan.is_on() {
+                lender.let_go(self.address());
+            }
+        }
+        let mut turn = 0;
         // Acquire pairs with the release of whoever lets us in.
         while self.phase.load(Ordering::Acquire) == phase {
-            if self.sleep(&self.phase, phase, until, lender) == Woken::TimedOut {
+            if self.sleep(&self.phase, phase, until, lender, &mut turn) == Woken::TimedOut {
                 return self.behind_door(me, |queue, tell| {
                     let entered = self.phase.load(Ordering::Acquire) != phase;
                     if entered && !Mutant::EntryForgotten.is_on() {
@@ -199,8 +230,9 @@ impl Rwlock {
         if matches!(attempt, Attempt::Entered) {
             return Ok(());
         }
+        let mut turn = 0;
         while !place.is_let_in() {
-            if self.sleep(place.word(), 0, until, lender) == Woken::TimedOut {
+            if self.sleep(place.word(), 0, until, lender, &mut turn) == Woken::TimedOut {
                 return self.behind_door(me, |queue, tell| {
                     if place.is_let_in() {
                         return Ok(());
@@ -217,36 +249,76 @@ impl Rwlock {
         Ok(())
     }
 
-    /// Sleeps while a word has this value. A waiter that lends does so while a less urgent thread
-    /// writes, and looks again now and then: who lets it in need not be whom it lends to.
+    /// Sleeps while a word has this value. A waiter that lends does so while less urgent threads
+    /// are inside, and looks again now and then: who lets it in need not be whom it lends to.
     fn sleep(
         &self,
         word: &AtomicU32,
         value: u32,
         until: Option<Deadline>,
         lender: Option<Lender<'_>>,
+        turn: &mut usize,
     ) -> Woken {
-        let Some(Lender { table, waiter }) = lender.filter(|lender| lender.waiter.urgency > 0)
-        else {
+        let Some(lender) = lender.filter(|lender| lender.waiter.urgency > 0) else {
             return futex::wait(word, value, until, true);
         };
         let soon = Deadline::or_before(until, Deadline::after_ns(NET_NS));
-        let writer = self.writer.load(Ordering::Relaxed);
-        let is_lendable =
-            writer != 0 && writer != waiter.thread && kernel::urgency_of(writer) < waiter.urgency;
-        let holds =
-            || self.writer.load(Ordering::SeqCst) == writer && word.load(Ordering::SeqCst) == value;
-        let lent = match is_lendable {
-            true => table.lend(self.address(), waiter, writer, soon, holds),
-            false => Err(NotLent::Refused),
+        let waits = || word.load(Ordering::SeqCst) == value;
+        let lent = match self.writer.load(Ordering::Relaxed) {
+            0 => self.lend_to_a_reader(lender, soon, waits, turn),
+            writer => self.lend_to_the_writer(lender, writer, soon, waits),
         };
         if lent == Err(NotLent::Refused) {
             let _ = futex::wait(word, value, Some(soon), true);
+            // The models' net is at hand at once.
+            #[cfg(loom)]
+            loom::thread::yield_now();
         }
         match until {
             Some(until) if until.is_over() => Woken::TimedOut,
             _ => Woken::Maybe,
         }
+    }
+
+    fn lend_to_the_writer(
+        &self,
+        Lender { table, waiter, .. }: Lender<'_>,
+        writer: u32,
+        soon: Deadline,
+        waits: impl Fn() -> bool,
+    ) -> Result<(), NotLent> {
+        if writer == waiter.thread || kernel::urgency_of(writer) >= waiter.urgency {
+            return Err(NotLent::Refused);
+        }
+        let writes = || {
+            self.writer.load(Ordering::SeqCst) == writer || Mutant::OwnerNotLookedAtAgain.is_on()
+        };
+        table.lend(self.address(), waiter, writer, soon, || writes() && waits())
+    }
+
+    /// Lends to one reader, the least urgent first. When that was for nothing for a while, it is
+    /// another one's turn: the reader may sleep inside, or another thread let the lock go for it.
+    fn lend_to_a_reader(
+        &self,
+        Lender { table, readers, waiter }: Lender<'_>,
+        soon: Deadline,
+        waits: impl Fn() -> bool,
+        turn: &mut usize,
+    ) -> Result<(), NotLent> {
+        let lock = self.address();
+        let phase = || self.phase.load(Ordering::SeqCst);
+        let found = readers.less_urgent_than(waiter, lock, phase());
+        for _ in 0..found.count() {
+            let reader = found.at(*turn);
+            let reads =
+                || readers.has(lock, reader, phase()) || Mutant::ReaderNotLookedAtAgain.is_on();
+            let lent = table.lend(lock, waiter, reader, soon, || reads() && waits());
+            *turn = turn.wrapping_add(usize::from(lent.is_err()));
+            if lent != Err(NotLent::Refused) {
+                return lent;
+            }
+        }
+        Err(NotLent::Refused)
     }
 
     #[cold]
@@ -302,5 +374,160 @@ impl Rwlock {
                 tell.writer = queue.let_first_writer_in(&self.writer).filter(|_| told);
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    const MS: i64 = 1_000_000;
+
+    /// A lock and where its users meet.
+    struct Lending {
+        lock: Rwlock,
+        table: Table,
+        readers: Readers,
+    }
+
+    impl Lending {
+        const fn by(&self, thread: u32, urgency: u32) -> Lender<'_> {
+            let waiter = table::Waiter { thread, urgency };
+            Lender { table: &self.table, readers: &self.readers, waiter }
+        }
+
+        /// Nobody is left anywhere.
+        fn check_idle(&self) {
+            assert!(self.lock.is_idle(me()) && self.table.is_empty());
+            assert!(!self.readers.has(self.lock.address(), me(), 0));
+        }
+    }
+
+    fn lending() -> Box<Lending> {
+        Box::new(Lending { lock: Rwlock::new(), table: Table::new(), readers: Readers::new() })
+    }
+
+    fn me() -> u32 {
+        rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+    }
+
+    #[test]
+    fn threads_that_read_and_want_to_write_wait_until_their_deadlines() {
+        let lending = lending();
+        for threads in 1..=3 {
+            let barrier = Barrier::new(threads);
+            thread::scope(|scope| {
+                for urgency in 1..=threads as u32 {
+                    let (lending, barrier) = (&lending, &barrier);
+                    scope.spawn(move || {
+                        let (reads, lender) = (Reads::new(), lending.by(me(), urgency));
+                        lending.lock.read_lending(&reads, lender, None).unwrap();
+                        barrier.wait();
+                        let begin = Instant::now();
+                        let until = Some(Deadline::after_ns(20 * MS));
+                        let result = lending.lock.write_lending(lender, until);
+                        let waited = begin.elapsed();
+                        assert_eq!(result, Err(Failure::TimedOut));
+                        assert!(waited >= Duration::from_millis(20), "{waited:?}");
+                        assert!(waited < Duration::from_secs(2), "{waited:?}");
+                        // Whoever leaves earlier would let another one in.
+                        barrier.wait();
+                        let left = lending.lock.unlock_lending(&reads, lender);
+                        assert_eq!(left, Ok(Unlocked::Read));
+                    });
+                }
+            });
+            lending.check_idle();
+        }
+    }
+
+    #[test]
+    fn reader_that_sleeps_or_has_ended_does_not_keep_a_waiter_from_lending_to_others() {
+        let lending = lending();
+        let ended = || {
+            lending.lock.read_lending(&Reads::new(), lending.by(me(), 0), None).unwrap();
+            me()
+        };
+        let ended = thread::scope(|scope| scope.spawn(ended).join().unwrap());
+        // Joined, it may still be about to end.
+        while kernel::is_thread_of_this_process(ended) {
+            thread::yield_now();
+        }
+        let barrier = Barrier::new(3);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let (reads, lender) = (Reads::new(), lending.by(me(), 0));
+                    lending.lock.read_lending(&reads, lender, None).unwrap();
+                    barrier.wait();
+                    barrier.wait();
+                    lending.lock.unlock_lending(&reads, lender).unwrap();
+                });
+            }
+            barrier.wait();
+            let lender = lending.by(me(), 50);
+            let asked = Cell::new(0);
+            let waits = || {
+                asked.set(asked.get() + 1);
+                true
+            };
+            let mut turn = 0;
+            for number in 1..=4 {
+                let soon = Deadline::after_ns(MS);
+                let lent = lending.lock.lend_to_a_reader(lender, soon, waits, &mut turn);
+                // Both sleep: one at a time is lent to, and then it is the other one's turn.
+                assert_eq!((lent, turn, asked.get()), (Err(NotLent::TimedOut), number, number));
+            }
+            assert!(!lending.readers.has(lending.lock.address(), ended, 0));
+            barrier.wait();
+        });
+        assert!(lending.table.is_empty());
+    }
+
+    #[test]
+    fn lenders_exclude_each_other_and_leave_nothing_behind() {
+        let lending = lending();
+        let inside = AtomicU32::new(0);
+        const WRITER: u32 = 1 << 16;
+        thread::scope(|scope| {
+            for number in 0..6_u32 {
+                let (lending, inside) = (&lending, &inside);
+                scope.spawn(move || {
+                    let (reads, lender) = (Reads::new(), lending.by(me(), number % 3));
+                    let lock = &lending.lock;
+                    for turn in 0..4_000 {
+                        let until = match (turn + number) % 4 {
+                            0 => Some(Deadline::after_ns(20_000)),
+                            _ => None,
+                        };
+                        let writes = (turn + number) % 3 == 0;
+                        let entered = match writes {
+                            true => lock.write_lending(lender, until),
+                            false if until.is_some() => lock.try_read_lending(&reads, lender),
+                            false => lock.read_lending(&reads, lender, None),
+                        };
+                        if entered.is_err() {
+                            continue;
+                        }
+                        let weight = if writes { WRITER } else { 1 };
+                        let others = inside.fetch_add(weight, Ordering::AcqRel);
+                        assert!(others < WRITER && (!writes || others == 0), "{others:x}");
+                        if !writes && turn % 5 == 0 {
+                            lock.read_lending(&reads, lender, None).unwrap();
+                            lock.unlock_lending(&reads, lender).unwrap();
+                        }
+                        inside.fetch_sub(weight, Ordering::AcqRel);
+                        lock.unlock_lending(&reads, lender).unwrap();
+                    }
+                    assert!(reads.is_empty());
+                    assert!(!lending.readers.has(lock.address(), me(), 0));
+                });
+            }
+        });
+        lending.check_idle();
     }
 }

@@ -11,26 +11,32 @@ pub mod rwlock;
 use crate::object::Object;
 use crate::{attachment, origin, real};
 use guard::mutex::Policy;
+use guard::rwlock::Readers;
 use guard::{Table, Waiter};
 use record::Side;
 use record::guard::{GuardCount, GuardFlags, Mutexes};
 use rustix::mm::Advice;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
-/// Pages of their own, so that the kernel can wipe them in a forked child: whoever waits there is
-/// a thread of the parent's.
+/// Pages of their own, so that the kernel can wipe them in a forked child: whoever waits or reads
+/// there is a thread of the parent's.
 #[repr(C, align(4096))]
-pub struct Wiped(Table);
+pub struct Wiped(Table, Readers);
 
 impl Wiped {
     /// The table in the pages.
     pub fn table(&self) -> &Table {
         &self.0
     }
+
+    /// The register in the pages.
+    pub fn readers(&self) -> &Readers {
+        &self.1
+    }
 }
 
-/// The waiters of this process.
-pub static TABLE: Wiped = Wiped(Table::new());
+/// The waiters of this process, and its readers where they are to be known.
+pub static TABLE: Wiped = Wiped(Table::new(), Readers::new());
 
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static MUTEXES: AtomicU8 = AtomicU8::new(ALONE);

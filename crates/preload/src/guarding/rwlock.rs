@@ -8,7 +8,7 @@ use super::{TABLE, count, thread};
 use crate::thread::this;
 use crate::{attachment, origin};
 use guard::rwlock::{Failure, Lender, Rwlock};
-use guard::{Deadline, Table, Waiter};
+use guard::{Deadline, Waiter};
 use record::guard::GuardCount;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,25 +19,23 @@ static PHASE_FAIR: AtomicBool = AtomicBool::new(false);
 
 static BOOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether read-write locks are guarded, from now on, and whether who writes is boosted.
+/// Whether read-write locks are guarded, from now on, and whether who has them is boosted.
 pub fn begin(phase_fair: bool, boost: bool) {
     PHASE_FAIR.store(phase_fair, Ordering::Relaxed);
     BOOST.store(phase_fair && boost, Ordering::Relaxed);
 }
 
-fn table() -> &'static Table {
-    TABLE.table()
+/// The calling thread, as one that may be lent the priority of others, and has this urgency itself
+/// if it has to wait.
+fn lender(urgency: u32) -> Lender<'static> {
+    let waiter = Waiter { thread: thread(), urgency };
+    Lender { table: TABLE.table(), readers: TABLE.readers(), waiter }
 }
 
-/// The calling thread, if it is to lend its priority while it waits.
+/// The calling thread, about to wait. It lends its priority unless the guard has ended.
 #[cold]
-fn lender() -> Option<Lender<'static>> {
-    if !BOOST.load(Ordering::Relaxed) || !attachment::is_guarded() {
-        return None;
-    }
-    let urgency = guard::urgency_of(0);
-    let waiter = Waiter { thread: thread(), urgency };
-    (urgency > 0).then_some(Lender { table: table(), waiter })
+fn urgent_lender() -> Lender<'static> {
+    lender(if attachment::is_guarded() { guard::urgency_of(0) } else { 0 })
 }
 
 /// The lock, if it is ours, or becomes ours now that it is used from this address.
@@ -63,7 +61,10 @@ fn claim(lock: &Rwlock) -> bool {
     if !attachment::is_guarded() {
         return false;
     }
-    let claimed = lock.claim();
+    let claimed = match BOOST.load(Ordering::Relaxed) {
+        true => lock.claim_for_lenders(),
+        false => lock.claim(),
+    };
     count(match claimed {
         true => GuardCount::RwlockConverted,
         false if lock.is_shared() => GuardCount::RwlockShared,
@@ -72,7 +73,8 @@ fn claim(lock: &Rwlock) -> bool {
     claimed
 }
 
-/// Takes a lock for reading if it is ours, and if that is possible at once; else does nothing.
+/// Takes a lock for reading if it is ours, and if that is possible at once, and readers need not
+/// be known; else does nothing.
 ///
 /// # Safety
 /// As for [`of`].
@@ -80,10 +82,22 @@ fn claim(lock: &Rwlock) -> bool {
 pub unsafe fn read_now(lock: Object) -> bool {
     // SAFETY: the caller's promise; a null pointer is the program's own mistake.
     let ours = unsafe { Rwlock::at(lock) };
-    ours.is_claimed() && ours.read_now(this().reads())
+    ours.is_claimed_plainly() && ours.read_now(this().reads())
 }
 
-/// Lets a lock go if it is ours and read, and nobody waits for it; else does nothing.
+/// The same for writing.
+///
+/// # Safety
+/// As for [`of`].
+#[inline(always)]
+pub unsafe fn write_now(lock: Object) -> bool {
+    // SAFETY: as in `read_now`.
+    let ours = unsafe { Rwlock::at(lock) };
+    ours.is_claimed_plainly() && this().known_id().is_some_and(|me| ours.write_now(me))
+}
+
+/// Lets a lock go if it is ours and read, and nobody waits for it, and readers need not be known;
+/// else does nothing.
 ///
 /// # Safety
 /// As for [`of`].
@@ -91,7 +105,18 @@ pub unsafe fn read_now(lock: Object) -> bool {
 pub unsafe fn unlock_read_now(lock: Object) -> bool {
     // SAFETY: as in `read_now`.
     let ours = unsafe { Rwlock::at(lock) };
-    ours.is_claimed() && ours.unlock_read_now(this().reads())
+    ours.is_claimed_plainly() && ours.unlock_read_now(this().reads())
+}
+
+/// Lets a lock go if it is ours and the thread writes, and lends nothing; else does nothing.
+///
+/// # Safety
+/// As for [`of`].
+#[inline(always)]
+pub unsafe fn unlock_write_now(lock: Object) -> bool {
+    // SAFETY: as in `read_now`.
+    let ours = unsafe { Rwlock::at(lock) };
+    ours.is_claimed_plainly() && this().known_id().is_some_and(|me| ours.unlock_write_now(me))
 }
 
 /// A lock that is ours. All functions answer as the C library's of their names.
@@ -106,7 +131,11 @@ impl Guarded<'_> {
     /// `pthread_rwlock_tryrdlock`
     #[inline(always)]
     pub fn try_read(self) -> c_int {
-        answer(self.0.try_read(this().reads(), thread()))
+        let reads = this().reads();
+        answer(match BOOST.load(Ordering::Relaxed) {
+            true => self.0.try_read_lending(reads, lender(0)),
+            false => self.0.try_read(reads, thread()),
+        })
     }
 
     /// `pthread_rwlock_rdlock`
@@ -118,24 +147,24 @@ impl Guarded<'_> {
     #[inline(always)]
     fn read_by(self, until: Option<Deadline>) -> c_int {
         let reads = this().reads();
-        // Who need not wait need not know how urgent it is.
-        if BOOST.load(Ordering::Relaxed) && self.try_read() == 0 {
-            return 0;
+        if !BOOST.load(Ordering::Relaxed) {
+            return answer(self.0.read(reads, thread(), until));
         }
-        match lender() {
-            None => answer(self.0.read(reads, thread(), until)),
-            Some(lender) => answer(self.0.read_lending(reads, lender, until)),
+        // Who need not wait need not know how urgent it is.
+        match self.try_read() {
+            0 => 0,
+            _ => answer(self.0.read_lending(reads, urgent_lender(), until)),
         }
     }
 
     #[inline(always)]
     fn write_by(self, until: Option<Deadline>) -> c_int {
-        if BOOST.load(Ordering::Relaxed) && self.try_write() == 0 {
-            return 0;
+        if !BOOST.load(Ordering::Relaxed) {
+            return answer(self.0.write(thread(), until));
         }
-        match lender() {
-            None => answer(self.0.write(thread(), until)),
-            Some(lender) => answer(self.0.write_lending(lender, until)),
+        match self.try_write() {
+            0 => 0,
+            _ => answer(self.0.write_lending(urgent_lender(), until)),
         }
     }
 
@@ -178,11 +207,11 @@ impl Guarded<'_> {
     /// `pthread_rwlock_unlock`
     #[inline(always)]
     pub fn unlock(self) -> c_int {
-        let address = std::ptr::from_ref(self.0) as usize;
-        let result = self.0.unlock(this().reads(), thread());
-        if BOOST.load(Ordering::Relaxed) {
-            table().let_go(address, thread);
-        }
-        answer(result.map(|_| ()))
+        let reads = this().reads();
+        let result = match BOOST.load(Ordering::Relaxed) {
+            true => self.0.unlock_lending(reads, lender(0)),
+            false => self.0.unlock(reads, thread()),
+        };
+        answer(result.map(drop))
     }
 }
