@@ -5,11 +5,13 @@
 #include "experiment.h"
 #include "latency.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct thread {
     pthread_t id;
@@ -60,11 +62,22 @@ bool sums_right(const float *memory, unsigned elements, uint64_t launches) {
     return true;
 }
 
+/* Sleeps until the next call is due; whoever is late does not catch up. */
+static uint64_t await_next(uint64_t due_ns) {
+    struct timespec due = {.tv_sec = (time_t)(due_ns / 1000000000u),
+                           .tv_nsec = (long)(due_ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
+        continue;
+    return clock_ns();
+}
+
 static void make_calls(struct thread *thread) {
     const struct options *options = thread->work.options;
     uint64_t deadline_ns =
         options->seconds > 0 ? clock_ns() + (uint64_t)(options->seconds * 1e9) : UINT64_MAX;
     uint64_t most = options->iterations > 0 ? options->iterations : UINT64_MAX;
+    uint64_t period_ns = thread->work.role == COPYING ? options->copy_period_ns
+                                                      : options->launch_period_ns;
     uint64_t start_ns = clock_ns();
     while (thread->work.calls < most && start_ns < deadline_ns) {
         thread->calls->call(&thread->work);
@@ -72,7 +85,7 @@ static void make_calls(struct thread *thread) {
         thread->work.calls++;
         if (options->sync_every > 0 && thread->work.calls % options->sync_every == 0)
             thread->calls->synchronise(&thread->work);
-        start_ns = clock_ns();
+        start_ns = period_ns > 0 ? await_next(start_ns + period_ns) : clock_ns();
     }
     thread->end_ns = start_ns;
 }

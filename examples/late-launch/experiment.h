@@ -18,6 +18,7 @@ extern "C" {
 struct options {
     unsigned copy_threads, launch_threads;
     int launch_priority; /* SCHED_FIFO; 0: as the program was started */
+    uint64_t launch_period_ns, copy_period_ns; /* 0: the next call comes at once */
     double seconds;      /* 0: until the iterations are done */
     uint64_t iterations; /* of each thread; 0: until the time is over */
     size_t bytes;        /* of one copy; a launch works on as many, if its grid has the threads */

@@ -15,6 +15,8 @@ static const char usage[] =
     "  --copy-threads M     threads that copy (default 1)\n"
     "  --launch-threads N   threads that launch (default 1)\n"
     "  --launch-priority P  SCHED_FIFO priority of the threads that launch (default: none)\n"
+    "  --launch-period US   microseconds from one launch of a thread to its next (default: none)\n"
+    "  --copy-period US     the same for copies\n"
     "  --seconds S          how long (default 5, or until the iterations are done, if given)\n"
     "  --iterations N       calls of each thread (default: until the time is over)\n"
     "  --bytes B            bytes of one copy, a multiple of 4 (default 4194304)\n"
@@ -70,6 +72,8 @@ enum {
     COPY_THREADS = 256,
     LAUNCH_THREADS,
     LAUNCH_PRIORITY,
+    LAUNCH_PERIOD,
+    COPY_PERIOD,
     SECONDS,
     ITERATIONS,
     BYTES,
@@ -87,6 +91,8 @@ static const struct option long_options[] = {
     {"copy-threads", required_argument, NULL, COPY_THREADS},
     {"launch-threads", required_argument, NULL, LAUNCH_THREADS},
     {"launch-priority", required_argument, NULL, LAUNCH_PRIORITY},
+    {"launch-period", required_argument, NULL, LAUNCH_PERIOD},
+    {"copy-period", required_argument, NULL, COPY_PERIOD},
     {"seconds", required_argument, NULL, SECONDS},
     {"iterations", required_argument, NULL, ITERATIONS},
     {"bytes", required_argument, NULL, BYTES},
@@ -111,6 +117,12 @@ static void set_option(struct options *options, int option, const char *name) {
         break;
     case LAUNCH_PRIORITY:
         options->launch_priority = (int)whole(name, optarg, 1, 99);
+        break;
+    case LAUNCH_PERIOD:
+        options->launch_period_ns = whole(name, optarg, 1, 3600000000u) * 1000;
+        break;
+    case COPY_PERIOD:
+        options->copy_period_ns = whole(name, optarg, 1, 3600000000u) * 1000;
         break;
     case SECONDS:
         options->seconds = positive(name, optarg);

@@ -11,10 +11,10 @@ set-up included, is under PyTorch's profiler; without it, the profiler is not ev
 import argparse
 import hashlib
 import json
-import time
 
 import torch
 
+import loop
 import networks
 import triton_kernel
 
@@ -23,9 +23,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", default="vit_s", choices=[*networks.NAMES, "triton"])
     parser.add_argument("--mode", default="eager", choices=networks.MODES)
-    parser.add_argument("--iterations", type=int, default=200)
-    parser.add_argument("--warm", type=int, default=10, help="iterations before timing")
-    parser.add_argument("--batches", type=int, default=1, help="timings of so many iterations")
+    loop.add_arguments(parser, iterations=200, warm=10)
     parser.add_argument("--profile", action="store_true")
     return parser.parse_args()
 
@@ -38,14 +36,7 @@ def run(options):
             runner = triton_kernel.Runner()
         else:
             runner = networks.MODES[options.mode](*networks.build(options.network))
-        for _ in range(options.warm):
-            runner.run()
-        rates = []
-        for _ in range(options.batches):
-            begin = time.perf_counter()
-            for _ in range(options.iterations):
-                answer = runner.run()
-            rates.append(options.iterations / (time.perf_counter() - begin))
+        answer, rates = loop.run(runner.run, options)
     digest = hashlib.sha256(answer.float().numpy().tobytes()).hexdigest()
     return {"network": options.network, "mode": options.mode, "answer": digest,
             "iterations": options.iterations, "warm": options.warm, "per_second": rates}

@@ -41,6 +41,11 @@ use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
 use crate::table::{NET_NS, Place, Table, WAITING, Waiter};
 
+/// For how long a waiter that is next stays awake.
+const AWAKE_NS: i64 = 500_000;
+/// Within which time a thread comes back at once.
+const BACK_NS: i64 = 5_000;
+
 /// `pthread_mutex_t` on x86-64; the same in glibc 2.31 to 2.42.
 #[repr(C)]
 #[derive(Debug)]
@@ -403,6 +408,10 @@ impl<'a> Wait<'a> {
                 return Ok(());
             }
             if self.waiter.urgency == 0 {
+                if Table::was_called(place) {
+                    self.stay_awake(place);
+                    continue;
+                }
                 let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
                 futex::wait_either(words, self.until, NET_NS);
                 continue;
@@ -422,6 +431,24 @@ impl<'a> Wait<'a> {
                 refused = owner;
             }
         }
+    }
+
+    /// Looks, without sleeping, until it is handed the mutex or nobody takes it; for as long as
+    /// a short section takes. Does not itself come before a thread that comes back at once.
+    fn stay_awake(&self, place: &Place) {
+        let end = Deadline::or_before(self.until, Deadline::after_ns(AWAKE_NS));
+        let mut free_until: Option<Deadline> = None;
+        let mut early = false;
+        while place.state.load(Ordering::Relaxed) == WAITING && !early {
+            if self.mutex.word.load(Ordering::Relaxed) != 0 {
+                free_until = None;
+            } else if free_until.get_or_insert_with(|| Deadline::after_ns(BACK_NS)).is_over() {
+                break;
+            }
+            core::hint::spin_loop();
+            early = end.is_over();
+        }
+        self.table.was_too_early(self.mutex.address(), early);
     }
 
     /// When to look again, also if nothing woke this thread. The models do without.

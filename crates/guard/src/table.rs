@@ -28,6 +28,9 @@ const PLACES: usize = if cfg!(loom) { 3 } else { 512 };
 /// How long a waiter that lends its priority sleeps before it looks for itself.
 pub(crate) const NET_NS: i64 = 1_000_000;
 
+/// At most 2 to the power of this hand-overs go without a call after one that came too early.
+const MOST_EARLY: u32 = 10;
+
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// The waiter stands in its list.
@@ -61,6 +64,8 @@ pub(crate) struct Place {
     patient: AtomicU32,
     /// How often it was.
     passed: AtomicU32,
+    /// It is the next to be handed the mutex, and is to be awake by then.
+    called: AtomicU32,
     mutex: AtomicUsize,
     arrival: AtomicU64,
 }
@@ -70,6 +75,10 @@ struct Bucket {
     inside: AtomicU32,
     /// Number of the first place + 1.
     first: AtomicU32,
+    /// How many in a row were called too early.
+    early: AtomicU32,
+    /// How often whoever is next is not to be called, for that reason.
+    silence: AtomicU32,
 }
 
 /// The table.
@@ -87,7 +96,12 @@ macro_rules! constructors {
     ($($constant:ident)?) => {
         impl Bucket {
             $($constant)? fn new() -> Bucket {
-                Bucket { inside: AtomicU32::new(0), first: AtomicU32::new(0) }
+                Bucket {
+                    inside: AtomicU32::new(0),
+                    first: AtomicU32::new(0),
+                    early: AtomicU32::new(0),
+                    silence: AtomicU32::new(0),
+                }
             }
         }
 
@@ -102,6 +116,7 @@ macro_rules! constructors {
                     avoided: AtomicU32::new(0),
                     patient: AtomicU32::new(0),
                     passed: AtomicU32::new(0),
+                    called: AtomicU32::new(0),
                     mutex: AtomicUsize::new(0),
                     arrival: AtomicU64::new(0),
                 }
@@ -220,6 +235,7 @@ impl Table {
         place.avoided.store(0, Ordering::Relaxed);
         place.patient.store(patient.into(), Ordering::Relaxed);
         place.passed.store(0, Ordering::Relaxed);
+        place.called.store(0, Ordering::Relaxed);
         let arrival = self.arrivals.fetch_add(1, Ordering::Relaxed);
         place.arrival.store(arrival, Ordering::Relaxed);
         place.state.store(WAITING, Ordering::Relaxed);
@@ -249,6 +265,22 @@ impl Table {
         granted
     }
 
+    /// Whether a waiter was [called](Table::hand_over), once for each call.
+    pub(crate) fn was_called(place: &Place) -> bool {
+        // Relaxed: a hint.
+        place.called.load(Ordering::Relaxed) != 0 && place.called.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Whether a waiter that was called has waited in vain: sections are long here, or processors
+    /// few. The next calls wait the longer, the more often that was so.
+    pub(crate) fn was_too_early(&self, mutex: usize, early: bool) {
+        let bucket = self.bucket(mutex);
+        // Relaxed, and another's change may be lost: a hint.
+        let often = if early { bucket.early.load(Ordering::Relaxed) + 1 } else { 0 };
+        bucket.early.store(often.min(MOST_EARLY), Ordering::Relaxed);
+        bucket.silence.store((1 << often.min(MOST_EARLY)) - 1, Ordering::Relaxed);
+    }
+
     fn take_out(&self, place: &Place, mutex: usize, me: u32) {
         place.state.store(GONE, Ordering::Release);
         // Where that is not possible now, somebody else will do it.
@@ -265,7 +297,8 @@ impl Table {
     }
 
     /// Chooses who is handed the mutex: the most urgent waiter, of equals the one that came first.
-    /// A patient one is passed over [once or twice](quota) before. Tells the holder, by
+    /// A patient one is passed over [once or twice](quota) before, the last time with a call to be
+    /// awake at the next: a thread that must first wake takes as long as a short section. Tells the holder, by
     /// `prepare`, before the waiter is told. Returns the new holder's id.
     pub(crate) fn hand_over(&self, mutex: usize, me: u32, prepare: impl Fn(u32)) -> Option<u32> {
         let inside = self.enter(mutex, me)?;
@@ -283,6 +316,10 @@ impl Table {
             let passed = first.passed.load(Ordering::Relaxed);
             if first.patient.load(Ordering::Relaxed) != 0 && passed < quota(first) {
                 first.passed.store(passed + 1, Ordering::Relaxed);
+                if passed + 1 == quota(first) && inside.may_call() {
+                    first.called.store(1, Ordering::Relaxed);
+                    futex::wake(&first.state, 1, true);
+                }
                 return None;
             }
             let thread = first.thread.load(Ordering::Relaxed);
@@ -366,6 +403,13 @@ impl Inside<'_> {
         let place = |number: u32| self.table.places.get(number.wrapping_sub(1) as usize);
         let first = place(self.bucket.first.load(Ordering::Relaxed));
         std::iter::successors(first, move |at| place(at.next.load(Ordering::Relaxed))).take(PLACES)
+    }
+
+    /// Whether whoever is next is to be called.
+    fn may_call(&self) -> bool {
+        let silence = self.bucket.silence.load(Ordering::Relaxed);
+        self.bucket.silence.store(silence.saturating_sub(1), Ordering::Relaxed);
+        silence == 0
     }
 
     fn link(&self, place: &Place) {

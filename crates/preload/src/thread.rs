@@ -116,13 +116,22 @@ impl Thread {
     }
 
     /// The thread's id.
-    #[inline]
+    #[inline(always)]
     pub fn id(&self) -> u32 {
+        self.known_id().unwrap_or_else(|| self.learn_id())
+    }
+
+    /// The thread's id, once it was asked for.
+    #[inline(always)]
+    pub fn known_id(&self) -> Option<u32> {
         // A forked child has another process number, or none yet.
         let process = attachment::process();
-        if process != 0 && process == self.known_in.get() {
-            return self.known_id.get();
-        }
+        (process != 0 && process == self.known_in.get()).then(|| self.known_id.get())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn_id(&self) -> u32 {
         let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         if let Some(process) = attachment::enter() {
             self.known_id.set(id);

@@ -181,26 +181,31 @@ unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int 
     unsafe { ours_or!(lock, from, unlock(), real::pthread_rwlock_unlock()(lock)) }
 }
 
-/// The hooks for when locks are guarded and nothing is recorded.
-unsafe extern "C-unwind" fn read_guarded(lock: Object, from: usize) -> c_int {
-    // SAFETY: the program's own argument, in both calls.
-    unsafe { if guarding::rwlock::read_now(lock) { 0 } else { read(lock, from) } }
+/// The hooks for when locks are guarded and nothing is recorded: a short way for the usual case.
+macro_rules! lean {
+    ($name:ident, $now:ident, $hook:ident) => {
+        #[inline(never)]
+        unsafe extern "C-unwind" fn $name(lock: Object, from: usize) -> c_int {
+            // SAFETY: the program's own argument, in both calls.
+            unsafe { if guarding::rwlock::$now(lock) { 0 } else { $hook(lock, from) } }
+        }
+    };
 }
 
-unsafe extern "C-unwind" fn unlock_guarded(lock: Object, from: usize) -> c_int {
-    // SAFETY: the program's own argument, in both calls.
-    unsafe { if guarding::rwlock::unlock_read_now(lock) { 0 } else { unlock(lock, from) } }
-}
+lean!(read_guarded, read_now, read);
+lean!(write_guarded, write_now, write);
+lean!(unlock_guarded, unlock_read_now, unlock_writer_guarded);
+lean!(unlock_writer_guarded, unlock_write_now, unlock);
 
 export_take! {
     pthread_rwlock_rdlock =>
         pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "{lean}", read_guarded;
     pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f", write;
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "{lean}", write_guarded;
     __pthread_rwlock_rdlock =>
         pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "{lean}", read_guarded;
     __pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "2f", write;
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "{lean}", write_guarded;
 }
 
 export_release! {
