@@ -58,7 +58,12 @@ pub struct Mutex {
     /// How often an adaptive mutex spins, and for elision: two halves. Of no use to the C library
     /// in an error-checking inheritance mutex.
     spins: AtomicU32,
+    /// Of no use here.
+    rest: [AtomicU32; 4],
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Mutex>() == 40);
 
 /// In [`Mutex::spins`] of an error-checking mutex: it was made an inheritance mutex.
 const CONVERTED: u32 = u32::from_le_bytes(*b"KTgi");
@@ -126,14 +131,20 @@ impl Mutex {
     #[cfg(any(loom, test))]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Mutex {
+        Mutex::of_kind(0)
+    }
+
+    /// A free mutex of this kind, in the C library's numbers.
+    pub fn of_kind(kind: u32) -> Mutex {
         let zero = || AtomicU32::new(0);
         Mutex {
             word: zero(),
             count: zero(),
             owner: zero(),
             users: zero(),
-            kind: zero(),
+            kind: AtomicU32::new(kind),
             spins: zero(),
+            rest: [zero(), zero(), zero(), zero()],
         }
     }
 
@@ -156,6 +167,33 @@ impl Mutex {
     pub fn fitness(&self) -> Result<(), Unfit> {
         // Relaxed: it does not change while the mutex is in use, except to `INHERITS`.
         fitness_of(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Whether it was made an inheritance mutex, by us or by the program.
+    #[inline(always)]
+    pub fn is_converted(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & INHERITS != 0
+    }
+
+    /// Whether somebody has it.
+    pub fn is_taken(&self) -> bool {
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether all words are those of an ordinary or recursive mutex that a thread has taken once,
+    /// for which nobody waits.
+    pub fn is_taken_once_by(&self, me: u32) -> bool {
+        let count = u32::from(self.kind.load(Ordering::Relaxed) & TYPE == RECURSIVE);
+        self.words() == [1, count, me, 1]
+    }
+
+    /// Whether all words are those of a mutex that nobody has.
+    pub fn is_free(&self) -> bool {
+        self.words() == [0; 4]
+    }
+
+    fn words(&self) -> [u32; 4] {
+        [&self.word, &self.count, &self.owner, &self.users].map(|word| word.load(Ordering::Relaxed))
     }
 
     /// Makes a free mutex an inheritance mutex of the same type, without elision. The caller
@@ -186,6 +224,72 @@ impl Mutex {
             && self.spins.load(Ordering::Relaxed) == CONVERTED
     }
 
+    /// Takes a mutex as the C library does, if it is an ordinary or recursive one and that is
+    /// possible at once; otherwise does nothing. Saves the way there.
+    #[inline(always)]
+    pub fn lock_now(&self, me: u32) -> bool {
+        let kind = self.kind.load(Ordering::Relaxed);
+        if kind == RECURSIVE && self.owner.load(Ordering::Relaxed) == me {
+            let count = self.count.load(Ordering::Relaxed);
+            // The C library says when that is too often.
+            if count != u32::MAX {
+                self.count.store(count + 1, Ordering::Relaxed);
+            }
+            return count != u32::MAX;
+        }
+        // Acquire: pairs with the release of whoever let it go.
+        let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
+        if kind > RECURSIVE || self.word.compare_exchange(0, 1, from, to).is_err() {
+            return false;
+        }
+        if kind == RECURSIVE {
+            self.count.store(1, Ordering::Relaxed);
+        }
+        self.count_in(me);
+        true
+    }
+
+    /// Lets a mutex go as the C library does, if it is an ordinary one, or a recursive one that
+    /// this thread has; otherwise does nothing. The caller calls [`Mutex::let_go`] after that.
+    #[inline(always)]
+    pub fn unlock_now(&self, me: u32) -> bool {
+        let kind = self.kind.load(Ordering::Relaxed);
+        if kind > RECURSIVE {
+            return false;
+        }
+        if kind == RECURSIVE {
+            if self.owner.load(Ordering::Relaxed) != me {
+                return false;
+            }
+            let count = self.count.load(Ordering::Relaxed).wrapping_sub(1);
+            self.count.store(count, Ordering::Relaxed);
+            if count != 0 {
+                return true;
+            }
+        }
+        self.let_others_in();
+        true
+    }
+
+    /// A thread has it now.
+    #[inline(always)]
+    fn count_in(&self, me: u32) {
+        self.owner.store(me, Ordering::Relaxed);
+        self.users.store(self.users.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Nobody has it now. Afterwards its memory may be gone.
+    #[inline(always)]
+    fn let_others_in(&self) {
+        self.owner.store(0, Ordering::Relaxed);
+        self.users.store(self.users.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        // Release: pairs with the acquire of whoever takes it next; all of it, as in the C library,
+        // for `Mutex::let_go`.
+        if self.word.swap(0, Ordering::AcqRel) > 1 {
+            futex::wake(&self.word, 1, true);
+        }
+    }
+
     /// Waits for a mutex that was not free. For mutexes that are [fit](Mutex::fitness).
     ///
     /// # Errors
@@ -210,9 +314,7 @@ impl Mutex {
             wait.standing(place)?;
         }
         if !wait.taken.handed {
-            self.owner.store(me.thread, Ordering::Relaxed);
-            let users = self.users.load(Ordering::Relaxed);
-            self.users.store(users.wrapping_add(1), Ordering::Relaxed);
+            self.count_in(me.thread);
         }
         if kind == RECURSIVE {
             self.count.store(1, Ordering::Relaxed);
@@ -484,6 +586,58 @@ mod soak;
 mod tests {
     use super::*;
     use crate::futex::Clock;
+
+    /// The C library's mutex of a kind.
+    fn real_mutex(kind: u32) -> Box<Mutex> {
+        assert_eq!(size_of::<libc::pthread_mutex_t>(), size_of::<Mutex>());
+        Box::new(Mutex::of_kind(kind))
+    }
+
+    fn bytes(mutex: &Mutex) -> [u8; 40] {
+        // SAFETY: as large, without padding, and no other thread knows it.
+        unsafe { std::ptr::from_ref(mutex).cast::<[u8; 40]>().read() }
+    }
+
+    #[test]
+    fn short_ways_leave_the_words_as_the_c_library_does() {
+        type Call = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> i32;
+        let me = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        // A second thread: alone in its process, the C library goes other ways.
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let second = std::thread::spawn(move || stopped.recv());
+        for (kind, depth) in [(0, 1), (RECURSIVE, 3)] {
+            let (ours, theirs) = (real_mutex(kind), real_mutex(kind));
+            let call = |function: Call| {
+                // SAFETY: a mutex of the C library's, as the first assertion says.
+                unsafe { function(std::ptr::from_ref(&*theirs).cast_mut().cast()) == 0 }
+            };
+            for _ in 0..depth {
+                assert_eq!(ours.lock_now(me), call(libc::pthread_mutex_lock));
+                assert_eq!(bytes(&ours), bytes(&theirs), "kind {kind}");
+            }
+            assert!(ours.is_taken());
+            for _ in 0..depth {
+                assert_eq!(ours.unlock_now(me), call(libc::pthread_mutex_unlock));
+                assert_eq!(bytes(&ours), bytes(&theirs), "kind {kind}");
+            }
+            assert!(ours.is_free());
+        }
+        drop(stop);
+        let _ = second.join();
+    }
+
+    #[test]
+    fn short_ways_leave_to_the_c_library_what_is_not_simple() {
+        for kind in [ERROR_CHECKING, 3, RECURSIVE | INHERITS, ROBUST, SHARED, DESTROYED] {
+            let mutex = Mutex::of_kind(kind);
+            assert!(!mutex.lock_now(1) && !mutex.unlock_now(1), "kind {kind}");
+            assert!(mutex.is_free());
+        }
+        let recursive = Mutex::of_kind(RECURSIVE);
+        assert!(recursive.lock_now(1) && !recursive.unlock_now(2) && !recursive.lock_now(2));
+        recursive.count.store(u32::MAX, Ordering::Relaxed);
+        assert!(!recursive.lock_now(1), "it was taken too often");
+    }
 
     #[test]
     fn clocks_of_both_kinds_are_compared_by_what_is_left() {

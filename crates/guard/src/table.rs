@@ -144,10 +144,6 @@ struct Inside<'t> {
 }
 
 impl Table {
-    /// Where the word is that is 0 while nobody stands in the table.
-    #[cfg(not(loom))]
-    pub const WAITING_OFFSET: usize = std::mem::offset_of!(Table, waiting);
-
     /// An empty table.
     #[cfg(not(loom))]
     pub const fn new() -> Table {

@@ -87,7 +87,7 @@ fn all_get_it(urgencies: &'static [u32]) {
         // SAFETY: nobody else is there any more.
         scene.taken.with(|taken| assert_eq!(unsafe { *taken } as usize, urgencies.len()));
         assert!(scene.table.is_empty());
-        assert!(model::is_free(&scene.mutex));
+        assert!(scene.mutex.is_free());
     });
 }
 
@@ -117,7 +117,7 @@ fn giving_up_model(urgency: u32) {
         // SAFETY: nobody else is there any more.
         scene.taken.with(|taken| assert_eq!(unsafe { *taken }, 1 + u32::from(got)));
         assert!(scene.table.is_empty());
-        assert!(model::is_free(&scene.mutex));
+        assert!(scene.mutex.is_free());
     });
 }
 

@@ -42,7 +42,7 @@ const TRYING: u8 = 4;
 /// Added to the gate while locks are guarded.
 pub const GUARDED: u8 = 8;
 /// Added to the gate while mutexes are looked at before each use.
-const CONVERTING: u8 = 16;
+pub const CONVERTING: u8 = 16;
 /// In place of the guard in the gate when it has ended: locks that are ours stay ours.
 const ENDED: u8 = 32;
 const NOT_RECORDING: u8 = GUARDED | CONVERTING | ENDED;

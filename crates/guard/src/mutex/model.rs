@@ -2,30 +2,20 @@
 
 use super::Mutex;
 use crate::atomic::Ordering;
-use crate::futex;
 
-/// `pthread_mutex_trylock`.
+/// `pthread_mutex_trylock`, for an ordinary mutex or one that was converted meanwhile.
 pub fn try_lock(mutex: &Mutex, me: u32) -> bool {
+    if mutex.fitness().is_ok() {
+        return mutex.lock_now(me);
+    }
     let taken = mutex.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
     if taken {
-        mutex.owner.store(me, Ordering::Relaxed);
-        mutex.users.store(mutex.users.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        mutex.count_in(me);
     }
     taken
 }
 
-/// `pthread_mutex_unlock`, for an ordinary mutex.
+/// `pthread_mutex_unlock`, likewise.
 pub fn unlock(mutex: &Mutex) {
-    mutex.owner.store(0, Ordering::Relaxed);
-    mutex.users.store(mutex.users.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-    if mutex.word.swap(0, Ordering::AcqRel) > 1 {
-        futex::wake(&mutex.word, 1, true);
-    }
-}
-
-/// Whether nobody has it.
-pub fn is_free(mutex: &Mutex) -> bool {
-    mutex.word.load(Ordering::Relaxed) == 0
-        && mutex.owner.load(Ordering::Relaxed) == 0
-        && mutex.users.load(Ordering::Relaxed) == 0
+    mutex.let_others_in();
 }

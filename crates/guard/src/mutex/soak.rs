@@ -95,7 +95,7 @@ fn many_threads_lose_no_update_and_leave_nothing_behind() {
         assert_eq!(unsafe { *value.get() }, taken.load(Ordering::Relaxed));
     }
     assert!(scene.table.is_empty());
-    assert!(scene.mutexes.iter().all(model::is_free));
+    assert!(scene.mutexes.iter().all(Mutex::is_free));
     let [given_up, handed] = [&scene.given_up, &scene.handed].map(|n| n.load(Ordering::Relaxed));
     eprintln!("{:?} taken, {handed} handed over, {given_up} given up", scene.taken);
     assert!(given_up > 0 && handed > 0, "{given_up} given up, {handed} handed over");

@@ -70,11 +70,9 @@ pub fn begin(side: &Side) -> Option<Begun> {
         return None;
     }
     let rwlocks = flags.phase_fair() && !is_a_sanitizers(real::pthread_rwlock_rdlock() as usize);
-    let mutexes = if is_the_c_librarys(real::pthread_mutex_lock() as usize) {
-        flags.mutexes()
-    } else {
-        Mutexes::Alone
-    };
+    let are_known = || is_the_c_librarys(real::pthread_mutex_lock() as usize);
+    let mutexes =
+        if are_known() && mutex::words_are_known() { flags.mutexes() } else { Mutexes::Alone };
     if (rwlocks, mutexes) != (flags.phase_fair(), flags.mutexes()) {
         side.count_guard(GuardCount::Intercepted);
     }
@@ -139,15 +137,29 @@ pub fn mutexes(from: usize) -> Option<Way> {
     }
 }
 
+/// Whether mutexes are handed over, as long as there is a guard.
+#[inline(always)]
+fn hands_over() -> bool {
+    MUTEXES.load(Ordering::Relaxed) >= FAIR
+}
+
 /// The table, while mutexes may stand in it.
 #[inline(always)]
 pub fn table() -> Option<&'static Table> {
-    (attachment::is_guarded() && MUTEXES.load(Ordering::Relaxed) >= FAIR).then_some(&TABLE.0)
+    (attachment::is_guarded() && hands_over()).then_some(&TABLE.0)
 }
 
 /// The calling thread's id.
 pub fn thread() -> u32 {
     crate::thread::this().id()
+}
+
+/// Finds out the calling thread's id, which the short ways need.
+#[inline(always)]
+pub fn know_thread() {
+    if crate::thread::this().known_id().is_none() {
+        thread();
+    }
 }
 
 /// The calling thread as a waiter.

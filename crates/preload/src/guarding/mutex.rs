@@ -1,8 +1,9 @@
 //! Guarded mutexes, between the hooks and [`guard::mutex`].
 
-use super::{Way, count, mutexes, table, thread, waiter};
+use super::{TABLE, Way, count, mutexes, table, thread, waiter};
 use crate::object::Object as Library;
-use crate::real;
+use crate::thread::this;
+use crate::{origin, real};
 use guard::mutex::{Failure, Mutex, Policy, Unfit};
 use guard::{Clock, Deadline, Table};
 use record::guard::GuardCount;
@@ -40,6 +41,21 @@ pub unsafe fn before_use(lock: Object, from: usize) {
     } else {
         count(GuardCount::MutexUnknownUsers);
     }
+}
+
+/// Whether the words of the C library's mutexes are where we take them to be.
+pub fn words_are_known() -> bool {
+    [libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_RECURSIVE].into_iter().all(|kind| {
+        let mutex = Mutex::of_kind(kind.cast_unsigned());
+        let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
+        // SAFETY: all zero but the kind is a free mutex, which nobody else knows.
+        unsafe {
+            real::pthread_mutex_trylock()(lock) == 0
+                && mutex.is_taken_once_by(thread())
+                && real::pthread_mutex_unlock()(lock) == 0
+                && mutex.is_free()
+        }
+    })
 }
 
 /// Attempts to take a mutex.
@@ -80,6 +96,69 @@ fn counter(unfit: Unfit) -> GuardCount {
         Unfit::Shared => GuardCount::MutexShared,
         Unfit::Destroyed => GuardCount::MutexDestroyed,
     }
+}
+
+/// Takes a mutex, whoever asks, if that is possible at once; otherwise does nothing.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+#[inline(always)]
+pub unsafe fn lock_now(lock: Object) -> bool {
+    // SAFETY: the caller's promise; a null pointer is the program's own mistake, as without us.
+    super::hands_over()
+        && this().known_id().is_some_and(|me| unsafe { Mutex::at(lock) }.lock_now(me))
+}
+
+/// Whether the guard does nothing for a mutex that is taken from this address: nothing any more, if
+/// it was converted.
+///
+/// # Safety
+/// As for [`lock_now`].
+#[inline(always)]
+pub unsafe fn is_left_alone(lock: Object, from: usize) -> bool {
+    // SAFETY: the caller's promise.
+    !origin::is_guarded(from) || !super::hands_over() && unsafe { Mutex::at(lock) }.is_converted()
+}
+
+/// Takes a mutex that [`lock_now`] could not take, and that is [not left alone](is_left_alone).
+///
+/// # Safety
+/// As for [`lock_now`].
+pub unsafe fn lock_guarded(lock: Object, from: usize) -> c_int {
+    // SAFETY: the caller's promise, in each of the calls.
+    unsafe {
+        let mutex = Mutex::at(lock);
+        let real = || real::pthread_mutex_lock()(lock);
+        before_use(lock, from);
+        // The thread's id may not have been known.
+        if super::hands_over() && mutex.lock_now(thread()) {
+            return 0;
+        }
+        match mutex.fitness() {
+            Err(_) if !mutex.is_taken() => real(),
+            _ => wait(lock, from, None, real),
+        }
+    }
+}
+
+/// Lets a mutex go, whoever asks, if nobody stands in the table and it is simple; otherwise does
+/// nothing.
+///
+/// # Safety
+/// `lock` must be what the program passed to let it go.
+#[inline(always)]
+pub unsafe fn unlock_now(lock: Object) -> bool {
+    let table = TABLE.table();
+    if !super::hands_over() || !table.is_empty() {
+        return false;
+    }
+    // SAFETY: as in `lock_now`.
+    let unlock = |me| unsafe { Mutex::at(lock) }.unlock_now(me);
+    let done = this().known_id().is_some_and(unlock);
+    if done {
+        Mutex::let_go(lock as usize, table, thread);
+    }
+    done
 }
 
 /// Takes a mutex: in turn where it is guarded, else by `wait`. `until` is when to give up.
@@ -186,13 +265,6 @@ pub unsafe fn release(lock: Object, handed_to: impl FnOnce(u32)) -> c_int {
     let result = unsafe { real::pthread_mutex_unlock()(lock) };
     Mutex::let_go(lock as usize, table, thread);
     result
-}
-
-/// Looks for waiters that came while the C library let a mutex go.
-pub fn look_again(lock: Object) {
-    if let Some(table) = table() {
-        Mutex::let_go(lock as usize, table, thread);
-    }
 }
 
 /// The C library is about to let a mutex go, inside a wait for a condition.

@@ -140,18 +140,44 @@ unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int 
     unsafe { guarding::mutex::release(lock, |to| handed_over(lock, from, to)) }
 }
 
-/// Looks again after the real function has let a mutex go: somebody stands in the table.
-unsafe extern "C-unwind" fn let_go(lock: Object, result: c_int) -> c_int {
-    guarding::mutex::look_again(lock);
-    result
-}
-
 /// Notes that the guard gave the mutex to a waiter, in whose name it never was free.
 #[cold]
 fn handed_over(lock: Object, from: usize, to: u32) {
     if let Some(thread) = recorder(from) {
         site(lock, from).record(thread, Action::HandedOver, to);
     }
+}
+
+/// Takes a mutex when locks are guarded and nothing is recorded: a short way for the usual case.
+unsafe extern "C-unwind" fn lock_guarded(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument, in both calls.
+    unsafe { if guarding::mutex::lock_now(lock) { 0 } else { lock_not_ours(lock, from) } }
+}
+
+/// The same after that, for mutexes that only the C library can take.
+#[inline(never)]
+unsafe extern "C-unwind" fn lock_not_ours(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument, in all calls.
+    unsafe {
+        guarding::know_thread();
+        if guarding::mutex::is_left_alone(lock, from) {
+            real::pthread_mutex_lock()(lock)
+        } else {
+            guarding::mutex::lock_guarded(lock, from)
+        }
+    }
+}
+
+/// Lets a mutex go, likewise.
+unsafe extern "C-unwind" fn unlock_guarded(lock: Object, from: usize) -> c_int {
+    // SAFETY: the program's own argument, in both calls.
+    unsafe { if guarding::mutex::unlock_now(lock) { 0 } else { unlock_not_ours(lock, from) } }
+}
+
+#[inline(never)]
+unsafe extern "C-unwind" fn unlock_not_ours(lock: Object, _: usize) -> c_int {
+    // SAFETY: the program's own argument.
+    unsafe { guarding::mutex::release(lock, |_| ()) }
 }
 
 /// What `take` asks, for `export_take`: robust or with a ceiling.
@@ -167,14 +193,14 @@ const _: () = assert!(KIND == 16 && ROBUST | CEILING == 80);
 
 export_take! {
     pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f", lock;
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), lock_guarded;
     __pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), "4f", lock;
+        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), lock_guarded;
 }
 
 export_release! {
-    pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded, let_go, "7f";
-    __pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded, let_go, "7f";
+    pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded, unlock_guarded;
+    __pthread_mutex_unlock => pthread_mutex_unlock, unlock, unlock_recorded, unlock_guarded;
 }
 
 export! {

@@ -181,36 +181,45 @@ unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int 
     unsafe { ours_or!(lock, from, unlock(), real::pthread_rwlock_unlock()(lock)) }
 }
 
-/// The hooks for when locks are guarded and nothing is recorded: a short way for the usual case.
+/// The hooks for when locks are guarded and nothing is recorded: a short way for the usual case,
+/// and the other one.
 macro_rules! lean {
-    ($name:ident, $now:ident, $hook:ident) => {
-        #[inline(never)]
+    ($name:ident, $now:ident, $otherwise:ident) => {
         unsafe extern "C-unwind" fn $name(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in both calls.
-            unsafe { if guarding::rwlock::$now(lock) { 0 } else { $hook(lock, from) } }
+            unsafe { if guarding::rwlock::$now(lock) { 0 } else { $otherwise(lock, from) } }
+        }
+    };
+    ($name:ident, $now:ident, $otherwise:ident, $ours:ident, $real:ident) => {
+        lean!($name, $now, $otherwise);
+
+        #[inline(never)]
+        unsafe extern "C-unwind" fn $otherwise(lock: Object, from: usize) -> c_int {
+            // SAFETY: the program's own argument, in both calls.
+            unsafe { ours_or!(lock, from, $ours(), real::$real()(lock)) }
         }
     };
 }
 
-lean!(read_guarded, read_now, read);
-lean!(write_guarded, write_now, write);
-lean!(unlock_guarded, unlock_read_now, unlock_writer_guarded);
-lean!(unlock_writer_guarded, unlock_write_now, unlock);
+lean!(read_guarded, read_now, read_otherwise, read, pthread_rwlock_rdlock);
+lean!(write_guarded, write_now, write_otherwise, write, pthread_rwlock_wrlock);
+lean!(unlock_guarded, unlock_read_now, unlock_writer);
+lean!(unlock_writer, unlock_write_now, unlock_otherwise, unlock, pthread_rwlock_unlock);
 
 export_take! {
     pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "{lean}", read_guarded;
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", read_guarded;
     pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "{lean}", write_guarded;
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", write_guarded;
     __pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", "{lean}", read_guarded;
+        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", read_guarded;
     __pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", "{lean}", write_guarded;
+        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", write_guarded;
 }
 
 export_release! {
-    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_guarded, "{let_go}";
-    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_guarded, "{let_go}";
+    pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_guarded;
+    __pthread_rwlock_unlock => pthread_rwlock_unlock, unlock, unlock_recorded, unlock_guarded;
 }
 
 export! {

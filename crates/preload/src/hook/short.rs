@@ -10,7 +10,7 @@
 //! and where an attempt would have consequences.
 
 use super::Site;
-use crate::attachment::{CONTENDED, FULL, GUARDED};
+use crate::attachment::{CONTENDED, CONVERTING, FULL, GUARDED};
 use crate::thread::{Thread, this};
 use record::Action;
 use std::ffi::c_int;
@@ -19,21 +19,20 @@ use std::ffi::c_int;
 /// register of the second, and goes
 /// - to the real function when nothing is recorded, or nothing from this page of code;
 /// - to 4 in cheap mode, and to 5 in full mode when calls from this page are recorded;
-/// - to `guarded` when locks are guarded and nothing is recorded;
+/// - to `{lean}`, a hook, when locks are guarded and nothing is recorded;
 /// - to 2 in all other cases.
 macro_rules! sort_out {
-    ($guarded:literal) => {
-        concat!(
-            "
+    () => {
+        "
         mov rsi, qword ptr [rsp]
-        cmp byte ptr [rip + {gate}], {contended}
+        movzx eax, byte ptr [rip + {gate}]
+        cmp eax, {contended}
         je 4f
         jb 3f
-        cmp byte ptr [rip + {gate}], {guarded}
-        je ",
-            $guarded,
-            "
-        cmp byte ptr [rip + {gate}], {full}
+        and eax, ~{converting}
+        cmp eax, {guarded}
+        je {lean}
+        cmp eax, {full}
         jne 2f
         mov rax, rsi
         shr rax, 12
@@ -54,21 +53,21 @@ macro_rules! sort_out {
         jz 2f
         jmp rax
         "
-        )
     };
 }
 pub(super) use sort_out;
 
-// What `sort_out` relies on: nothing is recorded below cheap mode.
-const _: () = assert!(CONTENDED == 1 && FULL == 2 && GUARDED > FULL);
+// What `sort_out` relies on: nothing is recorded below cheap mode, and full mode is never mistaken
+// for anything else.
+const _: () = assert!(CONTENDED == 1 && FULL == 2 && GUARDED > FULL && CONVERTING > GUARDED);
 
 /// Exports functions that take a lock. `hook` finds out what to do, `recorded` is for full mode,
 /// `busy` goes on after an `attempt` that failed. `check` jumps to 2 when an attempt at the lock
-/// at `rdi` is not without consequences. `guarded` is where to go when locks are guarded: 4 where
-/// the attempt is right for guarded locks, too, or to `{lean}`, a hook for them.
+/// at `rdi` is not without consequences. `lean` is for when locks are guarded and nothing is
+/// recorded.
 macro_rules! export_take {
     ($($name:ident => $real:ident, $attempt:ident, $hook:ident, $recorded:ident, $busy:ident,
-       $check:expr, $guarded:literal, $lean:ident;)*) => {$(
+       $check:expr, $lean:ident;)*) => {$(
         /// The exported function of this name.
         ///
         /// # Safety
@@ -79,7 +78,7 @@ macro_rules! export_take {
             core::arch::naked_asm!(
                 // For those who look at the stack during the attempt.
                 ".cfi_startproc",
-                $crate::hook::short::sort_out!($guarded),
+                $crate::hook::short::sort_out!(),
                 "4:",
                 $check,
                 "push rdi",
@@ -100,12 +99,12 @@ macro_rules! export_take {
                 "jmp {recorded}",
                 "2:",
                 "jmp {hook}",
-                "/* {lean} */",
                 ".cfi_endproc",
                 gate = sym $crate::attachment::GATE,
                 lean = sym $lean,
                 contended = const $crate::attachment::CONTENDED,
                 guarded = const $crate::attachment::GUARDED,
+                converting = const $crate::attachment::CONVERTING,
                 full = const $crate::attachment::FULL,
                 by_page = sym $crate::origin::BY_PAGE,
                 pages = const $crate::origin::PAGES,
@@ -122,12 +121,10 @@ macro_rules! export_take {
 }
 pub(super) use export_take;
 
-/// Exports functions that let a lock go. `hook` finds out what to do, `recorded` is for full mode.
-/// `guarded` is where to go when locks are guarded: to 7, where `let_go` looks again after the real
-/// function if somebody stands in the table by then, or to `{let_go}`, a hook for them.
+/// Exports functions that let a lock go. `hook` finds out what to do, `recorded` is for full mode,
+/// `lean` for when locks are guarded and nothing is recorded.
 macro_rules! export_release {
-    ($($name:ident => $real:ident, $hook:ident, $recorded:ident, $let_go:ident,
-       $guarded:literal;)*) => {$(
+    ($($name:ident => $real:ident, $hook:ident, $recorded:ident, $lean:ident;)*) => {$(
         /// The exported function of this name.
         ///
         /// # Safety
@@ -137,7 +134,7 @@ macro_rules! export_release {
         pub unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
-                $crate::hook::short::sort_out!($guarded),
+                $crate::hook::short::sort_out!(),
                 "4:",
                 "mov rax, qword ptr [rip + keeptime_thread@GOTTPOFF]",
                 "cmp dword ptr fs:[rax + {remembered}], 0",
@@ -146,27 +143,12 @@ macro_rules! export_release {
                 "jmp {hook}",
                 "5:",
                 "jmp {recorded}",
-                "7:",
-                "cmp dword ptr [rip + {table} + {waiting}], 0",
-                "jne 2b",
-                "push rdi",
-                ".cfi_adjust_cfa_offset 8",
-                "call qword ptr [rip + {addresses} + 8 * {real}]",
-                "pop rdi",
-                ".cfi_adjust_cfa_offset -8",
-                "cmp dword ptr [rip + {table} + {waiting}], 0",
-                "jne 8f",
-                "ret",
-                "8:",
-                "mov esi, eax",
-                "jmp {let_go}",
                 ".cfi_endproc",
                 gate = sym $crate::attachment::GATE,
                 contended = const $crate::attachment::CONTENDED,
                 guarded = const $crate::attachment::GUARDED,
-                table = sym $crate::guarding::TABLE,
-                waiting = const guard::Table::WAITING_OFFSET,
-                let_go = sym $let_go,
+                converting = const $crate::attachment::CONVERTING,
+                lean = sym $lean,
                 full = const $crate::attachment::FULL,
                 by_page = sym $crate::origin::BY_PAGE,
                 pages = const $crate::origin::PAGES,
