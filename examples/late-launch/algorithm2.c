@@ -52,11 +52,11 @@ static void open_device(void) {
 static void *allocate_host(const struct options *options) {
     void *host = NULL;
     if (options->pinned)
-        CHECK(cuMemAllocHost_v2(&host, options->bytes));
+        CHECK(cuMemAllocHost_v2(&host, host_bytes(options)));
     else
-        host = malloc(options->bytes);
+        host = malloc(host_bytes(options));
     if (host == NULL) {
-        fprintf(stderr, "no memory for %zu bytes\n", options->bytes);
+        fprintf(stderr, "no memory for %zu bytes\n", host_bytes(options));
         exit(1);
     }
     return host;
@@ -73,7 +73,8 @@ static void open_thread(struct thread_work *work) {
     CHECK(cuStreamCreate(&own->stream, CU_STREAM_NON_BLOCKING));
     if (work->role == COPYING) {
         own->host = allocate_host(work->options);
-        fill_pattern(own->host, work->options->bytes, work->index);
+        for (unsigned i = 0; i < work->options->buffers; i++)
+            fill_pattern(own->host + i * work->options->bytes, work->options->bytes, work->index);
         CHECK(cuMemAlloc_v2(&own->copied, work->options->bytes));
     } else {
         enum { ONE = 0x3f800000 }; /* 1.0f */
@@ -90,7 +91,8 @@ static void call_once(struct thread_work *work) {
     struct own *own = work->state;
     const struct options *options = work->options;
     if (work->role == COPYING) {
-        CHECK(cuMemcpyHtoDAsync_v2(own->copied, own->host, options->bytes, own->stream));
+        CHECK(cuMemcpyHtoDAsync_v2(own->copied, own->host + host_offset(work), options->bytes,
+                                   own->stream));
         return;
     }
     unsigned elements = elements_of(options);

@@ -60,10 +60,11 @@ void *allocate(size_t bytes) {
 void open_copying(const struct thread_work *work, Own *own) {
     size_t bytes = work->options->bytes;
     if (work->options->pinned)
-        CHECK(cudaMallocHost(reinterpret_cast<void **>(&own->host), bytes));
+        CHECK(cudaMallocHost(reinterpret_cast<void **>(&own->host), host_bytes(work->options)));
     else
-        own->host = static_cast<unsigned char *>(allocate(bytes));
-    fill_pattern(own->host, bytes, work->index);
+        own->host = static_cast<unsigned char *>(allocate(host_bytes(work->options)));
+    for (unsigned i = 0; i < work->options->buffers; i++)
+        fill_pattern(own->host + i * bytes, bytes, work->index);
     CHECK(cudaMalloc(reinterpret_cast<void **>(&own->copied), bytes));
 }
 
@@ -98,8 +99,8 @@ void call_once(struct thread_work *work) {
     Own *own = static_cast<Own *>(work->state);
     const struct options *options = work->options;
     if (work->role == COPYING) {
-        CHECK(cudaMemcpyAsync(own->copied, own->host, options->bytes, cudaMemcpyHostToDevice,
-                              own->stream));
+        CHECK(cudaMemcpyAsync(own->copied, own->host + host_offset(work), options->bytes,
+                              cudaMemcpyHostToDevice, own->stream));
         return;
     }
     saxpy<<<options->grid, options->block, 0, own->stream>>>(elements_of(options), 1.0f, own->in,

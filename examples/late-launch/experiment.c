@@ -29,6 +29,14 @@ unsigned elements_of(const struct options *options) {
     return (unsigned)(floats < threads ? floats : threads);
 }
 
+size_t host_bytes(const struct options *options) {
+    return options->bytes * options->buffers;
+}
+
+size_t host_offset(const struct thread_work *work) {
+    return (size_t)(work->calls % work->options->buffers) * work->options->bytes;
+}
+
 static unsigned char pattern(size_t i, unsigned index) {
     return (unsigned char)(i * 31 + i / 251 + index * 17 + 5);
 }

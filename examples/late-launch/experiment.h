@@ -22,6 +22,7 @@ struct options {
     double seconds;      /* 0: until the iterations are done */
     uint64_t iterations; /* of each thread; 0: until the time is over */
     size_t bytes;        /* of one copy; a launch works on as many, if its grid has the threads */
+    unsigned buffers;    /* that a copy thread copies from in turn */
     unsigned grid, block;
     uint64_t sync_every; /* calls; 0: only at the end */
     bool pinned, json;
@@ -40,6 +41,10 @@ struct thread_work {
 
 /* The number of elements that a launch works on. */
 unsigned elements_of(const struct options *options);
+
+/* How much host memory a copy thread has, and where in it a copy begins. */
+size_t host_bytes(const struct options *options);
+size_t host_offset(const struct thread_work *work);
 
 /* The host memory of a copy thread: an own pattern for each thread, so that a mix-up shows. */
 void fill_pattern(unsigned char *memory, size_t bytes, unsigned index);

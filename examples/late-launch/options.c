@@ -20,6 +20,7 @@ static const char usage[] =
     "  --seconds S          how long (default 5, or until the iterations are done, if given)\n"
     "  --iterations N       calls of each thread (default: until the time is over)\n"
     "  --bytes B            bytes of one copy, a multiple of 4 (default 4194304)\n"
+    "  --buffers N          pieces of memory that a thread copies from in turn (default 1)\n"
     "  --pinned             copy from pinned memory (default: pageable)\n"
     "  --grid N             blocks of a launch (default 16)\n"
     "  --block N            threads of a block (default 256)\n"
@@ -77,6 +78,7 @@ enum {
     SECONDS,
     ITERATIONS,
     BYTES,
+    BUFFERS,
     PINNED,
     GRID,
     BLOCK,
@@ -96,6 +98,7 @@ static const struct option long_options[] = {
     {"seconds", required_argument, NULL, SECONDS},
     {"iterations", required_argument, NULL, ITERATIONS},
     {"bytes", required_argument, NULL, BYTES},
+    {"buffers", required_argument, NULL, BUFFERS},
     {"pinned", no_argument, NULL, PINNED},
     {"grid", required_argument, NULL, GRID},
     {"block", required_argument, NULL, BLOCK},
@@ -135,6 +138,9 @@ static void set_option(struct options *options, int option, const char *name) {
         if (options->bytes % 4 != 0)
             fail(name, optarg, "a multiple of 4");
         break;
+    case BUFFERS:
+        options->buffers = (unsigned)whole(name, optarg, 1, 1000);
+        break;
     case PINNED:
         options->pinned = true;
         break;
@@ -170,6 +176,7 @@ struct options read_options(int argc, char **argv) {
     memset(&options, 0, sizeof options);
     options.copy_threads = options.launch_threads = 1;
     options.bytes = 4194304;
+    options.buffers = 1;
     options.grid = 16;
     options.block = 256;
     options.sync_every = 64;

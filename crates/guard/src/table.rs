@@ -294,8 +294,9 @@ impl Table {
 
     /// Chooses who is handed the mutex: the most urgent waiter, of equals the one that came first.
     /// A patient one is passed over [once or twice](quota) before, the last time with a call to be
-    /// awake at the next: a thread that must first wake takes as long as a short section. Tells the holder, by
-    /// `prepare`, before the waiter is told. Returns the new holder's id.
+    /// awake at the next: a thread that must first wake takes as long for that as for a short
+    /// section. Tells the holder, by `prepare`, before the waiter is told. Returns the new
+    /// holder's id.
     pub(crate) fn hand_over(&self, mutex: usize, me: u32, prepare: impl Fn(u32)) -> Option<u32> {
         let inside = self.enter(mutex, me)?;
         inside.sweep();
