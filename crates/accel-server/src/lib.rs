@@ -378,7 +378,7 @@ fn start_device(
         sharing,
         ..software::Config::default()
     };
-    match SoftwareDevice::start(config) {
+    match SoftwareDevice::on_cores(config) {
         Ok(device) => Ok(device),
         Err(reason) => Err(Error::Device { id: accelerator.id.clone(), reason }),
     }

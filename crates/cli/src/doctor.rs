@@ -402,7 +402,7 @@ fn memory_lock() -> Check {
 
 /// The devices that a server could serve here: each is started, which is the only proof.
 fn devices() -> Vec<FoundDevice> {
-    let found = match SoftwareDevice::start(device::software::Config::default()) {
+    let found = match SoftwareDevice::on_cores(device::software::Config::default()) {
         Ok(device) => {
             let kernels: Vec<&str> = device.kernels().iter().map(|kernel| kernel.name).collect();
             let levels = device.properties().levels;

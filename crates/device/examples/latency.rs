@@ -21,7 +21,7 @@ fn main() {
     let cores = std::env::args().skip(1).filter_map(|core| core.parse().ok()).collect();
     let calibration = Some(Calibration { iterations_per_us: 300.0, spread: 0.0 });
     let config = Config { cores, calibration, ..Config::default() };
-    let device = SoftwareDevice::start(config).expect("the device starts");
+    let device = SoftwareDevice::on_cores(config).expect("the device starts");
     let context = device.create_context().expect("a new device has room");
     let stream = device.create_stream(context, Level(0)).expect("level 0 exists");
 

@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(5), |seconds| seconds.parse())?;
     let policy = Policy::Fifo(50);
     let config = software::Config { cores: vec![0], policy, ..software::Config::default() };
-    let device = software::SoftwareDevice::start(config)?;
+    let device = software::SoftwareDevice::on_cores(config)?;
     let stream = device.create_stream(device.create_context()?, Level(0))?;
     let busy = device.kernel("busy").ok_or("no busy kernel")?;
     for second in 1..=seconds {

@@ -3,15 +3,16 @@
 //! - [`Device`] is the contract: contexts, streams with priority levels, asynchronous launches
 //!   and copies, cancellation. What crosses it are [`Launch`]es in and [`Outcome`]s out.
 //! - [`Event`] is how work reports its end: by a query, by a wait, or to an [`Observer`].
-//! - [`software::SoftwareDevice`] keeps the contract on processor cores: thread blocks,
-//!   preemption at block boundaries, a copy engine, and real [`kernels`].
+//! - [`hosted::Hosted`] keeps the contract for a [`hosted::Backend`], which need only run one
+//!   block after the other: levels, preemption at block boundaries, cancellation, a copy engine.
+//! - [`software::SoftwareDevice`] is one on processor cores, with real [`kernels`].
 //! - [`conformance`] checks any device against the contract.
 //!
 //! ```
 //! use device::{Device, Event, Launch, Level, Status, software};
 //! use shm::memory::PeerSlice;
 //!
-//! let device = software::SoftwareDevice::start(software::Config::default())?;
+//! let device = software::SoftwareDevice::on_cores(software::Config::default())?;
 //! let context = device.create_context()?;
 //! let stream = device.create_stream(context, Level(0))?;
 //!
@@ -33,10 +34,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod check;
 pub mod conformance;
 mod contract;
 mod error;
 mod event;
+pub mod hosted;
 pub mod kernels;
 pub mod software;
 

@@ -16,7 +16,7 @@ fn cores(units: usize) -> Vec<usize> {
 }
 
 fn conforms(config: Config) -> usize {
-    let device = SoftwareDevice::start(config).expect("the device starts");
+    let device = SoftwareDevice::on_cores(config).expect("the device starts");
     let report = conformance::run(device);
     println!("{report}");
     assert!(report.passed(), "\n{report}");

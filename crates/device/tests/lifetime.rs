@@ -14,7 +14,7 @@ fn config() -> Config {
 
 /// A device with endless work and an empty launch behind it.
 fn loaded() -> (Arc<SoftwareDevice>, [Event; 2]) {
-    let device = SoftwareDevice::start(config()).unwrap();
+    let device = SoftwareDevice::on_cores(config()).unwrap();
     let stream = device.create_stream(device.create_context().unwrap(), Level(0)).unwrap();
     let events = [Event::new(), Event::new()];
     let busy = Launch::new(device.kernel("busy").unwrap(), [100_000_000_000, 0, 0, 0]);
@@ -51,7 +51,7 @@ fn observer_may_hold_the_last_reference_to_the_device() {
             self.1.send(()).unwrap();
         }
     }
-    let device = SoftwareDevice::start(config()).unwrap();
+    let device = SoftwareDevice::on_cores(config()).unwrap();
     let stream = device.create_stream(device.create_context().unwrap(), Level(0)).unwrap();
     let (sender, dropped) = mpsc::channel();
     let empty = Launch::new(device.kernel("empty").unwrap(), [0; 4]);
@@ -63,7 +63,7 @@ fn observer_may_hold_the_last_reference_to_the_device() {
 
 #[test]
 fn what_a_launch_holds_is_let_go_when_the_next_one_of_its_stream_has_ended() {
-    let device = SoftwareDevice::start(config()).unwrap();
+    let device = SoftwareDevice::on_cores(config()).unwrap();
     let stream = device.create_stream(device.create_context().unwrap(), Level(0)).unwrap();
     let held = Arc::new(());
     struct Holds(#[expect(dead_code, reason = "only dropped")] Arc<()>);
@@ -84,7 +84,7 @@ fn what_a_launch_holds_is_let_go_when_the_next_one_of_its_stream_has_ended() {
 
 #[test]
 fn refused_policy_is_told_and_the_device_works() {
-    let device = SoftwareDevice::start(Config { policy: Policy::Fifo(5), ..config() }).unwrap();
+    let device = SoftwareDevice::on_cores(Config { policy: Policy::Fifo(5), ..config() }).unwrap();
     let statistics = device.statistics();
     println!("real-time: {}", statistics.realtime);
     assert!(statistics.compute_threads.iter().all(|thread| *thread != 0));
@@ -101,6 +101,6 @@ fn impossible_configurations_are_refused() {
         Config { cores: vec![0; 65], ..config() },
         Config { cores: vec![100_000], ..config() },
     ] {
-        assert!(matches!(SoftwareDevice::start(bad), Err(Error::Start(_))));
+        assert!(matches!(SoftwareDevice::on_cores(bad), Err(Error::Start(_))));
     }
 }

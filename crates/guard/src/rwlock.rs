@@ -262,10 +262,12 @@ impl Rwlock {
     /// who go there if it does not do.
     #[inline(always)]
     pub fn read_now(&self, reads: &Reads) -> bool {
-        if self.state.load(Ordering::Relaxed) >= MOST_READERS || !reads.add_alone(self.address()) {
+        if !reads.add_alone(self.address()) {
             return false;
         }
-        let entered = self.read_at_once();
+        // A free lock is the usual case: no look before.
+        let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
+        let entered = self.state.compare_exchange(0, 1, from, to).is_ok() || self.read_at_once();
         if !entered {
             reads.remove_alone(self.address());
         }
@@ -275,23 +277,23 @@ impl Rwlock {
     /// Lets a lock go that the thread reads once, if nobody waits; otherwise does nothing.
     #[inline(always)]
     pub fn unlock_read_now(&self, reads: &Reads) -> bool {
-        let mut state = self.state.load(Ordering::Relaxed);
-        let is_read = |state: u32| (1..MOST_READERS).contains(&state);
-        if !is_read(state) || !reads.has_once(self.address()) {
+        if !reads.has_once(self.address()) {
             return false;
         }
-        while is_read(state) {
+        // The only reader is the usual one: no look before.
+        let mut state = 1;
+        loop {
             // Release pairs with the acquire of the next writer.
             let (from, to) = (Ordering::Release, Ordering::Relaxed);
-            match self.state.compare_exchange_weak(state, state - 1, from, to) {
+            match self.state.compare_exchange(state, state - 1, from, to) {
                 Ok(_) => {
                     reads.remove_alone(self.address());
                     return true;
                 }
-                Err(now) => state = now,
+                Err(now) if (1..MOST_READERS).contains(&now) => state = now,
+                Err(_) => return false,
             }
         }
-        false
     }
 
     /// Lets a lock go that the thread writes; otherwise does nothing.

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn device_says_what_it_needs() {
-        let device = SoftwareDevice::start(Config::default()).unwrap();
+        let device = SoftwareDevice::on_cores(Config::default()).unwrap();
         let needs = |kernel: &str, arguments| Needs::of(&*device, kernel, arguments);
         let add = needs("vecadd", [100, 0, 0, 0]).unwrap();
         assert_eq!(add, Needs { input: 800, output: 400 });

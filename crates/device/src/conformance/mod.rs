@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use device::{conformance, software};
-//! let device = software::SoftwareDevice::start(software::Config::default())?;
+//! let device = software::SoftwareDevice::on_cores(software::Config::default())?;
 //! let report = conformance::run(device);
 //! print!("{report}");
 //! assert!(report.passed());

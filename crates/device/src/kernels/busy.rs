@@ -3,7 +3,8 @@
 //! The blocks are equally long, so the end of each is a point where more important work can take
 //! over, at most 100 us of processor time after it arrived.
 
-use super::{Kernel, Plan, Scratch, Task, check};
+use super::{Kernel, Plan, Scratch, Task};
+use crate::check;
 use crate::{Error, FailureCode, Launch};
 use realtime::work;
 

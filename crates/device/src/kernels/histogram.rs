@@ -4,7 +4,8 @@
 //! the bin of the workspace, atomically. Additions of integers commute, so the result does not
 //! depend on the order of the blocks. The last thread writes the bins.
 
-use super::{Kernel, Plan, SCRATCH_WORDS, Scratch, Task, check, memory};
+use super::{Kernel, Plan, SCRATCH_WORDS, Scratch, Task, memory};
+use crate::check;
 use crate::{Error, FailureCode, Launch};
 use std::sync::atomic::Ordering;
 

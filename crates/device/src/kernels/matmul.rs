@@ -5,7 +5,8 @@
 //! element in ascending order of the inner index. Tiles at the edge are cut; their rows keep the
 //! width of the tile.
 
-use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, check, memory};
+use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, memory};
+use crate::check;
 use crate::{Error, FailureCode, Launch};
 use shm::memory::PeerSlice;
 

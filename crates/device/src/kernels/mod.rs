@@ -13,8 +13,6 @@
 //! many blocks it has. Everything after it relies on that check.
 
 mod busy;
-mod check;
-mod copy;
 mod empty;
 mod histogram;
 mod matmul;
@@ -25,12 +23,10 @@ mod vecadd;
 pub use busy::{BLOCK_NS as BUSY_BLOCK_NS, MAX_NS as BUSY_MAX_NS};
 pub use histogram::MAX_BINS as HISTOGRAM_MAX_BINS;
 
-pub(crate) use copy::COPY;
-
+use crate::hosted::{Plan, Task as Order};
 use crate::{Error, FailureCode, KernelId, KernelInfo, Launch};
 use realtime::work::Calibration;
-use shm::memory::PeerSlice;
-use std::sync::atomic::AtomicU64;
+use std::ops::Deref;
 
 /// All kernels; a [`KernelId`] is an index into this table.
 const TABLE: [&Kernel; 7] = [
@@ -57,23 +53,18 @@ pub(crate) struct Kernel {
 
 type Finish = fn(&Task<'_>, &mut Scratch) -> Result<(), FailureCode>;
 
-/// How a launch is split.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Plan {
-    /// Number of blocks, at least one.
-    pub blocks: u32,
-    /// Words of workspace that the blocks share.
-    pub workspace: usize,
+/// What a block sees of its launch, and of this machine.
+pub(crate) struct Task<'a> {
+    pub order: &'a Order<'a>,
+    pub calibration: &'a Calibration,
 }
 
-/// What a block sees of its launch.
-pub(crate) struct Task<'a> {
-    pub arguments: &'a [u64; 4],
-    pub input: &'a PeerSlice,
-    pub output: &'a PeerSlice,
-    /// Private to the device, zero at the start of the launch.
-    pub workspace: &'a [AtomicU64],
-    pub calibration: &'a Calibration,
+impl<'a> Deref for Task<'a> {
+    type Target = Order<'a>;
+
+    fn deref(&self) -> &Order<'a> {
+        self.order
+    }
 }
 
 impl Task<'_> {
@@ -86,14 +77,11 @@ impl Task<'_> {
 /// Numbers of a tile: 48 KiB, as much shared memory as a block of a GPU has at least.
 const SCRATCH_FLOATS: usize = 12 * 1024;
 const SCRATCH_WORDS: usize = 12 * 1024;
-/// Bytes that the copy engine moves between two looks at what is more important.
-pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The private memory of one compute thread, made before it runs its first block.
 pub(crate) struct Scratch {
     floats: Box<[f32]>,
     words: Box<[u32]>,
-    bytes: Box<[u8]>,
 }
 
 impl Scratch {
@@ -103,7 +91,6 @@ impl Scratch {
         Scratch {
             floats: vec![f32::NAN; SCRATCH_FLOATS].into(),
             words: vec![u32::MAX; SCRATCH_WORDS].into(),
-            bytes: vec![u8::MAX; CHUNK_BYTES].into(),
         }
     }
 
@@ -125,9 +112,21 @@ pub(crate) fn list() -> Vec<KernelInfo> {
     TABLE.iter().enumerate().map(info).collect()
 }
 
-/// The kernel of that name.
-pub(crate) fn find(name: &str) -> Option<KernelId> {
-    TABLE.iter().position(|kernel| kernel.name == name).map(|i| KernelId(i as u32))
+/// Checks a launch of a kernel of this name, which another device may offer, too: its arguments,
+/// and that they fit the buffers. False if there is none.
+///
+/// # Errors
+/// [`Error::BadArgument`], [`Error::ShortBuffer`].
+pub fn check(name: &str, launch: &Launch) -> Result<bool, Error> {
+    match TABLE.iter().find(|kernel| kernel.name == name) {
+        Some(kernel) => (kernel.plan)(launch).map(|_| true),
+        None => Ok(false),
+    }
+}
+
+/// What a kernel of this name computes, its arguments, and its memory.
+pub fn description(name: &str) -> Option<&'static str> {
+    TABLE.iter().find(|kernel| kernel.name == name).map(|kernel| kernel.description)
 }
 
 /// The kernel of that id.

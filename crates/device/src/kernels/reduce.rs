@@ -4,7 +4,8 @@
 //! workspace; the last thread adds these sums from left to right. So the result is a function of
 //! the input alone, to the last bit.
 
-use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, check, memory};
+use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, memory};
+use crate::check;
 use crate::{Error, FailureCode, Launch};
 use std::sync::atomic::Ordering;
 

@@ -4,7 +4,8 @@
 //! as far as the grid reaches, and writes the mean of each element and its four neighbours.
 //! Elements at the edge of the grid stay as they are.
 
-use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, check, memory};
+use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, memory};
+use crate::check;
 use crate::{Error, FailureCode, Launch};
 
 const ROWS: usize = 32;

@@ -1,6 +1,7 @@
 //! `vecadd`: the sum of two vectors. A block adds 4096 elements.
 
-use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, check, memory};
+use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, memory};
+use crate::check;
 use crate::{Error, FailureCode, Launch};
 
 const TILE: usize = 4096;

@@ -1,5 +1,6 @@
 //! How a software accelerator is set up.
 
+use crate::hosted::Sharing;
 use realtime::thread::Policy;
 use realtime::work::Calibration;
 
@@ -23,19 +24,6 @@ pub struct Config {
     /// How fast this machine works, for the `busy` kernel; measured at the start (200 ms) when
     /// it is not given.
     pub calibration: Option<Calibration>,
-}
-
-/// How the units are shared among the work that waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sharing {
-    /// At each block boundary the highest level with work; in a level, first come, first served.
-    Levels,
-    /// What a driver does with processes that do not know of each other: contexts take turns,
-    /// each for this long, and levels mean nothing. First come, first served in a context.
-    TimeSlice {
-        /// Length of a turn; it ends at the next block boundary.
-        slice_ns: u64,
-    },
 }
 
 impl Default for Config {

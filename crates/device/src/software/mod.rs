@@ -1,303 +1,80 @@
 //! The software accelerator: a device on processor cores.
 //!
-//! Each *unit* is a thread, kept on a core, that runs thread blocks; one more thread is the copy
-//! engine. Both take their work, block by block, from one scheduler behind one
-//! priority-inheritance lock. In words:
-//!
-//! - **What runs** is decided at each block boundary. Shared by levels: the highest level with
-//!   work, and in it the operation that was submitted first among those that may start (the first
-//!   of its stream). When all its blocks are taken, the next one gets the units that are left.
-//!   Shared by time slices: contexts take turns, whatever their levels.
-//! - **Copies** run on the copy engine in chunks of 64 KiB, by level at chunk boundaries, beside
-//!   the blocks.
-//! - **Pace**: a real-time thread that never idles gives the kernel its share in small pieces,
-//!   see `pace`.
-//! - **Sleeping**: a thread without work parks; a submission wakes one sleeping thread of its
-//!   engine, which wakes the next one if there is more to do.
-//! - **The end** of an operation is told by the thread that ran its last block: it signals the
-//!   event and calls the observer, without the lock, and only then starts the next operation of
-//!   the stream. Work that is cancelled while no thread runs it is told by the copy engine.
-//!   Memory of a launch is let go right after its observer returned.
-//!
-//! Progress: submission, cancellation and the rest of the contract take the lock for a short
-//! time that does not depend on kernels. An observer that does not return keeps its unit; a
-//! panic in one is caught.
+//! Each unit is a thread, kept on a core, that runs thread blocks of the crate's [`kernels`]
+//! itself; see [`crate::hosted`] for who runs when.
 
 mod config;
-mod pace;
-mod ready;
-mod schedule;
-mod table;
-mod unit;
-mod work;
 
-pub use config::{Config, Sharing};
+pub use config::Config;
 
-use crate::kernels::{self, COPY, Kernel};
-use crate::{
-    ContextId, Device, Error, Event, KernelId, KernelInfo, Launch, Level, Preemption, Properties,
-    Statistics, StreamId,
-};
-use pace::Pace;
-use realtime::clock::monotonic_ns;
-use realtime::mutex::PiMutex;
-use realtime::thread::{self, Policy};
+pub use crate::hosted::Sharing;
+use crate::hosted::{Backend, Hosted, Plan, Setup, Task, Unit};
+use crate::kernels::{self, Scratch};
+use crate::{Error, FailureCode, KernelInfo, Launch};
 use realtime::work::Calibration;
-use schedule::{Engine, Schedule};
-use shm::memory::PeerSlice;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
-use unit::{Seat, Shared};
-use work::Order;
-
-/// One bit for each compute thread in the scheduler's words.
-const MAX_UNITS: usize = 64;
+use std::sync::Arc;
 
 /// A device on processor cores. Dropping it shuts it down.
-pub struct SoftwareDevice {
-    shared: Arc<Shared>,
-    properties: Properties,
-    compute_threads: Vec<u32>,
-    realtime: bool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+pub type SoftwareDevice = Hosted<Processor>;
+
+/// Runs blocks where it is called.
+pub struct Processor {
+    calibration: Calibration,
 }
 
-/// What a thread says of itself when it has set itself up.
-struct Ready {
-    engine: Engine,
-    unit: usize,
-    thread: u32,
-    realtime: bool,
-    pinned: Result<(), String>,
-}
+/// The private memory of a unit.
+pub struct Worker(Scratch);
 
 impl SoftwareDevice {
     /// Starts the threads of a device and waits until all are ready.
     ///
     /// # Errors
-    /// [`Error::Start`] when there is no level, there are too many cores, a core cannot be used,
-    /// or a thread cannot be made. A refused policy is not an error.
-    pub fn start(config: Config) -> Result<Arc<SoftwareDevice>, Error> {
-        let units = config.cores.len().max(1);
-        if config.levels == 0 || units > MAX_UNITS {
-            let levels = config.levels;
-            let what = format!("{levels} levels and {units} units; 1 to 255 and 1 to {MAX_UNITS}");
-            return Err(Error::Start(what));
-        }
-        let seats = |count| (0..count).map(|_| Seat::default()).collect();
-        let shared = Arc::new(Shared {
-            schedule: PiMutex::new(Schedule::new(config.sharing, config.levels, units)),
-            calibration: config.calibration.unwrap_or_else(Calibration::measure),
-            seats: [seats(units), seats(1)],
-        });
-        let mut device = SoftwareDevice {
-            shared,
-            properties: properties(&config, units),
-            compute_threads: vec![0; units],
-            realtime: true,
-            threads: Mutex::default(),
+    /// As [`Hosted::start`].
+    pub fn on_cores(config: Config) -> Result<Arc<SoftwareDevice>, Error> {
+        let unit = |core| Unit { core, ..Unit::default() };
+        let units: Vec<Unit> = match config.cores.is_empty() {
+            true => vec![Unit::default()],
+            false => config.cores.iter().map(|core| unit(Some(*core))).collect(),
         };
-        device.start_threads(&config)?;
-        Ok(Arc::new(device))
-    }
-
-    /// Cancels all work, refuses new work, and ends the threads once every event has completed.
-    /// Waits for the blocks that are running, unless a thread of the device itself calls it.
-    pub fn shutdown(&self) {
-        let mut schedule = self.shared.schedule.lock();
-        schedule.close();
-        let wakes = schedule.wake(None);
-        drop(schedule);
-        self.shared.rouse(wakes);
-        if self.shared.membership().is_some() {
-            return;
-        }
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // Its panics are caught, so it ends in order.
-            let _ = thread.join();
-        }
-    }
-
-    fn start_threads(&mut self, config: &Config) -> Result<(), Error> {
-        let (sender, ready) = mpsc::channel();
-        let limits = realtime::machine::rt_limits();
-        let compute = (0..self.compute_threads.len())
-            .map(|unit| (Engine::Compute, unit, config.cores.get(unit).copied()));
-        for (engine, unit, core) in compute.chain([(Engine::Copy, 0, config.copy_core)]) {
-            let (shared, sender) = (self.shared.clone(), sender.clone());
-            let (policy, limits) = (config.policy, limits);
-            let thread = std::thread::Builder::new().spawn(move || {
-                let ready = set_up(engine, unit, core, policy);
-                let granted = if ready.realtime { policy } else { Policy::Normal };
-                // The receiver is gone only when the start has failed: then the device is closed.
-                let _ = sender.send(ready);
-                // The start waits until all have spoken and hung up.
-                drop(sender);
-                let pace = Pace::new(granted, &limits, monotonic_ns());
-                unit::run(&shared, engine, unit, pace);
-            });
-            let thread = thread.map_err(|error| Error::Start(error.to_string()))?;
-            let seat = &self.shared.seats[engine as usize][unit];
-            seat.thread.set(thread.thread().clone()).expect("each seat gets one thread");
-            self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).push(thread);
-        }
-        drop(sender);
-        for ready in ready {
-            ready.pinned.map_err(Error::Start)?;
-            self.realtime &= ready.realtime;
-            if ready.engine == Engine::Compute {
-                self.compute_threads[ready.unit] = ready.thread;
-            }
-        }
-        Ok(())
-    }
-
-    fn submit(
-        &self,
-        stream: StreamId,
-        engine: Engine,
-        kernel: &'static Kernel,
-        launch: Launch,
-        event: &Event,
-    ) -> Result<(), Error> {
-        let plan = (kernel.plan)(&launch)?;
-        let workspace = (0..plan.workspace).map(|_| AtomicU64::new(0)).collect();
-        let mut order = Some(Order { kernel, launch, event: event.clone(), workspace });
-        // What is refused is dropped after the lock is released.
-        self.with_schedule(|schedule| schedule.submit(stream, engine, plan.blocks, &mut order))
-    }
-
-    /// Does something under the lock that may give threads work.
-    fn with_schedule<T>(&self, act: impl FnOnce(&mut Schedule) -> T) -> T {
-        let mut schedule = self.shared.schedule.lock();
-        let result = act(&mut schedule);
-        let wakes = schedule.wake(self.shared.membership());
-        drop(schedule);
-        self.shared.rouse(wakes);
-        result
-    }
-
-    fn check_level(&self, level: Level) -> Result<(), Error> {
-        let levels = self.properties.levels;
-        if level.0 < levels { Ok(()) } else { Err(Error::UnknownLevel { level, levels }) }
+        let setup = Setup {
+            name: format!("software accelerator, {} units", units.len()),
+            levels: config.levels,
+            units,
+            policy: config.policy,
+            sharing: config.sharing,
+            copy_core: config.copy_core,
+        };
+        let calibration = config.calibration.unwrap_or_else(Calibration::measure);
+        Hosted::start(Processor { calibration }, &setup)
     }
 }
 
-/// Sets up the calling thread, which is one of a device.
-fn set_up(engine: Engine, unit: usize, core: Option<usize>, policy: Policy) -> Ready {
-    match engine {
-        Engine::Compute => thread::set_name(&format!("unit-{unit}")),
-        Engine::Copy => thread::set_name("copy-engine"),
-    }
-    let core = core.map_or(Ok(()), |core| thread::pin(&[core]));
-    let granted = thread::set_policy(policy).is_ok();
-    let realtime = granted && policy != Policy::Normal;
-    if realtime {
-        // For the pieces that a busy thread runs as an ordinary one. Without it they are shared
-        // more evenly with others.
-        let _ = thread::set_nice(-20);
-    }
-    let pinned = core.map_err(|error| error.to_string());
-    Ready { engine, unit, thread: thread::id(), realtime, pinned }
-}
-
-fn properties(config: &Config, units: usize) -> Properties {
-    Properties {
-        name: format!("software accelerator, {units} units"),
-        levels: config.levels,
-        units: units as u16,
-        copy_engines: 1,
-        preemption: Preemption::BlockBoundary,
-        time_slices: config.sharing != Sharing::Levels,
-    }
-}
-
-impl Device for SoftwareDevice {
-    fn properties(&self) -> &Properties {
-        &self.properties
-    }
+impl Backend for Processor {
+    type Worker = Worker;
 
     fn kernels(&self) -> Vec<KernelInfo> {
         kernels::list()
     }
 
-    fn kernel(&self, name: &str) -> Option<KernelId> {
-        kernels::find(name)
+    fn plan(&self, launch: &Launch) -> Result<Plan, Error> {
+        let kernel = kernels::get(launch.kernel)?;
+        let plan = (kernel.plan)(launch)?;
+        Ok(Plan { finishes: kernel.finish.is_some(), ..plan })
     }
 
-    fn check(&self, launch: &Launch) -> Result<(), Error> {
-        (kernels::get(launch.kernel)?.plan)(launch).map(|_| ())
+    fn worker(&self, _: usize) -> Result<Worker, String> {
+        Ok(Worker(Scratch::new()))
     }
 
-    fn create_context(&self) -> Result<ContextId, Error> {
-        self.with_schedule(Schedule::create_context)
+    fn block(&self, worker: &mut Worker, order: &Task<'_>, block: u32) -> Result<(), FailureCode> {
+        let kernel = kernels::get(order.kernel).map_err(|_| FailureCode::Kernel)?;
+        let task = kernels::Task { order, calibration: &self.calibration };
+        (kernel.block)(&task, block, &mut worker.0)
     }
 
-    fn destroy_context(&self, context: ContextId) -> Result<(), Error> {
-        self.with_schedule(|schedule| schedule.destroy_context(context))
-    }
-
-    fn create_stream(&self, context: ContextId, level: Level) -> Result<StreamId, Error> {
-        self.check_level(level)?;
-        self.with_schedule(|schedule| schedule.create_stream(context, level))
-    }
-
-    fn destroy_stream(&self, stream: StreamId) -> Result<(), Error> {
-        self.with_schedule(|schedule| schedule.destroy_stream(stream))
-    }
-
-    fn set_stream_level(&self, stream: StreamId, level: Level) -> Result<(), Error> {
-        self.check_level(level)?;
-        self.with_schedule(|schedule| schedule.set_level(stream, level))
-    }
-
-    fn launch(&self, stream: StreamId, launch: Launch, event: &Event) -> Result<(), Error> {
-        self.submit(stream, Engine::Compute, kernels::get(launch.kernel)?, launch, event)
-    }
-
-    fn copy(
-        &self,
-        stream: StreamId,
-        from: PeerSlice,
-        to: PeerSlice,
-        event: &Event,
-    ) -> Result<(), Error> {
-        // The kernel id is not looked at: the copy engine has one kernel.
-        let launch = Launch { input: from, output: to, ..Launch::new(KernelId(0), [0; 4]) };
-        self.submit(stream, Engine::Copy, &COPY, launch, event)
-    }
-
-    fn cancel(&self, stream: StreamId) -> Result<(), Error> {
-        self.with_schedule(|schedule| schedule.cancel(stream))
-    }
-
-    fn statistics(&self) -> Statistics {
-        let counts = self.shared.schedule.lock().counts;
-        let sum = |engine: Engine, count: fn(&unit::Counters) -> &AtomicU64| -> u64 {
-            let seats = self.shared.seats[engine as usize].iter();
-            seats.map(|seat| count(&seat.counters).load(Ordering::Relaxed)).sum()
-        };
-        let compute = self.shared.seats[Engine::Compute as usize].iter();
-        let longest = compute.map(|seat| seat.counters.longest_ns.load(Ordering::Relaxed)).max();
-        Statistics {
-            launches: counts.submitted[Engine::Compute as usize],
-            copies: counts.submitted[Engine::Copy as usize],
-            blocks: sum(Engine::Compute, |counters| &counters.blocks),
-            preemptions: counts.preemptions,
-            busy_ns: sum(Engine::Compute, |counters| &counters.busy_ns),
-            longest_block_ns: longest.unwrap_or(0),
-            copy_busy_ns: sum(Engine::Copy, |counters| &counters.busy_ns),
-            compute_threads: self.compute_threads.clone(),
-            realtime: self.realtime,
-        }
-    }
-}
-
-impl Drop for SoftwareDevice {
-    fn drop(&mut self) {
-        self.shutdown();
+    fn finish(&self, worker: &mut Worker, order: &Task<'_>) -> Result<(), FailureCode> {
+        let kernel = kernels::get(order.kernel).map_err(|_| FailureCode::Kernel)?;
+        let task = kernels::Task { order, calibration: &self.calibration };
+        kernel.finish.map_or(Ok(()), |finish| finish(&task, &mut worker.0))
     }
 }

@@ -5,24 +5,30 @@
 //! signalled, retires the operation and takes the next block in one go. The end of a block needs
 //! no lock, and neither the event nor the observer is called with it.
 
+use super::Backend;
 use super::pace::Pace;
 use super::schedule::{Engine, Next, Remains, Schedule, Wakes};
 use super::work::Work;
-use crate::kernels::Scratch;
+use crate::Level;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
-use realtime::work::Calibration;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
 /// What the threads of a device and its owner share.
-pub(super) struct Shared {
+pub(super) struct Shared<B> {
     pub schedule: PiMutex<Schedule>,
-    pub calibration: Calibration,
+    pub backend: B,
     /// The threads, by engine.
     pub seats: [Box<[Seat]>; 2],
+}
+
+/// What a thread runs blocks with.
+pub(super) enum Runner<W> {
+    Compute(W),
+    Copy(Box<[u8]>),
 }
 
 /// What others know of one thread.
@@ -46,7 +52,7 @@ thread_local! {
     static MEMBERSHIP: Cell<(usize, Option<Engine>)> = const { Cell::new((0, None)) };
 }
 
-impl Shared {
+impl<B: Backend> Shared<B> {
     /// Which engine of this device the calling thread belongs to.
     pub fn membership(&self) -> Option<Engine> {
         let (device, engine) = MEMBERSHIP.get();
@@ -87,11 +93,11 @@ impl Shared {
     fn execute(
         &self,
         counters: &Counters,
-        scratch: &mut Scratch,
-        (slot, work, block): (u32, &Work, u32),
+        runner: &mut Runner<B::Worker>,
+        (slot, work, block, level): (u32, &Work, u32, Level),
         start_ns: u64,
     ) -> bool {
-        let result = work.run(Some(block), &self.calibration, scratch);
+        let result = work.run((Some(block), level), &self.backend, runner);
         let end_ns = monotonic_ns();
         counters.add(1, start_ns, end_ns);
         work.account(start_ns, end_ns);
@@ -103,7 +109,7 @@ impl Shared {
             return false;
         }
         if work.has_finish() {
-            let result = work.run(None, &self.calibration, scratch);
+            let result = work.run((None, level), &self.backend, runner);
             let finished_ns = monotonic_ns();
             counters.add(0, end_ns, finished_ns);
             work.account(end_ns, finished_ns);
@@ -132,17 +138,25 @@ impl Counters {
 }
 
 /// The life of one thread: it ends when the device was closed and everything is told.
-pub(super) fn run(shared: &Arc<Shared>, engine: Engine, unit: usize, mut pace: Pace) {
+pub(super) fn run<B: Backend>(
+    shared: &Arc<Shared<B>>,
+    engine: Engine,
+    unit: usize,
+    runner: Option<Runner<B::Worker>>,
+    mut pace: Pace,
+) {
+    // Without one the device does not start.
+    let Some(mut runner) = runner else { return };
     MEMBERSHIP.set((shared.address(), Some(engine)));
     let counters = &shared.seats[engine as usize][unit].counters;
-    let mut scratch = Scratch::new();
     let mut ended = None;
     loop {
         let (next, now_ns) = shared.next(engine, unit, ended.take());
         match next {
-            Next::Block { slot, work, block } => {
+            Next::Block { slot, work, block, level } => {
                 pace.step(now_ns, true);
-                let ends = shared.execute(counters, &mut scratch, (slot, &work, block), now_ns);
+                let block = (slot, &*work, block, level);
+                let ends = shared.execute(counters, &mut runner, block, now_ns);
                 ended = ends.then_some(slot);
             }
             Next::Deliver { slot, work } => {

@@ -34,7 +34,7 @@ pub(super) enum Engine {
 /// What a thread does next.
 pub(super) enum Next {
     /// Run a block.
-    Block { slot: u32, work: Arc<Work>, block: u32 },
+    Block { slot: u32, work: Arc<Work>, block: u32, level: Level },
     /// Tell the end of an operation that nobody runs any more.
     Deliver { slot: u32, work: Arc<Work> },
     /// Nothing to do: sleep until woken.
@@ -100,13 +100,15 @@ pub(super) struct Schedule {
     idle: [u64; 2],
     /// The last operation of each compute thread.
     last: Vec<Option<Entry>>,
+    /// Each unit runs work of this level and above.
+    least: Vec<Level>,
     sequence: u64,
     pub counts: Counts,
     closed: bool,
 }
 
 impl Schedule {
-    pub fn new(sharing: Sharing, levels: u8, units: usize) -> Schedule {
+    pub fn new(sharing: Sharing, levels: u8, least: Vec<Level>) -> Schedule {
         let ready = match sharing {
             Sharing::Levels => [levels, levels].map(|n| Ready::by_level(n.into())),
             Sharing::TimeSlice { slice_ns } => [Ready::in_turns(slice_ns), Ready::by_level(1)],
@@ -120,7 +122,8 @@ impl Schedule {
             ready,
             deliveries: VecDeque::with_capacity(CAPACITY),
             idle: [0; 2],
-            last: vec![None; units],
+            last: vec![None; least.len()],
+            least,
             sequence: 0,
             counts: Counts::default(),
             closed: false,
@@ -232,7 +235,9 @@ impl Schedule {
             let work = self.operations[slot as usize].work.clone();
             return Next::Deliver { slot, work };
         }
-        if let Some((queue, entry)) = self.ready[engine as usize].choose(now_ns) {
+        if let Some((queue, entry)) =
+            self.ready[engine as usize].choose(now_ns, self.least_of(engine, unit))
+        {
             return self.take_block(engine, unit, queue, entry, now_ns);
         }
         if self.closed && self.is_drained() {
@@ -258,13 +263,15 @@ impl Schedule {
         let block = operation.taken;
         operation.taken += 1;
         let work = operation.work.clone();
+        let stream = operation.stream;
         if block == 0 {
             work.start(now_ns);
         }
         if operation.taken == operation.blocks {
             self.ready[engine as usize].remove(queue, entry);
         }
-        Next::Block { slot, work, block }
+        let level = self.streams.get_mut(stream).map_or(Level(0), |stream| stream.level);
+        Next::Block { slot, work, block, level }
     }
 
     fn count_preemption(&mut self, unit: usize, entry: Entry) {
@@ -305,6 +312,13 @@ impl Schedule {
         Remains(remains)
     }
 
+    fn least_of(&self, engine: Engine, unit: usize) -> usize {
+        match engine {
+            Engine::Compute => self.least[unit].0.into(),
+            Engine::Copy => 0,
+        }
+    }
+
     /// Names one idle thread of each engine that has work, except of the caller's own engine,
     /// whose thread will look for itself.
     pub fn wake(&mut self, caller: Option<Engine>) -> Wakes {
@@ -318,10 +332,21 @@ impl Schedule {
                 continue;
             }
             let deliveries = engine == Engine::Copy && !self.deliveries.is_empty();
-            if deliveries || !self.ready[engine as usize].is_empty() {
-                let lowest = *idle & idle.wrapping_neg();
-                *idle &= !lowest;
-                wakes.0[engine as usize] = lowest;
+            let highest = self.ready[engine as usize].highest();
+            if !deliveries && highest.is_none() {
+                continue;
+            }
+            let units = (0..u64::BITS as usize).filter(|unit| *idle >> unit & 1 != 0);
+            let chosen = match engine {
+                Engine::Copy => units.min(),
+                // Who may run least else.
+                Engine::Compute => units
+                    .filter(|unit| highest >= Some(self.least[*unit].0.into()))
+                    .max_by_key(|unit| (self.least[*unit], usize::MAX - unit)),
+            };
+            if let Some(unit) = chosen {
+                *idle &= !(1 << unit);
+                wakes.0[engine as usize] = 1 << unit;
             }
         }
         wakes

@@ -43,8 +43,10 @@ impl Ready {
         Ready { queues: Vec::new(), turn: Some(Turn { slice_ns, queue: 0, end_ns: 0 }) }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty)
+    /// The highest queue with operations that any unit may run; in turns, all may run all.
+    pub fn highest(&self) -> Option<usize> {
+        let highest = self.queues.iter().rposition(|queue| !queue.is_empty())?;
+        Some(if self.turn.is_some() { usize::MAX } else { highest })
     }
 
     /// Adds an operation at its place in the order of submission.
@@ -64,10 +66,10 @@ impl Ready {
     }
 
     /// The operation that runs next, and its queue.
-    pub fn choose(&mut self, now_ns: u64) -> Option<(usize, Entry)> {
+    pub fn choose(&mut self, now_ns: u64, least: usize) -> Option<(usize, Entry)> {
         let served = |queue: usize| Some((queue, *self.queues.get(queue)?.front()?));
         let Some(turn) = &mut self.turn else {
-            return (0..self.queues.len()).rev().find_map(served);
+            return (least..self.queues.len()).rev().find_map(served);
         };
         if now_ns < turn.end_ns
             && let Some(found) = served(turn.queue)
@@ -86,6 +88,16 @@ impl Ready {
 mod tests {
     use super::*;
 
+    #[test]
+    fn unit_of_the_upper_levels_leaves_the_others() {
+        let mut ready = Ready::by_level(4);
+        ready.insert(1, entry(1));
+        assert_eq!((ready.choose(0, 2), ready.highest()), (None, Some(1)));
+        ready.insert(2, entry(2));
+        assert_eq!(ready.choose(0, 2), Some((2, entry(2))));
+        assert_eq!(ready.choose(0, 0), Some((2, entry(2))));
+    }
+
     fn entry(sequence: u64) -> Entry {
         Entry { sequence, slot: sequence as u32 }
     }
@@ -97,12 +109,12 @@ mod tests {
             ready.insert(level, entry(sequence));
         }
         let mut order = Vec::new();
-        while let Some((queue, entry)) = ready.choose(0) {
+        while let Some((queue, entry)) = ready.choose(0, 0) {
             order.push(entry.sequence);
             ready.remove(queue, entry);
         }
         assert_eq!(order, [3, 4, 5, 1, 2]);
-        assert!(ready.is_empty());
+        assert_eq!(ready.highest(), None);
     }
 
     #[test]
@@ -111,13 +123,13 @@ mod tests {
         for (context, sequence) in [(0, 1), (2, 2), (1, 3)] {
             ready.insert(context, entry(sequence));
         }
-        let mut queue_at = |now| ready.choose(now).map(|found| found.0);
+        let mut queue_at = |now| ready.choose(now, 0).map(|found| found.0);
         assert_eq!([0, 5, 9, 10, 19, 20].map(|now| queue_at(now).unwrap()), [1, 1, 1, 2, 2, 0]);
         ready.remove(0, entry(1));
-        assert_eq!(ready.choose(21).unwrap().0, 1);
+        assert_eq!(ready.choose(21, 0).unwrap().0, 1);
         ready.remove(2, entry(2));
-        assert_eq!(ready.choose(100).unwrap().0, 1);
+        assert_eq!(ready.choose(100, 0).unwrap().0, 1);
         ready.remove(1, entry(3));
-        assert_eq!(ready.choose(101), None);
+        assert_eq!(ready.choose(101, 0), None);
     }
 }

@@ -6,19 +6,20 @@
 //! delivers the outcome. The count is the one synchronisation of a grid: whatever a block wrote
 //! before its countdown is visible to whoever reaches zero.
 
-use crate::kernels::{Kernel, Scratch, Task};
-use crate::{Event, FailureCode, Launch, Outcome, Status};
-use realtime::work::Calibration;
+use super::unit::Runner;
+use super::{Backend, Task, copy};
+use crate::{Event, FailureCode, Launch, Level, Outcome, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// What was ordered: it stays the same from submission to retirement.
 pub(super) struct Order {
-    pub kernel: &'static Kernel,
     pub launch: Launch,
     pub event: Event,
     /// Zeroed words that the blocks share.
     pub workspace: Vec<AtomicU64>,
+    /// Whether something is left to compute after the last block.
+    pub finishes: bool,
 }
 
 /// An order and how far it is. Pooled: without an order it waits for the next operation.
@@ -73,27 +74,27 @@ impl Work {
     ///
     /// # Errors
     /// When the kernel failed or panicked.
-    pub fn run(
+    pub fn run<B: Backend>(
         &self,
-        block: Option<u32>,
-        calibration: &Calibration,
-        scratch: &mut Scratch,
+        (block, level): (Option<u32>, Level),
+        backend: &B,
+        runner: &mut Runner<B::Worker>,
     ) -> Result<(), FailureCode> {
-        let Order { kernel, launch, workspace, .. } = self.order();
-        let Launch { arguments, input, output, .. } = launch;
-        let task = Task { arguments, input, output, workspace, calibration };
-        // The scratch stays valid memory whatever a kernel left in it.
-        let run = AssertUnwindSafe(|| match (block, kernel.finish) {
-            (Some(block), _) => (kernel.block)(&task, block, scratch),
-            (None, Some(finish)) => finish(&task, scratch),
-            (None, None) => Ok(()),
+        let Order { launch, workspace, .. } = self.order();
+        let Launch { kernel, ref arguments, ref input, ref output, .. } = *launch;
+        let task = Task { kernel, level, arguments, input, output, workspace };
+        // A worker stays valid memory whatever a kernel left in it.
+        let run = AssertUnwindSafe(|| match (runner, block) {
+            (Runner::Copy(buffer), block) => copy::block(launch, block.unwrap_or(0), buffer),
+            (Runner::Compute(worker), Some(block)) => backend.block(worker, &task, block),
+            (Runner::Compute(worker), None) => backend.finish(worker, &task),
         });
         catch_unwind(run).unwrap_or(Err(FailureCode::Kernel))
     }
 
     /// Whether something is left to compute after the last block.
     pub fn has_finish(&self) -> bool {
-        self.order().kernel.finish.is_some() && self.status() == Status::Done
+        self.order().finishes && self.status() == Status::Done
     }
 
     /// Adds the time of a block that has ended, and tells the observer if that was too much.

@@ -1,14 +1,14 @@
 //! Checks of arguments that a foreign process chose: nothing here can overflow or panic.
 
-use super::Plan;
 use crate::Error;
+use crate::hosted::Plan;
 use shm::memory::PeerSlice;
 
 /// Size of every number in the kernels' memory.
 const NUMBER_BYTES: u64 = 4;
 
 /// Argument `index` lies between `least` and `most`.
-pub(super) fn range(
+pub(crate) fn range(
     kernel: &'static str,
     index: usize,
     value: u64,
@@ -21,7 +21,7 @@ pub(super) fn range(
 }
 
 /// The buffer holds this many 32-bit numbers; None is more than can be counted.
-pub(super) fn numbers(
+pub(crate) fn numbers(
     buffer: &'static str,
     memory: &PeerSlice,
     numbers: Option<u64>,
@@ -30,7 +30,7 @@ pub(super) fn numbers(
 }
 
 /// The buffer holds this many bytes; None is more than can be counted.
-pub(super) fn bytes(
+pub(crate) fn bytes(
     buffer: &'static str,
     memory: &PeerSlice,
     bytes: Option<u64>,
@@ -41,7 +41,7 @@ pub(super) fn bytes(
 
 /// A grid of `count` blocks, one if there is nothing to do. Which argument is to blame when that
 /// is more than a grid can have is `index`.
-pub(super) fn grid(
+pub(crate) fn grid(
     kernel: &'static str,
     index: usize,
     value: u64,
@@ -49,7 +49,7 @@ pub(super) fn grid(
 ) -> Result<Plan, Error> {
     let most = u64::from(u32::MAX);
     match u32::try_from(count) {
-        Ok(count) => Ok(Plan { blocks: count.max(1), workspace: 0 }),
+        Ok(count) => Ok(Plan { blocks: count.max(1), workspace: 0, finishes: false }),
         Err(_) => Err(Error::BadArgument { kernel, index, value, least: 0, most }),
     }
 }

@@ -1,23 +1,20 @@
 //! The scheduler without threads: each test plays the threads itself.
 
 use super::*;
-use crate::kernels;
-use crate::{Event, Launch, Status};
+use crate::{Event, KernelId, Launch, Status};
 
 const NOW: u64 = 1_000;
 
 /// A schedule with two units and one context.
 fn schedule(sharing: Sharing) -> (Schedule, ContextId) {
-    let mut schedule = Schedule::new(sharing, 4, 2);
+    let mut schedule = Schedule::new(sharing, 4, vec![Level(0); 2]);
     let context = schedule.create_context().unwrap();
     (schedule, context)
 }
 
 fn submit(schedule: &mut Schedule, stream: StreamId, engine: Engine, blocks: u32) -> Event {
-    let id = kernels::find("empty").unwrap();
-    let (kernel, event) = (kernels::get(id).unwrap(), Event::new());
-    let launch = Launch::new(id, [0; 4]);
-    let order = Order { kernel, launch, event: event.clone(), workspace: Vec::new() };
+    let (launch, event) = (Launch::new(KernelId(0), [0; 4]), Event::new());
+    let order = Order { launch, event: event.clone(), workspace: Vec::new(), finishes: false };
     schedule.submit(stream, engine, blocks, &mut Some(order)).unwrap();
     event
 }
@@ -25,7 +22,7 @@ fn submit(schedule: &mut Schedule, stream: StreamId, engine: Engine, blocks: u32
 /// Takes a block for a unit: its operation and its number.
 fn take(schedule: &mut Schedule, unit: usize) -> Option<(u32, u32, Arc<Work>)> {
     match schedule.take(Engine::Compute, unit, NOW) {
-        Next::Block { slot, work, block } => Some((slot, block, work)),
+        Next::Block { slot, work, block, .. } => Some((slot, block, work)),
         _ => None,
     }
 }

@@ -1,0 +1,74 @@
+//! What runs the blocks of a hosted device.
+
+use crate::{Error, FailureCode, KernelId, KernelInfo, Launch, Level};
+use shm::memory::PeerSlice;
+use std::sync::atomic::AtomicU64;
+
+/// Kernels, and what they run on. Methods are called by any thread, blocks by the device's own.
+pub trait Backend: Send + Sync + 'static {
+    /// What a thread of the device needs to run blocks; made and used by it alone.
+    type Worker;
+
+    /// All kernels.
+    fn kernels(&self) -> Vec<KernelInfo>;
+
+    /// Checks a launch, whose arguments come from a foreign process, and splits it in blocks.
+    /// Everything after it relies on that.
+    ///
+    /// # Errors
+    /// As [`crate::Device::check`].
+    fn plan(&self, launch: &Launch) -> Result<Plan, Error>;
+
+    /// Prepares the calling thread, which is a unit of the device, for blocks.
+    ///
+    /// # Errors
+    /// Why it cannot run any; the device does not start then.
+    fn worker(&self, unit: usize) -> Result<Self::Worker, String>;
+
+    /// Runs one block to its end.
+    ///
+    /// # Errors
+    /// What went wrong. The launch ends as failed.
+    fn block(
+        &self,
+        worker: &mut Self::Worker,
+        task: &Task<'_>,
+        block: u32,
+    ) -> Result<(), FailureCode>;
+
+    /// Combines the parts of all blocks, once, after the last block, if the plan says so.
+    ///
+    /// # Errors
+    /// As [`Backend::block`].
+    fn finish(&self, worker: &mut Self::Worker, task: &Task<'_>) -> Result<(), FailureCode> {
+        let _ = (worker, task);
+        Ok(())
+    }
+}
+
+/// How a launch is split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Number of blocks, at least one.
+    pub blocks: u32,
+    /// Words of workspace that the blocks share.
+    pub workspace: usize,
+    /// Whether something follows the last block.
+    pub finishes: bool,
+}
+
+/// What a block sees of its launch.
+pub struct Task<'a> {
+    /// Which kernel.
+    pub kernel: KernelId,
+    /// The level of its stream when the block was taken.
+    pub level: Level,
+    /// Its arguments.
+    pub arguments: &'a [u64; 4],
+    /// Where it reads.
+    pub input: &'a PeerSlice,
+    /// Where it writes.
+    pub output: &'a PeerSlice,
+    /// Private to the device, zero at the start of the launch.
+    pub workspace: &'a [AtomicU64],
+}
