@@ -33,6 +33,7 @@ mod admission;
 mod bucket;
 mod calibration;
 mod control;
+mod devices;
 mod dispatch;
 mod door;
 mod error;
@@ -51,7 +52,6 @@ use accel::control::Counters;
 use accelerator::Accelerator;
 use admission::{Admission, File, Rules};
 use control::{Control, Facts, Settings};
-use device::software::{self, SoftwareDevice};
 use device::{Device, Observer, Outcome};
 use dispatch::Engine;
 use door::Door;
@@ -63,7 +63,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use system::{Admission as Mode, Bound, DeviceKind, Overrun, Policy, System};
+use system::{Admission as Mode, Bound, Overrun, Policy, System};
 
 /// Where the server's messages go.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
@@ -133,7 +133,7 @@ impl Server {
         let door = Door::open(&path, config.mode, config.group.as_deref())?;
         let engine = Arc::new(Engine::new(config.overrun)?);
         for (index, accelerator) in system.accelerators.iter().enumerate() {
-            let device = start_device(accelerator, policy, config, &options)?;
+            let device = devices::start(accelerator, policy, config, &options)?;
             let observer = Arc::new(Events { engine: Arc::downgrade(&engine), accelerator: index });
             engine.add_accelerator(Accelerator::new(accelerator, policy, device, observer)?);
         }
@@ -352,36 +352,6 @@ fn admission_note(
     }
     let policy = format!("{policy:?}").to_lowercase();
     format!("there is no analysis of policy {policy}, so nothing is promised")
-}
-
-fn start_device(
-    accelerator: &system::Accelerator,
-    policy: Policy,
-    server: &system::Server,
-    options: &Options,
-) -> Result<Arc<dyn Device>, Error> {
-    let key = |name: &str| format!("accelerators.{}.{name}", accelerator.id);
-    if accelerator.device != DeviceKind::Cpu {
-        let found = accelerator.device.to_string();
-        return Err(config_error(&key("device"), &found, "this version serves cpu only"));
-    }
-    let levels = u8::try_from(accelerator.buckets).unwrap_or(u8::MAX);
-    let given = options.accelerator_cores.get(&accelerator.id).cloned();
-    let sharing = match policy {
-        Policy::Timeslice => software::Sharing::TimeSlice { slice_ns: server.slice_ns },
-        _ => software::Sharing::Levels,
-    };
-    let config = software::Config {
-        levels,
-        cores: given.unwrap_or_else(|| numbers(&accelerator.cores)),
-        policy: scheduling(server.priority, 2),
-        sharing,
-        ..software::Config::default()
-    };
-    match SoftwareDevice::on_cores(config) {
-        Ok(device) => Ok(device),
-        Err(reason) => Err(Error::Device { id: accelerator.id.clone(), reason }),
-    }
 }
 
 /// Every configured service names a kernel that its accelerator has.

@@ -410,5 +410,31 @@ fn devices() -> Vec<FoundDevice> {
         }
         Err(error) => format!("software accelerator does not start: {error}"),
     };
-    vec![FoundDevice { name: "cpu".into(), found }]
+    let software = FoundDevice { name: "cpu".into(), found };
+    std::iter::once(software).chain(gpus()).collect()
+}
+
+/// The GPUs that a server could serve, or why there is none.
+fn gpus() -> Vec<FoundDevice> {
+    let found = match device_cuda::devices() {
+        Ok(found) => found,
+        Err(why) => {
+            return vec![FoundDevice { name: "cuda".into(), found: format!("none: {why}") }];
+        }
+    };
+    let describe = |gpu: &device_cuda::Found| {
+        let config = device_cuda::Config { ordinal: gpu.ordinal, ..device_cuda::Config::default() };
+        let (name, gib) = (&gpu.name, gpu.memory as f64 / f64::from(1 << 30));
+        let (major, minor) = gpu.capability;
+        let about = format!("{name}, {gib:.0} GiB, compute capability {major}.{minor}");
+        match device_cuda::start(&config) {
+            Ok(device) => format!("{about}, {} kernels", device.kernels().len()),
+            Err(error) => format!("{about}: does not start: {error}"),
+        }
+    };
+    let found_device = |gpu: &device_cuda::Found| {
+        let name = format!("cuda:{}", gpu.ordinal);
+        FoundDevice { name, found: describe(gpu) }
+    };
+    found.iter().map(found_device).collect()
 }

@@ -55,6 +55,12 @@ impl PeerSlice {
         self.address(0)
     }
 
+    /// The mapping that this is a part of, and where in it; none for the empty slice. For devices
+    /// that must know memory before they can reach it.
+    pub fn mapping(&self) -> Option<(&Arc<Mapping>, usize)> {
+        self.mapping.as_ref().map(|mapping| (mapping, self.offset))
+    }
+
     /// The part of this slice that starts at `offset` and has `length` bytes.
     ///
     /// # Errors

@@ -30,12 +30,15 @@ struct kernel {
     unsigned params;
     struct {
         unsigned offset, bytes;
-    } param[4];
+    } param[8];
     /* Runs the threads of a block that differ in x only, from the first thread's index on. */
     void (*row)(const unsigned char *params, uint64_t first, unsigned threads);
     /* Writes down what a launch over so many threads touches; returns how many entries. */
     unsigned (*touches)(const unsigned char *params, uint64_t threads, struct touched *touched);
 };
+
+/* Those of Keeptime's CUDA device; the last one has no name. In device-kernels.c. */
+extern const struct kernel device_kernels[];
 
 const struct kernel *kernel_named(const char *name);
 const char *kernel_names(void);

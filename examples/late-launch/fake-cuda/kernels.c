@@ -99,9 +99,12 @@ const struct kernel *kernel_named(const char *name) {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (strcmp(kernels[i].name, name) == 0)
             return &kernels[i];
+    for (const struct kernel *kernel = device_kernels; kernel->name != NULL; kernel++)
+        if (strcmp(kernel->name, name) == 0)
+            return kernel;
     return NULL;
 }
 
 const char *kernel_names(void) {
-    return "saxpy, vecadd, spin, noop";
+    return "saxpy, vecadd, spin, noop, and those of Keeptime's CUDA device";
 }

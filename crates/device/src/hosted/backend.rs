@@ -25,6 +25,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Why it cannot run any; the device does not start then.
     fn worker(&self, unit: usize) -> Result<Self::Worker, String>;
 
+    /// A context was destroyed: what was kept for its memory may go. Work of it may still run.
+    fn context_gone(&self) {}
+
     /// Runs one block to its end.
     ///
     /// # Errors

@@ -301,7 +301,9 @@ impl<B: Backend> Device for Hosted<B> {
     }
 
     fn destroy_context(&self, context: ContextId) -> Result<(), Error> {
-        self.with_schedule(|schedule| schedule.destroy_context(context))
+        self.with_schedule(|schedule| schedule.destroy_context(context))?;
+        self.shared.backend.context_gone();
+        Ok(())
     }
 
     fn create_stream(&self, context: ContextId, level: Level) -> Result<StreamId, Error> {

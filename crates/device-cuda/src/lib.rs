@@ -1,0 +1,91 @@
+//! NVIDIA GPUs behind the device contract.
+//!
+//! The driver is loaded at run time (`libcuda.so.1`), through cudarc; no toolkit is needed to
+//! build, and none to run unless a service is given as CUDA source ([`Code::Cuda`]), which NVRTC
+//! compiles at start. Not for the preload library: cudarc panics where a function is missing.
+//!
+//! A GPU is a [`device::hosted::Backend`]. Each unit has a stream of each hardware priority, an
+//! event to sleep on, and memory on the GPU that grows as it is needed. A block of the host's
+//! scheduler is a *slice* of a grid: input is copied straight from the client's memory, which is
+//! registered with the driver when it is first seen, then the kernel runs, and what it computed is
+//! copied straight to the client's memory. Between slices more urgent work takes the unit; while a
+//! slice runs, units that are [kept](device::hosted::Unit) for the upper levels launch on streams
+//! of higher priority, whose thread blocks the GPU prefers.
+//!
+//! A kernel that fails in a way that breaks its context (an illegal access, say) ends that launch
+//! and all later ones of the GPU as [`device::FailureCode::Kernel`].
+
+mod builtin;
+mod gpu;
+mod pins;
+mod service;
+mod worker;
+
+pub use gpu::{Found, devices};
+pub use service::{Bytes, Code, Service};
+
+use device::Level;
+use device::hosted::{Hosted, Setup, Sharing, Unit};
+use gpu::Gpu;
+use realtime::thread::Policy;
+use std::sync::Arc;
+
+/// A GPU as a device. Dropping it shuts it down.
+pub type CudaDevice = Hosted<Gpu>;
+
+/// How a GPU is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which GPU, in the driver's order.
+    pub ordinal: usize,
+    /// Number of levels, at least one. They are spread over the priorities that the GPU has.
+    pub levels: u8,
+    /// How many launches of the lowest level run at once.
+    pub lowest: usize,
+    /// Policy of the device's threads.
+    pub policy: Policy,
+    /// Cores of the threads that launch and wait, in turn; if empty, any.
+    pub cores: Vec<usize>,
+    /// Whether a unit looks for the end of its slice without sleeping: faster by the time that a
+    /// thread takes to wake, at the price of a core for each running slice.
+    pub spins: bool,
+    /// Services beside the kernels that every device offers.
+    pub services: Vec<Service>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            ordinal: 0,
+            levels: 6,
+            lowest: 2,
+            policy: Policy::Normal,
+            cores: Vec::new(),
+            spins: false,
+            services: Vec::new(),
+        }
+    }
+}
+
+/// Starts a GPU.
+///
+/// # Errors
+/// [`device::Error::Start`]: there is no driver or no such GPU, a service cannot be compiled, or
+/// what [`Hosted::start`] says.
+pub fn start(config: &Config) -> Result<Arc<CudaDevice>, device::Error> {
+    let gpu = Gpu::open(config).map_err(device::Error::Start)?;
+    let lowest = (0..config.lowest.max(1)).map(|_| 0);
+    let units = lowest.chain(1..config.levels).enumerate().map(|(number, least)| {
+        let core = config.cores.get(number % config.cores.len().max(1)).copied();
+        Unit { core, least: Level(least) }
+    });
+    let setup = Setup {
+        name: gpu.name().to_owned(),
+        levels: config.levels,
+        units: units.collect(),
+        policy: config.policy,
+        sharing: Sharing::Levels,
+        copy_core: None,
+    };
+    Hosted::start(gpu, &setup)
+}

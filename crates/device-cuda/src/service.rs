@@ -1,0 +1,54 @@
+//! Services that a user defines: a kernel, and how requests are laid out.
+
+/// A kernel that is none of Keeptime's.
+///
+/// Its function has these parameters: `const void *input, void *output, unsigned long long
+/// *workspace` (eight bytes), `unsigned long long a0, a1, a2, a3` (the arguments of the request),
+/// `unsigned first`: the number of the first thread block of this slice, to be added to
+/// `blockIdx.x`.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// What clients ask for.
+    pub name: String,
+    /// What it computes, for people.
+    pub description: String,
+    /// The code.
+    pub code: Code,
+    /// The function's name in it, as with `extern "C"`.
+    pub function: String,
+    /// Threads of a block: 1 to 1024.
+    pub threads: u32,
+    /// Items that a block works on; argument 0 is the number of items. 0: always one block.
+    pub items_per_block: u32,
+    /// Thread blocks of a slice, after which more urgent work may come; 0: all.
+    pub blocks_per_slice: u32,
+    /// Bytes of the input.
+    pub input: Bytes,
+    /// Bytes of the output.
+    pub output: Bytes,
+}
+
+/// Code for a GPU.
+#[derive(Clone, Debug)]
+pub enum Code {
+    /// CUDA C++, compiled at start.
+    Cuda(String),
+    /// What nvcc or NVRTC made of it.
+    Ptx(String),
+}
+
+/// How many bytes a request has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes {
+    /// In any case.
+    pub fixed: u64,
+    /// For each item.
+    pub per_item: u64,
+}
+
+impl Bytes {
+    /// For this many items; saturated.
+    pub fn of(self, items: u64) -> u64 {
+        self.per_item.saturating_mul(items).saturating_add(self.fixed)
+    }
+}

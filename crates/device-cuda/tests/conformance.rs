@@ -1,0 +1,125 @@
+//! The conformance suite on the GPUs of this machine, if any, and on a fake driver that computes on
+//! processor cores (examples/late-launch); and services that a user defines, which need a GPU.
+
+use device::conformance;
+use device::{Device, Event, Launch, Level, Status};
+use device_cuda::{Bytes, Code, Config, CudaDevice, Service, devices, start};
+use shm::memory::PeerSlice;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// All GPUs; without a driver the test says so.
+fn gpus() -> Vec<usize> {
+    match devices() {
+        Ok(found) => found.iter().map(|gpu| gpu.ordinal).collect(),
+        Err(why) => {
+            println!("SKIP: {why}");
+            Vec::new()
+        }
+    }
+}
+
+#[test]
+fn conforms_on_the_fake_driver() {
+    let fake = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-cuda");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
+    let library = fake.join("libcuda.so.1");
+    let make = Command::new("make")
+        .args(["-s", "-C", examples, &format!("BUILD={}", fake.display())])
+        .arg(&library)
+        .status()
+        .expect("make starts");
+    assert!(make.success(), "the fake driver cannot be built");
+    // The driver is loaded once in a process, so this is another one.
+    let run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "every_gpu_conforms", "--nocapture"])
+        .env("LD_LIBRARY_PATH", &fake)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(said.contains("ok    matmul multiplies"), "{said}");
+}
+
+#[test]
+fn every_gpu_conforms() {
+    for ordinal in gpus() {
+        for spins in [false, true] {
+            let device = start(&Config { ordinal, spins, ..Config::default() }).unwrap();
+            let report = conformance::run(device);
+            println!("{report}");
+            assert!(report.passed(), "\n{report}");
+        }
+    }
+}
+
+/// y = a x, by the user's own code; 100 elements a block, 3 blocks a slice.
+fn scale(code: &str) -> Service {
+    Service {
+        name: "scale".into(),
+        description: "y = a x; arguments: n, a; input: f32 x[n]; output: f32 y[n]".into(),
+        code: Code::Cuda(code.into()),
+        function: "scale".into(),
+        threads: 100,
+        items_per_block: 100,
+        blocks_per_slice: 3,
+        input: Bytes { fixed: 0, per_item: 4 },
+        output: Bytes { fixed: 0, per_item: 4 },
+    }
+}
+
+const SCALE: &str = r#"
+extern "C" __global__ void scale(const float *x, float *y, unsigned long long *,
+                                 unsigned long long n, unsigned long long a, unsigned long long,
+                                 unsigned long long, unsigned first) {
+    unsigned long long i = (unsigned long long)(first + blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = (float)a * x[i];
+}"#;
+
+fn run(device: &Arc<CudaDevice>, launch: Launch) -> Status {
+    let stream = device.create_stream(device.create_context().unwrap(), Level(1)).unwrap();
+    let event = Event::new();
+    device.launch(stream, launch, &event).unwrap();
+    event.wait().status
+}
+
+#[test]
+fn service_in_slices_computes_all_and_nothing_else() {
+    for ordinal in gpus() {
+        let services = vec![scale(SCALE)];
+        let device = start(&Config { ordinal, services, ..Config::default() }).unwrap();
+        const COUNT: usize = 12_345;
+        let values: Vec<f32> = (0..COUNT).map(|i| i as f32).collect();
+        let input = PeerSlice::anonymous(COUNT * 4).unwrap();
+        input.write_f32(0, &values).unwrap();
+        let output = PeerSlice::anonymous(COUNT * 4 + 4).unwrap();
+        output.write_f32(COUNT, &[7.0]).unwrap();
+        let mut launch = Launch::new(device.kernel("scale").unwrap(), [COUNT as u64, 3, 0, 0]);
+        (launch.input, launch.output) = (input, output.clone());
+        let before = device.statistics().blocks;
+        assert_eq!(run(&device, launch), Status::Done);
+        assert_eq!(device.statistics().blocks - before, 42);
+        let mut got = vec![0.0; COUNT + 1];
+        output.read_f32(0, &mut got).unwrap();
+        assert_eq!(got.pop(), Some(7.0));
+        assert!(got.iter().zip(values).all(|(got, value)| *got == 3.0 * value));
+    }
+}
+
+#[test]
+fn service_that_does_not_compile_is_named_with_the_compilers_words() {
+    for ordinal in gpus() {
+        let services = vec![scale("extern \"C\" __global__ void scale( { }")];
+        let error = start(&Config { ordinal, services, ..Config::default() }).err().unwrap();
+        let text = error.to_string();
+        assert!(text.contains("service scale") && text.contains("error"), "{text}");
+    }
+}
+
+#[test]
+fn gpu_that_is_not_there_is_an_error() {
+    let error = start(&Config { ordinal: 99, ..Config::default() }).err().unwrap().to_string();
+    assert!(error.contains("GPU 99") || error.contains("libcuda.so.1"), "{error}");
+}
