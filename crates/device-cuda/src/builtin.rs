@@ -12,6 +12,8 @@ pub const NAMES: [&str; 7] =
 /// What follows the last slice of `reduce`.
 pub const REDUCE_PARTS: &str = "kt_reduce_parts";
 
+/// Threads of a block of `busy`.
+pub const BUSY_THREADS: u32 = 1024;
 /// The longest slice of `busy` in nanoseconds.
 pub const BUSY_SLICE_NS: u64 = 100_000;
 /// The most blocks that one grid can have here.
@@ -57,11 +59,12 @@ impl Shape {
     }
 }
 
-/// The shape of a checked launch of a kernel of [`NAMES`].
+/// The shape of a checked launch of a kernel of [`NAMES`] on a GPU that so many blocks of
+/// [`BUSY_THREADS`] threads fill.
 ///
 /// # Errors
 /// As [`kernels::check`].
-pub fn shape(name: &'static str, launch: &Launch) -> Result<Shape, Error> {
+pub fn shape(name: &'static str, launch: &Launch, fill: u64) -> Result<Shape, Error> {
     kernels::check(name, launch)?;
     let [n, m, ..] = launch.arguments;
     // The check has found that the buffers hold all of it: nothing below overflows.
@@ -83,8 +86,9 @@ pub fn shape(name: &'static str, launch: &Launch) -> Result<Shape, Error> {
             Shape { input: 4 * area, output: 4 * area, ..each(area.div_ceil(256)) }
         }
         "busy" => {
-            let slices = n.div_ceil(BUSY_SLICE_NS).max(1);
-            Shape { workspace: 1, threads: 1, blocks: slices, slice: 1, ..Shape::default() }
+            // Each slice fills the GPU: nothing else runs beside it.
+            let blocks = n.div_ceil(BUSY_SLICE_NS).max(1) * fill;
+            Shape { workspace: 1, threads: BUSY_THREADS, blocks, slice: fill, ..Shape::default() }
         }
         _ => Shape { threads: 1, blocks: 1, slice: 1, ..Shape::default() },
     })

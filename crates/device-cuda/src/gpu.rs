@@ -54,6 +54,17 @@ fn found(ordinal: i32) -> Result<Found, String> {
     })
 }
 
+/// How many blocks of `busy` run at once.
+fn fill(gpu: sys::CUdevice) -> Result<u64, DriverError> {
+    use sys::CUdevice_attribute as Attribute;
+    // SAFETY: the driver named this GPU.
+    let attribute = |which| unsafe { result::device::get_attribute(gpu, which) };
+    let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let threads = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
+    let each = threads.cast_unsigned() / builtin::BUSY_THREADS;
+    Ok(u64::from(processors.cast_unsigned()).max(1) * u64::from(each).max(1))
+}
+
 fn init() -> Result<(), String> {
     // SAFETY: it loads the driver, whose constructors are its own affair.
     if !unsafe { sys::is_culib_present() } {
@@ -102,6 +113,8 @@ pub struct Gpu {
     pins: Pins,
     levels: u8,
     spins: bool,
+    /// How many blocks of `busy` fill it.
+    fill: u64,
     /// Cycles of the clock that `busy` counts, in a millisecond.
     cycles_per_ms: u64,
     /// Its context is broken: nothing works any more.
@@ -142,6 +155,7 @@ impl Gpu {
             pins: Pins::default(),
             levels: config.levels,
             spins: config.spins,
+            fill: guarded(|| fill(gpu))?,
             cycles_per_ms: 1_000_000,
             lost: AtomicBool::new(false),
         };
@@ -230,7 +244,7 @@ impl Gpu {
         let kernel = self.kernel(launch.kernel)?;
         let shape = match &kernel.service {
             Some(service) => builtin::shape_of(service, launch),
-            None => builtin::shape(kernel.info.name, launch),
+            None => builtin::shape(kernel.info.name, launch, self.fill),
         };
         Ok((kernel, shape?))
     }

@@ -1,0 +1,83 @@
+//! What the tests of devices need beside a compiler: ONNX Runtime's library, and a Vulkan driver
+//! that computes on processor cores.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+
+use crate::package::Package;
+use crate::step::Step;
+
+/// The environment variable by which the library is found.
+pub const ONNX_VARIABLE: &str = "ORT_DYLIB_PATH";
+/// The library, as its package has it.
+const ONNX_LIBRARY: &str = "onnxruntime/capi/libonnxruntime.so.1.31.1";
+
+const ONNX: Package = Package {
+    requirement: "onnxruntime==1.31.1",
+    hash: "5752bd508126ae7c49894d3b9d2e83f0c3d487319246d04c444b393308d7ad7f",
+    platform: &[
+        "--platform=manylinux_2_28_x86_64",
+        "--python-version=3.11",
+        "--implementation=cp",
+        "--abi=cp311",
+    ],
+};
+
+/// ONNX Runtime's library, fetched if it is not there; the one that the variable names, if any.
+///
+/// # Errors
+/// If the package cannot be fetched or is not what is expected.
+pub fn onnx_library() -> anyhow::Result<PathBuf> {
+    if let Some(given) = std::env::var_os(ONNX_VARIABLE) {
+        return Ok(given.into());
+    }
+    let folder = crate::target().join("onnxruntime");
+    let library = std::path::absolute(folder.join("onnxruntime").join(ONNX_LIBRARY))?;
+    let marker = folder.join("complete");
+    if fs::read_to_string(&marker).is_ok_and(|found| found == ONNX.requirement) {
+        return Ok(library);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot remove the old ONNX Runtime")?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    ONNX.unpacked(&folder)?;
+    fs::write(marker, ONNX.requirement).context("cannot mark ONNX Runtime as complete")?;
+    Ok(library)
+}
+
+/// Installs Mesa's Vulkan driver for processor cores where the machine has none and lets us. The
+/// tests of Vulkan say what they leave out otherwise.
+pub fn vulkan_driver() {
+    let has = |folder: &str, file: &str| Path::new(folder).join(file).exists();
+    let loader = has("/usr/lib/x86_64-linux-gnu", "libvulkan.so.1");
+    let drivers = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+    if loader
+        && drivers.iter().any(|folder| fs::read_dir(folder).is_ok_and(|mut of| of.next().is_some()))
+    {
+        return;
+    }
+    let asks =
+        |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    if !asks("apt-get").is_ok_and(|status| status.success()) {
+        return eprintln!("==> no Vulkan driver here, and no apt-get to install one");
+    }
+    let packages = ["libvulkan1", "mesa-vulkan-drivers"];
+    let install = ["install", "-y", "-qq", "--no-install-recommends"];
+    let quietly = |arguments: &[&str]| {
+        let step =
+            Step::program("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        step.run()
+    };
+    let first = quietly(&[&install[..], &packages].concat());
+    let done = first.or_else(|_| {
+        quietly(&["update", "-qq"])?;
+        quietly(&[&install[..], &packages].concat())
+    });
+    if let Err(error) = done {
+        eprintln!("==> no Vulkan driver could be installed: {error:#}");
+    }
+}
