@@ -2,47 +2,48 @@
 
 use crate::{Error, Options, config_error, numbers, scheduling};
 use device::Device;
+use device::hosted::Unit;
 use device::software::{self, SoftwareDevice};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use system::{Accelerator, DeviceKind, Policy, Server};
+use system::{Accelerator, DeviceKind, Kernel, Policy, Source, System};
 
 /// Starts the device of an accelerator.
 ///
 /// # Errors
-/// [`Error::Config`] names the key that cannot be served, [`Error::Device`] the accelerator whose
+/// [`Error::Config`] names the key that cannot be served, [`Error::Start`] the accelerator whose
 /// device does not start.
 pub(crate) fn start(
+    system: &System,
     accelerator: &Accelerator,
     policy: Policy,
-    server: &Server,
     options: &Options,
 ) -> Result<Arc<dyn Device>, Error> {
+    let key = |name: &str| format!("accelerators.{}.{name}", accelerator.id);
+    if policy == Policy::Timeslice && accelerator.device != DeviceKind::Cpu {
+        let expected = "expected cpu: with policy timeslice time slices are the software \
+                        accelerator's";
+        return Err(config_error(&key("device"), &accelerator.device.to_string(), expected));
+    }
     let given = options.accelerator_cores.get(&accelerator.id).cloned();
     let cores = given.unwrap_or_else(|| numbers(&accelerator.cores));
     let levels = u8::try_from(accelerator.buckets).unwrap_or(u8::MAX);
-    let threads = scheduling(server.priority, 2);
+    let threads = scheduling(system.server.priority, 2);
+    let file = |path: &Path| system.path(path);
     let started = match accelerator.device {
         DeviceKind::Cpu => {
             let sharing = match policy {
-                Policy::Timeslice => software::Sharing::TimeSlice { slice_ns: server.slice_ns },
+                Policy::Timeslice => {
+                    software::Sharing::TimeSlice { slice_ns: system.server.slice_ns }
+                }
                 _ => software::Sharing::Levels,
             };
-            let config = software::Config {
-                levels,
-                cores,
-                policy: threads,
-                sharing,
-                ..software::Config::default()
-            };
+            let rest = software::Config::default();
+            let config = software::Config { levels, cores, policy: threads, sharing, ..rest };
             SoftwareDevice::on_cores(config).map(|device| device as Arc<dyn Device>)
         }
-        kind if policy == Policy::Timeslice => {
-            let key = format!("accelerators.{}.device", accelerator.id);
-            let expected = "expected cpu: with policy timeslice time slices are the software \
-                            accelerator's";
-            return Err(config_error(&key, &kind.to_string(), expected));
-        }
         DeviceKind::Cuda(ordinal) => {
+            let services = accelerator.kernels.iter().filter_map(|kernel| service(kernel, file));
             let config = device_cuda::Config {
                 ordinal: ordinal as usize,
                 levels,
@@ -50,15 +51,82 @@ pub(crate) fn start(
                 policy: threads,
                 // Bounds are for requests one after the other, unless the file says otherwise.
                 lowest: if accelerator.concurrent_lowest { 4 } else { 1 },
-                ..device_cuda::Config::default()
+                spins: accelerator.spin,
+                services: services.collect::<Result<_, _>>()?,
             };
             device_cuda::start(&config).map(|device| device as Arc<dyn Device>)
         }
-        kind => {
-            let key = format!("accelerators.{}.device", accelerator.id);
-            let expected = "expected cpu or cuda:0, cuda:1, ...: this version serves no others";
-            return Err(config_error(&key, &kind.to_string(), expected));
+        DeviceKind::Vulkan(index) => {
+            let unit = |core: &usize| Unit { core: Some(*core), ..Unit::default() };
+            let config = device_vulkan::Config {
+                device: device_vulkan::Select::Index(index as usize),
+                levels,
+                units: cores.iter().map(unit).collect(),
+                policy: threads,
+                spin: accelerator.spin,
+                ..device_vulkan::Config::default()
+            };
+            device_vulkan::start(config).map(|device| device as Arc<dyn Device>)
+        }
+        DeviceKind::Onnx => {
+            let models = accelerator.kernels.iter().filter_map(|kernel| model(kernel, file));
+            let config = device_onnx::Config {
+                models: models.collect(),
+                levels,
+                policy: threads,
+                core: cores.first().copied(),
+                ..device_onnx::Config::default()
+            };
+            device_onnx::start(&config).map(|device| device as Arc<dyn Device>)
         }
     };
-    started.map_err(|reason| Error::Device { id: accelerator.id.clone(), reason })
+    started.map_err(|reason| {
+        let (id, device) = (accelerator.id.clone(), accelerator.device.to_string());
+        Error::Start { id, device, reason }
+    })
+}
+
+/// A model of the file, for ONNX Runtime.
+fn model(kernel: &Kernel, file: impl Fn(&Path) -> PathBuf) -> Option<device_onnx::Model> {
+    match &kernel.source {
+        Source::Model { path, batch } => {
+            Some(device_onnx::Model { name: kernel.name.clone(), path: file(path), most: *batch })
+        }
+        Source::Code { .. } => None,
+    }
+}
+
+/// A kernel of the file, for a GPU.
+fn service(
+    kernel: &Kernel,
+    file: impl Fn(&Path) -> PathBuf,
+) -> Option<Result<device_cuda::Service, Error>> {
+    let Source::Code { path, function, threads, items_per_block, blocks_per_slice, input, output } =
+        &kernel.source
+    else {
+        return None;
+    };
+    let path = file(path);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            let key = format!("kernels.{}.code", kernel.name);
+            let expected = format!("expected a file that can be read: {error}");
+            return Some(Err(config_error(&key, &path.display().to_string(), &expected)));
+        }
+    };
+    let is_ptx = path.extension().is_some_and(|extension| extension == "ptx");
+    let code = if is_ptx { device_cuda::Code::Ptx(text) } else { device_cuda::Code::Cuda(text) };
+    let bytes = |[fixed, per_item]: [u64; 2]| device_cuda::Bytes { fixed, per_item };
+    Some(Ok(device_cuda::Service {
+        name: kernel.name.clone(),
+        description: format!("{function} of {}", path.display()),
+        code,
+        function: function.clone(),
+        threads: *threads,
+        items_per_block: *items_per_block,
+        blocks_per_slice: *blocks_per_slice,
+        input: bytes(*input),
+        output: bytes(*output),
+    }))
 }

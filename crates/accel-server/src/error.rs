@@ -47,6 +47,16 @@ pub enum Error {
         /// The reason.
         reason: std::io::Error,
     },
+    /// The device does not start.
+    #[error("accelerators.{id}.device: {device}: {reason}")]
+    Start {
+        /// The accelerator's id.
+        id: String,
+        /// Which device the file names.
+        device: String,
+        /// The reason.
+        reason: device::Error,
+    },
     /// The device failed.
     #[error("accelerator {id}: {reason}")]
     Device {

@@ -133,7 +133,7 @@ impl Server {
         let door = Door::open(&path, config.mode, config.group.as_deref())?;
         let engine = Arc::new(Engine::new(config.overrun)?);
         for (index, accelerator) in system.accelerators.iter().enumerate() {
-            let device = devices::start(accelerator, policy, config, &options)?;
+            let device = devices::start(system, accelerator, policy, &options)?;
             let observer = Arc::new(Events { engine: Arc::downgrade(&engine), accelerator: index });
             engine.add_accelerator(Accelerator::new(accelerator, policy, device, observer)?);
         }

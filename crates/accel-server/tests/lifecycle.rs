@@ -311,8 +311,8 @@ fn configuration_that_cannot_be_served_names_its_key() {
     for (yaml, said) in [
         ("server: {priority: 0}", "accelerators: none: expected at least one to serve"),
         (
-            "accelerators: [{id: a, buckets: 1, device: \"cuda:0\"}]",
-            "accelerators.a.device: cuda:0",
+            "accelerators: [{id: a, buckets: 1, device: \"cuda:99\"}]",
+            "accelerators.a.device: cuda:99: device: ",
         ),
         (
             "accelerators: [{id: a, buckets: 1}]\nservices: [{name: s, accelerator: a, kernel: warp}]",

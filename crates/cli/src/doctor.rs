@@ -411,7 +411,44 @@ fn devices() -> Vec<FoundDevice> {
         Err(error) => format!("software accelerator does not start: {error}"),
     };
     let software = FoundDevice { name: "cpu".into(), found };
-    std::iter::once(software).chain(gpus()).collect()
+    std::iter::once(software).chain(gpus()).chain(vulkan()).chain([onnx()]).collect()
+}
+
+/// The Vulkan devices that a server could serve, or why there is none.
+fn vulkan() -> Vec<FoundDevice> {
+    let found = match device_vulkan::devices() {
+        Ok(found) => found,
+        Err(why) => {
+            return vec![FoundDevice { name: "vulkan".into(), found: format!("none: {why}") }];
+        }
+    };
+    let describe = |device: &device_vulkan::Found| {
+        let [major, minor, _] = device.vulkan;
+        let (name, driver) = (&device.name, &device.driver);
+        let about = format!("{name}, {driver}, Vulkan {major}.{minor}");
+        match &device.missing {
+            Some(missing) => format!("{about}: cannot be used: {missing}"),
+            None => format!("{about}, {} compute queues", device.compute_queues),
+        }
+    };
+    let found_device = |device: &device_vulkan::Found| {
+        let name = format!("vulkan:{}", device.index);
+        FoundDevice { name, found: describe(device) }
+    };
+    found.iter().map(found_device).collect()
+}
+
+/// ONNX Runtime, where its library is named.
+fn onnx() -> FoundDevice {
+    let variable = device_onnx::LIBRARY_VARIABLE;
+    let found = match std::env::var_os(variable) {
+        None => format!("none: {variable} does not name its library"),
+        Some(path) => match device_onnx::start(&device_onnx::Config::default()) {
+            Ok(device) => format!("{}, {}", device.properties().name, path.display()),
+            Err(error) => format!("does not start: {error}"),
+        },
+    };
+    FoundDevice { name: "onnx".into(), found }
 }
 
 /// The GPUs that a server could serve, or why there is none.

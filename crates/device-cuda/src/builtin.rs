@@ -14,8 +14,6 @@ pub const REDUCE_PARTS: &str = "kt_reduce_parts";
 
 /// Threads of a block of `busy`.
 pub const BUSY_THREADS: u32 = 1024;
-/// The longest slice of `busy` in nanoseconds.
-pub const BUSY_SLICE_NS: u64 = 100_000;
 /// The most blocks that one grid can have here.
 const MOST_BLOCKS: u64 = u32::MAX as u64;
 
@@ -87,7 +85,7 @@ pub fn shape(name: &'static str, launch: &Launch, fill: u64) -> Result<Shape, Er
         }
         "busy" => {
             // Each slice fills the GPU: nothing else runs beside it.
-            let blocks = n.div_ceil(BUSY_SLICE_NS).max(1) * fill;
+            let blocks = kernels::busy_blocks(n) * fill;
             Shape { workspace: 1, threads: BUSY_THREADS, blocks, slice: fill, ..Shape::default() }
         }
         _ => Shape { threads: 1, blocks: 1, slice: 1, ..Shape::default() },
@@ -124,11 +122,4 @@ pub fn shape_of(service: &Service, launch: &Launch) -> Result<Shape, Error> {
         blocks,
         slice,
     })
-}
-
-/// Length of one slice of `busy`; they add up exactly.
-pub fn busy_ns(ns: u64, slice: u32) -> u64 {
-    let slices = ns.div_ceil(BUSY_SLICE_NS).max(1);
-    let end_of = |count: u64| u128::from(ns) * u128::from(count) / u128::from(slices);
-    (end_of(u64::from(slice) + 1) - end_of(slice.into())) as u64
 }

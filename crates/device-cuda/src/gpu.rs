@@ -261,7 +261,7 @@ impl Gpu {
         let Ok((kernel, shape)) = self.shape(&launch) else { return Ok(()) };
         let mut arguments = launch.arguments;
         if kernel.service.is_none() && kernel.info.name == "busy" {
-            let ns = u128::from(builtin::busy_ns(arguments[0], slice));
+            let ns = u128::from(kernels::busy_block_ns(arguments[0], slice));
             arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
         }
         let then =

@@ -7,7 +7,6 @@
 use crate::Provider;
 use crate::model::Loaded;
 use device::FailureCode;
-use device::kernels::BUSY_BLOCK_NS;
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 
 /// Rounds of the runs that are measured.
@@ -69,32 +68,5 @@ impl Busy {
     fn rounds(&mut self, rounds: i64) -> ort::Result<()> {
         self.graph.input::<i64>(0)?.fill(rounds);
         self.graph.run(1)
-    }
-}
-
-/// Number of blocks of a launch of this length.
-pub(crate) fn blocks(ns: u64) -> u64 {
-    ns.div_ceil(BUSY_BLOCK_NS).max(1)
-}
-
-/// Length of one block; the blocks add up to `ns` exactly, as those of [`device::kernels`].
-pub(crate) fn block_ns(ns: u64, block: u32) -> u64 {
-    // At most 6e11 * 6e6: far below what 64 bits hold.
-    let end_of = |count: u64| ns * count / blocks(ns);
-    end_of(u64::from(block) + 1) - end_of(block.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use device::kernels::BUSY_MAX_NS;
-
-    #[test]
-    fn blocks_are_short_and_add_up() {
-        for ns in [0, 1, 99_999, 100_000, 100_001, 12_345_678, BUSY_MAX_NS / 1000 + 1] {
-            let lengths = (0..blocks(ns) as u32).map(|block| block_ns(ns, block));
-            assert!(lengths.clone().all(|length| length <= BUSY_BLOCK_NS));
-            assert_eq!(lengths.sum::<u64>(), ns);
-        }
     }
 }

@@ -169,7 +169,7 @@ impl Backend for Runtime {
             BUSY => {
                 kernels::check(info.name, launch)?;
                 // At most ten minutes of them.
-                blocks = busy::blocks(launch.arguments[0]) as u32;
+                blocks = kernels::busy_blocks(launch.arguments[0]) as u32;
             }
             VECADD => {
                 kernels::check(info.name, launch)?;
@@ -197,7 +197,7 @@ impl Backend for Runtime {
     fn block(&self, worker: &mut Worker, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
         match task.kernel {
             EMPTY => worker.empty.run(1).map_err(|_| FailureCode::Kernel),
-            BUSY => worker.busy.run(busy::block_ns(task.arguments[0], block)),
+            BUSY => worker.busy.run(kernels::busy_block_ns(task.arguments[0], block)),
             VECADD => vecadd::run(&mut worker.vecadd, task, block),
             KernelId(id) => {
                 let index = id as usize;

@@ -53,6 +53,7 @@ pub use server::{
 
 use serde::Serialize;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Everything that one system file says, defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -94,6 +95,50 @@ pub struct Accelerator {
     pub cores: Vec<u32>,
     /// Whether requests of the lowest bucket run beside each other.
     pub concurrent_lowest: bool,
+    /// Whether the threads that wait for a GPU look for the end without sleeping.
+    pub spin: bool,
+    /// What the device offers beside its own kernels.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A kernel that a device gets from a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kernel {
+    /// What services and segments ask for; unique on its accelerator.
+    pub name: String,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a kernel comes from. Paths are relative to the folder of the system file; see
+/// [`System::path`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// An ONNX model.
+    Model {
+        /// Its file.
+        path: PathBuf,
+        /// The largest batch.
+        batch: u32,
+    },
+    /// CUDA source, or PTX if the file's name ends in `.ptx`.
+    Code {
+        /// Its file.
+        path: PathBuf,
+        /// The function's name.
+        function: String,
+        /// Threads of a block.
+        threads: u32,
+        /// Items that a block works on; 0: one block.
+        items_per_block: u32,
+        /// Blocks after which more urgent work may come; 0: all.
+        blocks_per_slice: u32,
+        /// Bytes of the input: in any case, and for each item.
+        input: [u64; 2],
+        /// Bytes of the output, likewise.
+        output: [u64; 2],
+    },
 }
 
 /// What computes behind an accelerator.
@@ -162,6 +207,11 @@ pub const MAX_CORES: u32 = 1024;
 pub const MAX_ARGUMENTS: usize = 4;
 
 impl System {
+    /// A path of the system file, which may be relative to its folder.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        Path::new(&self.name).parent().unwrap_or(Path::new("")).join(path)
+    }
+
     /// The accelerator with this id.
     pub fn accelerator(&self, id: &str) -> Option<&Accelerator> {
         self.accelerators.iter().find(|a| a.id == id)

@@ -2,7 +2,7 @@
 
 use crate::System;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The `server` section, defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -163,9 +163,7 @@ impl System {
     /// Where the measured execution times are, if the file says so: a relative path begins at the
     /// folder of the system file.
     pub fn calibration_path(&self) -> Option<PathBuf> {
-        let path = self.server.calibration.as_ref()?;
-        let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
-        Some(folder.join(path))
+        Some(self.path(self.server.calibration.as_ref()?))
     }
 }
 

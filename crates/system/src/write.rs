@@ -8,10 +8,12 @@
 
 use crate::quantity::format_bytes;
 use crate::{
-    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Limits,
-    Overrun, Policy, Segment, Server, Service, Subject, System, TimeUnit, Wait, format_time,
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Kernel,
+    Limits, Overrun, Policy, Segment, Server, Service, Source, Subject, System, TimeUnit, Wait,
+    format_time,
 };
 use std::fmt::Display;
+use std::path::Path;
 
 /// The longest line with a mapping on it; longer ones become blocks.
 const MAX_COLUMNS: usize = 100;
@@ -122,12 +124,44 @@ fn flow_list<T: ToString>(items: &[T]) -> String {
 }
 
 fn accelerator(accelerator: &Accelerator) -> Map {
-    let Accelerator { id, buckets, device, cores, concurrent_lowest } = accelerator;
+    let Accelerator { id, buckets, device, cores, concurrent_lowest, spin, kernels } = accelerator;
     let mut map = Map::with("id", text(id));
     map.put("buckets", buckets);
     map.put_unless("device", *device, DeviceKind::default(), |kind| text(&kind.to_string()));
     map.put_unless("cores", cores.as_slice(), &[], flow_list);
     map.put_unless("concurrent_lowest", *concurrent_lowest, false, |yes| yes);
+    map.put_unless("spin", *spin, false, |yes| yes);
+    let flows: Vec<String> = kernels.iter().map(|of| kernel(of).flow()).collect();
+    map.put_unless("kernels", flows.as_slice(), &[], flow_list);
+    map
+}
+
+fn kernel(kernel: &Kernel) -> Map {
+    let mut map = Map::with("name", text(&kernel.name));
+    let file = |path: &Path| text(&path.to_string_lossy());
+    match &kernel.source {
+        Source::Model { path, batch } => {
+            map.put("model", file(path));
+            map.put_unless("batch", *batch, 1, |batch| batch);
+        }
+        Source::Code {
+            path,
+            function,
+            threads,
+            items_per_block,
+            blocks_per_slice,
+            input,
+            output,
+        } => {
+            map.put("code", file(path));
+            map.put("function", text(function));
+            map.put_unless("threads", *threads, 256, |threads| threads);
+            map.put_unless("items_per_block", *items_per_block, 0, |items| items);
+            map.put_unless("blocks_per_slice", *blocks_per_slice, 0, |blocks| blocks);
+            map.put_unless("input", *input, [0; 2], |counts| flow_list(&counts));
+            map.put_unless("output", *output, [0; 2], |counts| flow_list(&counts));
+        }
+    }
     map
 }
 

@@ -84,7 +84,7 @@ kappa: 2
     ),
     (
         "accelerators: [gpu0]\n",
-        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest"#,
+        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, kernels"#,
     ),
     (
         "accelerators: [{id: gpu0}]\n",
@@ -119,6 +119,26 @@ kappa: 2
         r#"bad.yaml:1:47: accelerators[0].device: found "cuda:x", expected cpu, cuda:N, vulkan:N or onnx"#,
     ),
     (
+        "accelerators: [{id: gpu0, buckets: 6, spin: true}]\n",
+        r#"bad.yaml:1:45: accelerators[0].spin: found "true", expected spin only with device cuda:N or vulkan:N"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: onnx, kernels: [{name: x, code: y}]}]\n",
+        r#"bad.yaml:1:70: accelerators[0].kernels[0].code: unknown key; expected one of name, model, batch"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: onnx, kernels: [{name: x, model: y}, {name: x, model: z}]}]\n",
+        r#"bad.yaml:1:88: accelerators[0].kernels[1].name: found "x", expected every name once"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'cuda:0', kernels: [{name: x, code: y, function: f, input: [1]}]}]\n",
+        r#"bad.yaml:1:103: accelerators[0].kernels[0].input: found ["1"], expected [BYTES, BYTES OF EACH ITEM]"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, kernels: [{name: x}]}]\n",
+        r#"bad.yaml:1:46: accelerators[0].kernels[0]: found a mapping, expected kernels only with device cuda:N or onnx"#,
+    ),
+    (
         "accelerators: [{id: gpu0, buckets: 6, cores: [0, 0]}]\n",
         r#"bad.yaml:1:50: accelerators[0].cores[1]: found "0", expected every core once"#,
     ),
@@ -132,7 +152,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, units: 2}]\n",
-        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest",
+        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, kernels",
     ),
     (
         "accelerators:
@@ -526,7 +546,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
   "buckets": 6,
   "bukets": 6}]}
 "##,
-        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest",
+        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, kernels",
     ),
     (
         "{\"kappa\": 1\n",

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::{Path, PathBuf};
 use system::{
-    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Limits,
-    MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Subject, System, TimeUnit,
-    Wait,
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Kernel,
+    Limits, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Source, Subject,
+    System, TimeUnit, Wait,
 };
 
 /// Names that a careless writer would change.
@@ -145,13 +145,43 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
         Just(DeviceKind::Onnx),
     ];
     let cores = vec(0..MAX_CORES, 0..3).prop_map(distinct);
-    (name(), 1..=MAX_BUCKETS, device, cores, any::<bool>()).prop_map(
-        |(id, buckets, device, cores, concurrent_lowest)| Accelerator {
-            id,
-            buckets,
-            device,
-            cores,
-            concurrent_lowest,
+    let kernels = vec((name(), model(), code()), 0..3);
+    (name(), 1..=MAX_BUCKETS, device, cores, any::<[bool; 2]>(), kernels).prop_map(
+        |(id, buckets, device, cores, [concurrent_lowest, spin], mut kernels)| {
+            kernels.sort_by(|a, b| a.0.cmp(&b.0));
+            kernels.dedup_by(|a, b| a.0 == b.0);
+            let kernel = |(name, model, code)| match device {
+                DeviceKind::Onnx => Some(Kernel { name, source: model }),
+                DeviceKind::Cuda(_) => Some(Kernel { name, source: code }),
+                DeviceKind::Cpu | DeviceKind::Vulkan(_) => None,
+            };
+            let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
+            let kernels = kernels.into_iter().filter_map(kernel).collect();
+            let spin = spin && is_gpu;
+            Accelerator { id, buckets, device, cores, concurrent_lowest, spin, kernels }
+        },
+    )
+}
+
+fn model() -> impl Strategy<Value = Source> {
+    (name(), 1..=256u32).prop_map(|(path, batch)| Source::Model { path: path.into(), batch })
+}
+
+fn code() -> impl Strategy<Value = Source> {
+    let counts = [0..=1u64 << 40, 0..=1 << 40];
+    let sizes = (1..=1024u32, any::<u32>(), any::<u32>());
+    (name(), name(), sizes, counts.clone(), counts).prop_map(
+        |(path, function, (threads, items_per_block, blocks_per_slice), input, output)| {
+            let path = path.into();
+            Source::Code {
+                path,
+                function,
+                threads,
+                items_per_block,
+                blocks_per_slice,
+                input,
+                output,
+            }
         },
     )
 }

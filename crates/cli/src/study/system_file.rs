@@ -22,6 +22,8 @@ pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
             device: DeviceKind::default(),
             cores: Vec::new(),
             concurrent_lowest: accelerator.concurrent_lowest,
+            spin: false,
+            kernels: Vec::new(),
         })
         .collect();
     file.executors = (model.executors.iter().enumerate())

@@ -33,12 +33,13 @@ fn block(task: &Task<'_>, block: u32, _: &mut Scratch) -> Result<(), FailureCode
     Ok(())
 }
 
-fn blocks(ns: u64) -> u64 {
+/// Number of blocks of a launch of this length.
+pub fn blocks(ns: u64) -> u64 {
     ns.div_ceil(BLOCK_NS).max(1)
 }
 
-/// Length of one block; the blocks add up to `ns` exactly.
-fn block_ns(ns: u64, block: u32) -> u64 {
+/// Length of one block; the blocks add up to `ns` exactly, which is at most [`MAX_NS`].
+pub fn block_ns(ns: u64, block: u32) -> u64 {
     // At most 6e11 * 6e6: far below what 64 bits hold.
     let end_of = |count: u64| ns * count / blocks(ns);
     end_of(u64::from(block) + 1) - end_of(block.into())

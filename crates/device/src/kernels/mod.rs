@@ -20,7 +20,10 @@ mod reduce;
 mod stencil;
 mod vecadd;
 
-pub use busy::{BLOCK_NS as BUSY_BLOCK_NS, MAX_NS as BUSY_MAX_NS};
+pub use busy::{
+    BLOCK_NS as BUSY_BLOCK_NS, MAX_NS as BUSY_MAX_NS, block_ns as busy_block_ns,
+    blocks as busy_blocks,
+};
 pub use histogram::MAX_BINS as HISTOGRAM_MAX_BINS;
 
 use crate::hosted::{Plan, Task as Order};

@@ -1,0 +1,4 @@
+// Does nothing.
+
+@compute @workgroup_size(1)
+fn empty() {}
