@@ -93,11 +93,13 @@ impl Backend for Vulkan {
         }
         let place = task.kernel.0 as usize;
         let code = self.gpu.kernels.get(place).ok_or(FailureCode::Kernel)?.code;
+        let number = block;
         let mut block = Block { worker, task, block: block.into() };
         match code {
             Code::Empty => block.run([0; 4], [1; 3]),
             Code::Busy => {
-                let steps = self.calibration.steps(block.busy_ns());
+                let ns = kernels::busy_block_ns(task.arguments[0], number);
+                let steps = self.calibration.steps(ns);
                 calibration::run(block.worker, place, task.level, steps)
             }
             Code::Vecadd => block.vecadd(),
@@ -139,14 +141,6 @@ impl Block<'_> {
         let (kernel, level) = (self.task.kernel.0 as usize, self.task.level);
         let view = View::Whole;
         self.worker.run(&Dispatch { kernel, level, arguments, groups, view })
-    }
-
-    /// Length of this block of `busy`; the blocks add up to the argument exactly.
-    fn busy_ns(&self) -> u64 {
-        let ns = self.task.arguments[0];
-        let blocks = ns.div_ceil(kernels::BUSY_BLOCK_NS).max(1);
-        // At most 6e11 * 6e6: far below what 64 bits hold.
-        ns * (self.block + 1) / blocks - ns * self.block / blocks
     }
 
     /// The first element of this block's slice of `n`, and how many it has.

@@ -76,7 +76,7 @@ impl Kernel {
         let [first, second, ..] = launch.arguments;
         let blocks = match self.code {
             Code::Empty | Code::User(_) => 1,
-            Code::Busy => first.div_ceil(kernels::BUSY_BLOCK_NS),
+            Code::Busy => kernels::busy_blocks(first),
             Code::Vecadd | Code::Reduce | Code::Histogram => first.div_ceil(SLICE),
             Code::Matmul => first.div_ceil(strip_rows(first)),
             Code::Stencil if first == 0 => 1,
