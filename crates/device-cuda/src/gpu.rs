@@ -250,24 +250,17 @@ impl Gpu {
     }
 
     fn run(&self, worker: &mut Worker, task: &Task<'_>, slice: u32) -> Result<(), DriverError> {
-        let launch = Launch {
-            kernel: task.kernel,
-            arguments: *task.arguments,
-            input: task.input.clone(),
-            output: task.output.clone(),
-            budget_ns: None,
-        };
-        // It was checked when it was submitted.
-        let Ok((kernel, shape)) = self.shape(&launch) else { return Ok(()) };
-        let mut arguments = launch.arguments;
-        if kernel.service.is_none() && kernel.info.name == "busy" {
+        // It was checked when it was submitted, and has not changed since.
+        let (kernel, shape) =
+            self.shape(task.launch).map_err(|_| DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN))?;
+        let is = |name: &str| kernel.service.is_none() && kernel.info.name == name;
+        let mut arguments = task.arguments;
+        if is("busy") {
             let ns = u128::from(kernels::busy_block_ns(arguments[0], slice));
             arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
         }
-        let then =
-            (kernel.service.is_none() && kernel.info.name == "reduce").then_some(self.reduce_parts);
-        let level = task.level.0;
-        worker.run(kernel.function, then, &shape, slice, level, arguments, &launch, &self.pins)
+        let then = is("reduce").then_some(self.reduce_parts);
+        worker.run(kernel.function, then, &shape, slice, arguments, task, &self.pins)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Host memory that the driver knows, so that the GPU can reach it.
 //!
 //! A mapping is registered whole, when it is first seen, and kept alive until it is forgotten: its
-//! address may belong to other memory as soon as it is gone. It is forgotten when nobody else has
-//! it any more and this is next looked at: when a context goes, or at the next launch. Memory that
-//! the driver refuses stays usable, by copies through the driver's own buffers.
+//! address may belong to other memory as soon as it is gone. It is forgotten when a context goes
+//! and nobody else has it any more, never on the way of a launch: the driver may wait for the GPU
+//! then. Memory that the driver refuses stays usable, by copies through the driver's own buffers.
 
 use cudarc::driver::sys;
 use shm::Mapping;
@@ -28,7 +28,6 @@ impl Pins {
     pub fn reach(&self, memory: &PeerSlice) -> Option<sys::CUdeviceptr> {
         let (mapping, offset) = memory.mapping()?;
         let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.retain(Pin::is_used);
         let known = pins.iter().find(|pin| Arc::ptr_eq(&pin.mapping, mapping));
         let device = match known {
             Some(pin) => pin.device,
@@ -44,7 +43,11 @@ impl Pins {
 
     /// Forgets what nobody else has. The calling thread has the GPU's context.
     pub fn sweep(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(Pin::is_used);
+        let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<Pin> = pins.extract_if(.., |pin| !pin.is_used()).collect();
+        // The driver is told without the lock: launches need not wait for it.
+        drop(pins);
+        drop(gone);
     }
 
     /// Forgets all, before the context goes.

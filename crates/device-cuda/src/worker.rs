@@ -4,7 +4,7 @@ use crate::builtin::Shape;
 use crate::gpu::{Function, describe};
 use crate::pins::Pins;
 use cudarc::driver::{DriverError, result, sys};
-use device::Launch;
+use device::hosted::Task;
 use std::ffi::c_void;
 
 /// Streams, an event and memory of one unit. Used by its thread alone, which has the context.
@@ -87,14 +87,13 @@ impl Worker {
         then: Option<Function>,
         shape: &Shape,
         slice: u32,
-        level: u8,
         arguments: [u64; 4],
-        launch: &Launch,
+        task: &Task<'_>,
         pins: &Pins,
     ) -> Result<(), DriverError> {
-        let stream = self.streams[usize::from(level).min(self.streams.len() - 1)];
+        let stream = self.streams[usize::from(task.level.0).min(self.streams.len() - 1)];
         // From now on copies are straight from it and to it, too.
-        let reached = [&launch.input, &launch.output].map(|memory| pins.reach(memory));
+        let reached = [&task.input, &task.output].map(|memory| pins.reach(memory));
         let workspace = self.workspace.room(8 * shape.workspace.max(1))?;
         // A launch of several slices has one memory for all: the client's own.
         let direct = shape.slices() > 1 && shape.output > 0;
@@ -107,32 +106,41 @@ impl Worker {
         };
         let first = u64::from(slice) * shape.slice;
         let blocks = shape.slice.min(shape.blocks.saturating_sub(first));
-        // SAFETY: the client's memory lives as long as the launch, and is long enough, which was
-        // checked; no reference to it is formed. The unit's own memory is large enough, and no
-        // other thread uses it. All is done before this returns.
-        unsafe {
-            if !direct && shape.input > 0 {
-                let from = launch.input.as_ptr().cast::<c_void>();
-                sys::cuMemcpyHtoDAsync_v2(input, from, shape.input as usize, stream).result()?;
+        let submit = || {
+            // SAFETY: the client's memory lives as long as the launch, and is long enough, which
+            // was checked; no reference to it is formed. The unit's own memory is large enough,
+            // and no other thread uses it. All is over before this function returns.
+            unsafe {
+                if !direct && shape.input > 0 {
+                    let from = task.input.as_ptr().cast::<c_void>();
+                    sys::cuMemcpyHtoDAsync_v2(input, from, shape.input as usize, stream)
+                        .result()?;
+                }
+                if shape.cleared && shape.output > 0 {
+                    result::memset_d8_async(output, 0, shape.output as usize, stream)?;
+                }
+                if blocks > 0 {
+                    let grid = (blocks as u32, shape.threads);
+                    // The first block's number is below 2^32, as that of all blocks is.
+                    let place = (input, output, workspace, first as u32);
+                    start(function, grid, place, arguments, stream)?;
+                }
+                if let Some(then) = then {
+                    start(then, (1, 1), (input, output, workspace, 0), arguments, stream)?;
+                }
+                if !direct && shape.output > 0 {
+                    let to = task.output.as_ptr().cast::<c_void>();
+                    sys::cuMemcpyDtoHAsync_v2(to, output, shape.output as usize, stream)
+                        .result()?;
+                }
             }
-            if shape.cleared && shape.output > 0 {
-                result::memset_d8_async(output, 0, shape.output as usize, stream)?;
-            }
-            if blocks > 0 {
-                let grid = (blocks as u32, shape.threads);
-                // The number of the first block is below 2^32, as that of all blocks is.
-                let place = (input, output, workspace, first as u32);
-                start(function, grid, place, arguments, stream)?;
-            }
-            if let Some(then) = then {
-                start(then, (1, 1), (input, output, workspace, 0), arguments, stream)?;
-            }
-            if !direct && shape.output > 0 {
-                let to = launch.output.as_ptr().cast::<c_void>();
-                sys::cuMemcpyDtoHAsync_v2(to, output, shape.output as usize, stream).result()?;
-            }
-        }
-        self.wait(stream)
+            Ok(())
+        };
+        let submitted = submit();
+        // Also when something was refused: what was put into the stream before it may still use
+        // the client's memory.
+        let ended = self.wait(stream);
+        submitted.and(ended)
     }
 
     /// Runs `busy` for so many cycles.

@@ -50,6 +50,7 @@ fn every_gpu_conforms() {
             let report = conformance::run(device);
             println!("{report}");
             assert!(report.passed(), "\n{report}");
+            assert_eq!(report.without_kernel().count(), 0, "\n{report}");
         }
     }
 }

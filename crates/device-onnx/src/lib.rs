@@ -202,9 +202,9 @@ impl Backend for Runtime {
             KernelId(id) => {
                 let index = id as usize;
                 let kernel = self.kernels.get(index).ok_or(FailureCode::Kernel)?;
-                let batch = kernel.signature.batch(kernel.info.name, task.arguments);
+                let batch = kernel.signature.batch(kernel.info.name, &task.arguments);
                 let batch = batch.map_err(|_| FailureCode::Kernel)?;
-                worker.models[index - BUILT_IN.len()].compute(batch, task.input, task.output)
+                worker.models[index - BUILT_IN.len()].compute(batch, &task.input, &task.output)
             }
         }
     }

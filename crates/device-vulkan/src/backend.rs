@@ -208,7 +208,7 @@ impl Block<'_> {
     }
 
     fn histogram(&mut self) -> Result<(), FailureCode> {
-        let [n, bins, ..] = *self.task.arguments;
+        let [n, bins, ..] = self.task.arguments;
         let (start, count) = self.slice(n);
         if count == 0 {
             return Ok(());
@@ -226,7 +226,7 @@ impl Block<'_> {
     }
 
     fn stencil(&mut self) -> Result<(), FailureCode> {
-        let [width, height, ..] = *self.task.arguments;
+        let [width, height, ..] = self.task.arguments;
         let most = slice_rows(width);
         let top = self.block * most;
         let rows = most.min(height.saturating_sub(top));
@@ -244,7 +244,8 @@ impl Block<'_> {
     }
 
     fn user(&mut self, groups: Groups) -> Result<(), FailureCode> {
-        let Task { kernel, level, arguments, input, output, .. } = *self.task;
+        let Task { launch, level, .. } = *self.task;
+        let Launch { kernel, arguments, ref input, ref output, .. } = *launch;
         let groups = match groups {
             Groups::Fixed(groups) => groups,
             // The plan has found that these are not too many.
@@ -258,7 +259,7 @@ impl Block<'_> {
         // What the kernel does not write stays as it is.
         copy_in(output, self.worker.output.first(output_bytes))?;
         let view = View::Exact(input_bytes, output_bytes);
-        let (kernel, arguments) = (kernel.0 as usize, *arguments);
+        let kernel = kernel.0 as usize;
         self.worker.run(&Dispatch { kernel, level, arguments, groups, view })?;
         output.write(0, self.worker.output.first(output_bytes)).map_err(memory)
     }

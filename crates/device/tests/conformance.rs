@@ -20,6 +20,7 @@ fn conforms(config: Config) -> usize {
     let report = conformance::run(device);
     println!("{report}");
     assert!(report.passed(), "\n{report}");
+    assert_eq!(report.without_kernel().count(), 0, "\n{report}");
     report.cases.iter().filter(|case| case.result == CaseResult::Passed).count()
 }
 

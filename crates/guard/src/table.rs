@@ -475,3 +475,52 @@ impl Drop for Inside<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const MUTEX: usize = 64;
+    const ME: u32 = 1;
+
+    /// How many hand-overs go by until the waiter is called.
+    fn silent(table: &Table) -> u32 {
+        let may_call = || table.enter(MUTEX, ME).unwrap().may_call();
+        (0..).find(|_| may_call()).unwrap()
+    }
+
+    #[test]
+    fn who_is_passed_over_is_called_once_before_its_turn() {
+        let table = Table::new();
+        let waiter = |thread| Waiter { thread, urgency: 0 };
+        // Arrivals 0 and 1: passed over twice, and once.
+        let places = [2, 3].map(|thread| table.stand(MUTEX, waiter(thread), true).unwrap());
+        let hand_over = || table.hand_over(MUTEX, ME, |_| ());
+        assert_eq!((hand_over(), Table::was_called(places[0])), (None, false));
+        assert_eq!((hand_over(), Table::was_called(places[0])), (None, true));
+        assert!(!Table::was_called(places[0]) && !Table::was_called(places[1]));
+        assert_eq!(hand_over(), Some(2));
+        assert_eq!((hand_over(), Table::was_called(places[1])), (None, true));
+        assert_eq!(hand_over(), Some(3));
+        for (place, thread) in places.into_iter().zip([2, 3]) {
+            assert!(table.was_granted(place, thread));
+        }
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn calls_that_come_too_early_become_rare_until_one_comes_in_time() {
+        let table = Table::new();
+        assert_eq!(silent(&table), 0);
+        for expected in [1, 3, 7, 15] {
+            table.was_too_early(MUTEX, true);
+            assert_eq!(silent(&table), expected);
+        }
+        for _ in 0..20 {
+            table.was_too_early(MUTEX, true);
+        }
+        assert_eq!(silent(&table), (1 << MOST_EARLY) - 1);
+        table.was_too_early(MUTEX, false);
+        assert_eq!(silent(&table), 0);
+    }
+}

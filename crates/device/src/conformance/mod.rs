@@ -26,7 +26,7 @@ mod scene;
 mod stress;
 
 use crate::Device;
-use scene::{Scene, Stop};
+use scene::{NO_KERNEL, Scene, Stop};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -59,6 +59,13 @@ pub enum CaseResult {
 }
 
 impl Report {
+    /// The cases that were left out because the device lacks a kernel. A device that offers all of
+    /// them has none.
+    pub fn without_kernel(&self) -> impl Iterator<Item = &'static str> {
+        let lacks = |case: &&Case| matches!(&case.result, CaseResult::Skipped(why) if why.starts_with(NO_KERNEL));
+        self.cases.iter().filter(lacks).map(|case| case.name)
+    }
+
     /// Whether no case failed.
     pub fn passed(&self) -> bool {
         !self.cases.iter().any(|case| matches!(case.result, CaseResult::Failed(_)))

@@ -12,6 +12,9 @@ const HANG: Duration = Duration::from_secs(60);
 /// Work that no case waits for: it is cancelled before.
 const LONG_NS: u64 = 300_000_000_000;
 
+/// How a case begins to say that the device lacks a kernel.
+pub(super) const NO_KERNEL: &str = "there is no kernel";
+
 /// Why a case ended early.
 pub(super) enum Stop {
     Failed(String),
@@ -90,7 +93,7 @@ impl Scene {
 
     /// A launch of a kernel. Every device must have `empty` and `busy`.
     pub fn order(&self, kernel: &str, arguments: [u64; 4]) -> Result<Launch, Stop> {
-        let missing = format!("there is no kernel {kernel}");
+        let missing = format!("{NO_KERNEL} {kernel}");
         match self.device.kernel(kernel) {
             Some(id) => Ok(Launch::new(id, arguments)),
             None if ["empty", "busy"].contains(&kernel) => Err(Stop::Failed(missing)),

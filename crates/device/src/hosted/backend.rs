@@ -1,7 +1,7 @@
 //! What runs the blocks of a hosted device.
 
-use crate::{Error, FailureCode, KernelId, KernelInfo, Launch, Level};
-use shm::memory::PeerSlice;
+use crate::{Error, FailureCode, KernelInfo, Launch, Level};
+use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
 /// Kernels, and what they run on. Methods are called by any thread, blocks by the device's own.
@@ -60,18 +60,20 @@ pub struct Plan {
     pub finishes: bool,
 }
 
-/// What a block sees of its launch.
+/// What a block sees of its launch: all of it, and what the device adds.
 pub struct Task<'a> {
-    /// Which kernel.
-    pub kernel: KernelId,
+    /// The launch, as the plan has checked it.
+    pub launch: &'a Launch,
     /// The level of its stream when the block was taken.
     pub level: Level,
-    /// Its arguments.
-    pub arguments: &'a [u64; 4],
-    /// Where it reads.
-    pub input: &'a PeerSlice,
-    /// Where it writes.
-    pub output: &'a PeerSlice,
     /// Private to the device, zero at the start of the launch.
     pub workspace: &'a [AtomicU64],
+}
+
+impl Deref for Task<'_> {
+    type Target = Launch;
+
+    fn deref(&self) -> &Launch {
+        self.launch
+    }
 }

@@ -81,8 +81,7 @@ impl Work {
         runner: &mut Runner<B::Worker>,
     ) -> Result<(), FailureCode> {
         let Order { launch, workspace, .. } = self.order();
-        let Launch { kernel, ref arguments, ref input, ref output, .. } = *launch;
-        let task = Task { kernel, level, arguments, input, output, workspace };
+        let task = Task { launch, level, workspace };
         // A worker stays valid memory whatever a kernel left in it.
         let run = AssertUnwindSafe(|| match (runner, block) {
             (Runner::Copy(buffer), block) => copy::block(launch, block.unwrap_or(0), buffer),

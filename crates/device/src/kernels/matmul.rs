@@ -39,8 +39,8 @@ fn block(task: &Task<'_>, block: u32, scratch: &mut Scratch) -> Result<(), Failu
     let (a, b, c) = scratch.tiles(AREA, AREA, AREA);
     c.fill(0.0);
     for inner in (0..n).step_by(TILE) {
-        load(task.input, 0, n, (row, inner), a)?;
-        load(task.input, n * n, n, (inner, column), b)?;
+        load(&task.input, 0, n, (row, inner), a)?;
+        load(&task.input, n * n, n, (inner, column), b)?;
         multiply(a, b, c, TILE.min(n - inner));
     }
     let width = TILE.min(n - column);
