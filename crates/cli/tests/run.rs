@@ -52,7 +52,9 @@ fn exit_status_is_that_of_the_program() {
 fn program_killed_by_a_signal_ends_keeptime_by_the_same_signal() {
     let folder = Folder::new();
     for signal in [libc_signal::TERM, libc_signal::KILL, libc_signal::SEGV, libc_signal::INT] {
-        let output = folder.run(&[], &["sh", "-c", &format!("kill -{signal} $$")]);
+        // Whoever starts the tests in the background may have them ignore some signals.
+        let kill = format!("kill -{signal} $$");
+        let output = folder.run(&[], &["env", "--default-signal", "sh", "-c", &kill]);
         assert_eq!(output.status.signal(), Some(signal), "{output:?}");
         assert!(!output.status.core_dumped());
         assert_eq!(folder.open().metadata().outcome, Outcome::Killed(signal));
@@ -130,7 +132,7 @@ fn signals_that_were_ignored_stay_ignored_for_the_program() {
     let folder = Folder::new();
     let env = || {
         let mut command = Command::new("env");
-        command.arg("--ignore-signal=INT,HUP,CHLD");
+        command.args(["--default-signal", "--ignore-signal=INT,HUP,CHLD"]);
         command
     };
     let ignored = |command: &mut Command| -> String {

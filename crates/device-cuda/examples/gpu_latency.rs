@@ -1,6 +1,6 @@
 //! How long an empty launch takes on a GPU, and one that comes while others keep the GPU full.
 //!
-//!     cargo run --release -p device-cuda --example latency
+//!     cargo run --release -p device-cuda --example gpu_latency
 
 use device::{Device, Event, Launch, Level};
 use device_cuda::{Config, start};
