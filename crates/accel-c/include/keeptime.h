@@ -98,7 +98,9 @@ enum keeptime_status_code {
     /* The service does not accept these arguments with data of these sizes. */
     KEEPTIME_STATUS_BAD_ARGUMENTS = 6,
     /* Of a cancellation only. */
-    KEEPTIME_STATUS_TOO_LATE = 7
+    KEEPTIME_STATUS_TOO_LATE = 7,
+    /* The device broke down while the request ran, by it or by another one, and is set up anew. */
+    KEEPTIME_STATUS_DEVICE_LOST = 8
 };
 
 /* Why the server refused: keeptime_last_refusal(). */

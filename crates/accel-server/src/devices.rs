@@ -1,12 +1,14 @@
 //! The devices behind the accelerators of a system, by what its file says.
 
+mod kernels;
+
 use crate::{Error, Options, config_error, numbers, scheduling};
 use device::Device;
 use device::hosted::Unit;
 use device::software::{self, SoftwareDevice};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use system::{Accelerator, DeviceKind, Kernel, Policy, Source, System};
+use system::{Accelerator, DeviceKind, Policy, System};
 
 /// Starts the device of an accelerator.
 ///
@@ -43,7 +45,7 @@ pub(crate) fn start(
             SoftwareDevice::on_cores(config).map(|device| device as Arc<dyn Device>)
         }
         DeviceKind::Cuda(ordinal) => {
-            let services = accelerator.kernels.iter().filter_map(|kernel| service(kernel, file));
+            let services = accelerator.kernels.iter().filter_map(|of| kernels::service(of, file));
             let config = device_cuda::Config {
                 ordinal: ordinal as usize,
                 levels,
@@ -58,18 +60,20 @@ pub(crate) fn start(
         }
         DeviceKind::Vulkan(index) => {
             let unit = |core: &usize| Unit { core: Some(*core), ..Unit::default() };
+            let modules = accelerator.kernels.iter().filter_map(|of| kernels::module(of, file));
             let config = device_vulkan::Config {
                 device: device_vulkan::Select::Index(index as usize),
                 levels,
                 units: cores.iter().map(unit).collect(),
                 policy: threads,
                 spin: accelerator.spin,
+                modules: modules.collect::<Result<_, _>>()?,
                 ..device_vulkan::Config::default()
             };
             device_vulkan::start(config).map(|device| device as Arc<dyn Device>)
         }
         DeviceKind::Onnx => {
-            let models = accelerator.kernels.iter().filter_map(|kernel| model(kernel, file));
+            let models = accelerator.kernels.iter().filter_map(|of| kernels::model(of, file));
             let config = device_onnx::Config {
                 models: models.collect(),
                 levels,
@@ -84,49 +88,4 @@ pub(crate) fn start(
         let (id, device) = (accelerator.id.clone(), accelerator.device.to_string());
         Error::Start { id, device, reason }
     })
-}
-
-/// A model of the file, for ONNX Runtime.
-fn model(kernel: &Kernel, file: impl Fn(&Path) -> PathBuf) -> Option<device_onnx::Model> {
-    match &kernel.source {
-        Source::Model { path, batch } => {
-            Some(device_onnx::Model { name: kernel.name.clone(), path: file(path), most: *batch })
-        }
-        Source::Code { .. } => None,
-    }
-}
-
-/// A kernel of the file, for a GPU.
-fn service(
-    kernel: &Kernel,
-    file: impl Fn(&Path) -> PathBuf,
-) -> Option<Result<device_cuda::Service, Error>> {
-    let Source::Code { path, function, threads, items_per_block, blocks_per_slice, input, output } =
-        &kernel.source
-    else {
-        return None;
-    };
-    let path = file(path);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) => {
-            let key = format!("kernels.{}.code", kernel.name);
-            let expected = format!("expected a file that can be read: {error}");
-            return Some(Err(config_error(&key, &path.display().to_string(), &expected)));
-        }
-    };
-    let is_ptx = path.extension().is_some_and(|extension| extension == "ptx");
-    let code = if is_ptx { device_cuda::Code::Ptx(text) } else { device_cuda::Code::Cuda(text) };
-    let bytes = |[fixed, per_item]: [u64; 2]| device_cuda::Bytes { fixed, per_item };
-    Some(Ok(device_cuda::Service {
-        name: kernel.name.clone(),
-        description: format!("{function} of {}", path.display()),
-        code,
-        function: function.clone(),
-        threads: *threads,
-        items_per_block: *items_per_block,
-        blocks_per_slice: *blocks_per_slice,
-        input: bytes(*input),
-        output: bytes(*output),
-    }))
 }

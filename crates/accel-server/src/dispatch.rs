@@ -25,7 +25,7 @@ use crate::session::{Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
 use answer::{Answer, Ended, publish};
-use device::{ContextId, Outcome};
+use device::{ContextId, FailureCode, Outcome};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use shm::{Doorbell, PeerSlice};
@@ -240,7 +240,7 @@ impl Engine {
 
     /// The device's event: a request has ended.
     pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &Outcome) {
-        let (answers, buried, ended) = {
+        let (answers, news, ended) = {
             let mut state = self.state.lock();
             let now_ns = monotonic_ns();
             // None: the server has let go of its devices, which end what they still had.
@@ -250,16 +250,20 @@ impl Engine {
             let ended = Ended::of(owner, lane, outcome, now_ns);
             let Some(request) = owner.retire(lane) else { return };
             request.tally.ended(outcome.finished_ns.saturating_sub(request.arrived_ns), overran);
+            if let device::Status::Failed(code) = outcome.status {
+                state.broke_down(accelerator, &request, code);
+            }
             let mut answers = state.advance(accelerator, None);
             let status = state.count(outcome.status);
             let flags = if overran { Status::OVERRUN } else { 0 }
                 | if demoted { Status::DEMOTED } else { 0 };
             let buried = request.session.is_dead();
             answers.push(request.answer(status as u32 | flags, Some(outcome)));
-            (answers, buried, ended)
+            let news = buried || !state.notices.is_empty() || !state.evictions.is_empty();
+            (answers, news, ended)
         };
         ended.measure(publish(answers));
-        if buried {
+        if news {
             self.control.ring();
         }
     }
@@ -342,6 +346,9 @@ impl State {
         let (counter, status) = match status {
             device::Status::Done => (&mut self.counters.done, Status::Done),
             device::Status::Cancelled => (&mut self.counters.cancelled, Status::Cancelled),
+            device::Status::Failed(code) if lost(code) => {
+                (&mut self.counters.failed, Status::DeviceLost)
+            }
             device::Status::Failed(_) => (&mut self.counters.failed, Status::DeviceFailed),
         };
         *counter += 1;
@@ -354,15 +361,33 @@ impl State {
         }
     }
 
+    /// A request has ended because the device broke down. Each client that this happens to is
+    /// told by its answer; one whose request never ended is not served any more.
+    fn broke_down(&mut self, accelerator: usize, request: &Request, code: u32) {
+        if !lost(code) {
+            return;
+        }
+        let owner = &self.accelerators[accelerator].id;
+        let session = self.sessions.get(&request.session.id);
+        let registration = session.and_then(|s| s.registrations.get(request.registration as usize));
+        let chain = registration.and_then(Option::as_ref).map_or("?", |r| r.chain.as_str());
+        let (id, pid) = (request.launch_id, request.session.pid);
+        let what = format!("{owner}: chain {chain}, request {id} of process {pid}");
+        if code == FailureCode::Endless as u32 {
+            let why = format!("{what} never ended; the device is set up anew");
+            self.evict(request.session.id, why);
+            self.drop_waiting(request.session.id);
+        } else {
+            self.notice(format!("{what} was lost: the device broke down, and is set up anew"));
+        }
+    }
+
     fn forget(&mut self, id: u64) -> Remains {
         let mut remains = Remains { lanes: Vec::new() };
         let Some(entry) = self.sessions.remove(&id) else { return remains };
         entry.session.bury();
+        self.drop_waiting(id);
         for (index, accelerator) in self.accelerators.iter_mut().enumerate() {
-            for bucket in &mut accelerator.buckets {
-                let dropped = bucket.queue.remove(|request| request.session.id == id);
-                self.counters.cancelled += dropped.len() as u64;
-            }
             for (number, lane) in accelerator.lanes.iter_mut().enumerate() {
                 if lane.running.as_ref().is_some_and(|request| request.session.id == id) {
                     lane.cancelling = true;
@@ -371,6 +396,16 @@ impl State {
             }
         }
         remains
+    }
+
+    /// Drops the waiting requests of a session that is not served any more; nobody is told.
+    fn drop_waiting(&mut self, id: u64) {
+        for accelerator in &mut self.accelerators {
+            for bucket in &mut accelerator.buckets {
+                let dropped = bucket.queue.remove(|request| request.session.id == id);
+                self.counters.cancelled += dropped.len() as u64;
+            }
+        }
     }
 
     /// After the cancellation of what `forget` found: lanes work on.
@@ -414,6 +449,11 @@ impl State {
         self.notice(text);
         self.advance(accelerator, None)
     }
+}
+
+/// Whether the device broke down.
+fn lost(code: u32) -> bool {
+    code == FailureCode::Lost as u32 || code == FailureCode::Endless as u32
 }
 
 fn set_spreads(accelerators: &mut [Accelerator], spreads: &[Spread]) {

@@ -101,6 +101,24 @@ impl Default for Options {
     }
 }
 
+/// Starts the device of one of a system's accelerators as the server would, for measuring it
+/// without a server.
+///
+/// # Errors
+/// [`Error::Config`] if there is no such accelerator or it cannot be served, [`Error::Start`] if
+/// its device does not start.
+pub fn start_device(
+    system: &System,
+    accelerator: &str,
+    options: &Options,
+) -> Result<Arc<dyn Device>, Error> {
+    let found = system.accelerators.iter().find(|one| one.id == accelerator);
+    let expected = "expected the id of one of the accelerators";
+    let found = found.ok_or_else(|| config_error("accelerators", accelerator, expected))?;
+    let policy = options.policy.unwrap_or(system.server.policy);
+    devices::start(system, found, policy, options)
+}
+
 /// A running server. Dropping it stops it.
 pub struct Server {
     engine: Arc<Engine>,

@@ -3,11 +3,34 @@
 
 mod support;
 
-use accel::{Registration, Request};
+use accel::{CallbackId, Client, Error, Outcome, Registration, Request, Status, Ticket};
 use std::path::Path;
-use support::{one_gpu, serve};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{Fixture, PATIENCE, one_gpu, serve};
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits");
+
+/// Runs a test of this program on a fake CUDA driver that computes on processor cores. The driver
+/// is loaded once in a process, so this is another one.
+fn on_the_fake_driver(test: &str) {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
+    let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late-launch");
+    let make = Command::new("make")
+        .args(["-s", "-C", examples, &format!("BUILD={}", build.display())])
+        .arg(build.join("libcuda.so.1"))
+        .status()
+        .expect("make starts");
+    assert!(make.success(), "the fake driver cannot be built");
+    let run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("LD_LIBRARY_PATH", &build)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(said.contains("1 passed") && !said.contains("SKIP: "), "{said}");
+}
 
 /// Adds vectors on the server's device, at addresses that are no multiple of anything.
 fn add_vectors(fixture: &support::Fixture) {
@@ -45,6 +68,93 @@ fn cuda_device_serves_requests() {
         }
         other => println!("SKIP: no GPU: {other:?}"),
     }
+}
+
+#[test]
+fn endless_request_ends_its_session_on_the_fake_driver() {
+    on_the_fake_driver("endless_request_ends_its_session_and_no_other_suffers");
+}
+
+/// A client on one accelerator.
+struct One {
+    client: Client,
+    callback: CallbackId,
+}
+
+impl One {
+    fn new(fixture: &Fixture, of: Registration) -> One {
+        let mut client = fixture.client();
+        let callback = client.register(&of).unwrap();
+        One { client, callback }
+    }
+
+    fn submit(&mut self) -> Ticket {
+        self.client.submit(self.callback, &Request::new()).unwrap()
+    }
+
+    fn wait(&mut self, ticket: &mut Ticket) -> Result<Outcome, Error> {
+        self.client.wait(ticket, Some(PATIENCE))
+    }
+
+    fn run(&mut self) -> Status {
+        let mut ticket = self.submit();
+        self.wait(&mut ticket).unwrap().status
+    }
+}
+
+#[test]
+fn endless_request_ends_its_session_and_no_other_suffers() {
+    match device_cuda::devices() {
+        Ok(found) if !found.is_empty() => {}
+        other => return println!("SKIP: no GPU: {other:?}"),
+    }
+    let ptx = concat!(env!("CARGO_MANIFEST_DIR"), "/../device-cuda/tests/faults.ptx");
+    let endless = format!("{{name: endless, code: \"{ptx}\", function: kt_test_endless}}");
+    let fixture = serve(&format!(
+        "accelerators: [{{id: gpu0, buckets: 3, device: \"cuda:0\", kernels: [{endless}]}}, \
+         {{id: cpu0, buckets: 3}}]\nserver: {{priority: 0}}"
+    ));
+    let on = |kernel: &str, chain: &str, accelerator: &str, priority: u32| {
+        Registration::service(kernel).chain(chain, priority).accelerator(accelerator)
+    };
+    let declared = Duration::from_millis(1);
+    let mut bad = One::new(&fixture, on("endless", "bad", "gpu0", 5).exec(declared));
+    let mut good = One::new(&fixture, on("empty", "good", "gpu0", 9).exec(declared));
+    let mut other = One::new(&fixture, on("empty", "other", "cpu0", 5));
+    assert_eq!(good.run(), Status::Done);
+
+    let start = Instant::now();
+    // The second one waits behind the first one, and goes with it.
+    let (mut first, mut second) = (bad.submit(), bad.submit());
+    fixture.until("it runs", |counters| counters.running == 1);
+    let mut beside = good.submit();
+    let mut longest = Duration::ZERO;
+    while start.elapsed() < Duration::from_millis(450) {
+        let start = Instant::now();
+        assert_eq!(other.run(), Status::Done);
+        longest = longest.max(start.elapsed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(longest < Duration::from_millis(100), "{longest:?}");
+
+    assert_eq!(bad.wait(&mut first).unwrap().status, Status::DeviceLost);
+    assert!(start.elapsed() >= Duration::from_millis(500), "{:?}", start.elapsed());
+    let farewell = bad.wait(&mut second).unwrap_err().to_string();
+    assert!(farewell.contains("gpu0: chain bad, request 1 of process"), "{farewell}");
+    assert!(farewell.contains("never ended"), "{farewell}");
+
+    // It ran at the same time: it is lost, or it was done before.
+    let status = good.wait(&mut beside).unwrap().status;
+    assert!([Status::Done, Status::DeviceLost].contains(&status), "{status:?}");
+    let told = fixture.logged("gpu0: chain good, request 2 of process");
+    assert_eq!(told, status == Status::DeviceLost);
+    for _ in 0..20 {
+        assert_eq!(good.run(), Status::Done);
+    }
+    add_vectors(&fixture);
+    let statistics = fixture.server().devices()[0].1.statistics();
+    assert_eq!(statistics.resets, 1);
+    fixture.until("its session is gone", |counters| counters.sessions == 2);
 }
 
 #[test]

@@ -200,6 +200,8 @@ pub enum Status {
     BadArguments = 6,
     /// A cancellation came too late: the request has begun or has ended.
     TooLate = 7,
+    /// The device broke down while the request ran, by it or by another one, and is set up anew.
+    DeviceLost = 8,
 }
 
 impl Status {
@@ -211,8 +213,16 @@ impl Status {
     /// The status in a completion's status word; None for a number that is none.
     pub fn from_word(word: u32) -> Option<Status> {
         use Status::*;
-        let all =
-            [Done, Cancelled, DeviceFailed, UnknownRegistration, OutOfRange, BadArguments, TooLate];
+        let all = [
+            Done,
+            Cancelled,
+            DeviceFailed,
+            UnknownRegistration,
+            OutOfRange,
+            BadArguments,
+            TooLate,
+            DeviceLost,
+        ];
         all.into_iter().find(|status| *status as u32 == word & 0xffff)
     }
 }

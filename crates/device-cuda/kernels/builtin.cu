@@ -85,3 +85,29 @@ extern "C" __global__ void kt_stencil(const float *in, float *out, u64 *, u64 w,
     bool edge = row == 0 || column == 0 || row == h - 1 || column == w - 1;
     out[i] = edge ? in[i] : (in[i] + in[i - w] + in[i + w] + in[i - 1] + in[i + 1]) / 5.0f;
 }
+
+// Zeros beyond the edge; the filter lies behind the grid.
+extern "C" __global__ void kt_convolution(const float *in, float *out, u64 *, u64 w, u64 h, u64, u64,
+                                       unsigned first) {
+    u64 i = (u64)(first + blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= w * h)
+        return;
+    const float *filter = in + w * h;
+    u64 row = i / w, column = i % w;
+    float sum = 0;
+    for (u64 tap = 0; tap < 9; tap++) {
+        // One more than the neighbour's place: there is no place before zero.
+        u64 y = row + tap / 3, x = column + tap % 3;
+        if (y >= 1 && y <= h && x >= 1 && x <= w)
+            sum += filter[tap] * in[(y - 1) * w + x - 1];
+    }
+    out[i] = sum;
+}
+
+// The bias of the columns lies behind the grid.
+extern "C" __global__ void kt_activation(const float *in, float *out, u64 *, u64 w, u64 h, u64, u64,
+                                      unsigned first) {
+    u64 i = (u64)(first + blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < w * h)
+        out[i] = fmaxf(in[i] + in[w * h + i % w], 0.0f);
+}

@@ -1,14 +1,23 @@
 //! How a launch of each kernel becomes grids on the GPU.
 
-use crate::service::{Bytes, Service};
+use crate::service::{Bytes, Program, Service};
 use device::hosted::Plan;
 use device::{Error, Launch, kernels};
 
 /// The code of the kernels that every device offers, as the toolkit compiled it.
 pub const PTX: &str = include_str!("../kernels/builtin.ptx");
 /// Their names; the functions are called `kt_NAME`.
-pub const NAMES: [&str; 7] =
-    ["empty", "busy", "vecadd", "matmul", "reduce", "histogram", "stencil"];
+pub const NAMES: [&str; 9] = [
+    "empty",
+    "busy",
+    "vecadd",
+    "matmul",
+    "reduce",
+    "histogram",
+    "stencil",
+    "convolution",
+    "activation",
+];
 /// What follows the last slice of `reduce`.
 pub const REDUCE_PARTS: &str = "kt_reduce_parts";
 
@@ -83,6 +92,14 @@ pub fn shape(name: &'static str, launch: &Launch, fill: u64) -> Result<Shape, Er
             let area = n.saturating_mul(m);
             Shape { input: 4 * area, output: 4 * area, ..each(area.div_ceil(256)) }
         }
+        "convolution" => {
+            let area = n.saturating_mul(m);
+            Shape { input: 4 * (area + 9), output: 4 * area, ..each(area.div_ceil(256)) }
+        }
+        "activation" => {
+            let area = n.saturating_mul(m);
+            Shape { input: 4 * (area + n), output: 4 * area, ..each(area.div_ceil(256)) }
+        }
         "busy" => {
             // Each slice fills the GPU: nothing else runs beside it.
             let blocks = kernels::busy_blocks(n) * fill;
@@ -105,21 +122,19 @@ pub fn shape_of(service: &Service, launch: &Launch) -> Result<Shape, Error> {
     };
     let input = fits("input", service.input, launch.input.len())?;
     let output = fits("output", service.output, launch.output.len())?;
-    let blocks = match u64::from(service.items_per_block) {
-        0 => 1,
-        each => items.div_ceil(each).max(1),
+    let (threads, blocks, slice) = match &service.program {
+        Program::Library { .. } => (1, 1, 1),
+        Program::Kernel(function) => {
+            let blocks = match u64::from(function.items_per_block) {
+                0 => 1,
+                each => items.div_ceil(each).max(1),
+            };
+            let slice = match u64::from(function.blocks_per_slice) {
+                0 => MOST_BLOCKS,
+                slice => slice,
+            };
+            (function.threads, blocks, slice)
+        }
     };
-    let slice = match u64::from(service.blocks_per_slice) {
-        0 => MOST_BLOCKS,
-        slice => slice,
-    };
-    Ok(Shape {
-        input,
-        output,
-        workspace: 1,
-        cleared: false,
-        threads: service.threads,
-        blocks,
-        slice,
-    })
+    Ok(Shape { input, output, workspace: 1, cleared: false, threads, blocks, slice })
 }

@@ -1,130 +1,77 @@
-//! One GPU: its context, its kernels, and the memory it knows.
+//! One GPU: its kernels, and the lives of its context.
+//!
+//! Units run slices under a shared lock on the context. When one finds that the context is broken,
+//! the next one that wants to run something takes the lock for itself, resets the context and
+//! loads everything anew; the units then make what they had in it again, each for itself.
 
 use crate::Config;
-use crate::builtin::{self, NAMES, PTX, REDUCE_PARTS, Shape};
-use crate::pins::Pins;
-use crate::service::{Code, Service};
-use crate::worker::{UNREACHABLE, Worker};
-use cudarc::driver::{DriverError, result, sys};
+use crate::builtin::{self, NAMES, Shape};
+use crate::context::{Context, Source};
+use crate::driver::{self, describe};
+use crate::library::{Interface, Opened};
+use crate::patience::ENDLESS;
+use crate::service::{Code, Function, Program, Service};
+use crate::worker::{self, Slice, UNREACHABLE, Worker};
+use cudarc::driver::{DriverError, sys};
 use cudarc::nvrtc;
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelId, KernelInfo, Launch, kernels};
-use std::ffi::{CString, c_void};
 use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::time::{Duration, Instant};
 
-/// A GPU as the driver lists it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// What [`Config::ordinal`] takes.
-    pub ordinal: usize,
-    /// Its name.
-    pub name: String,
-    /// Bytes of its memory.
-    pub memory: u64,
-    /// Compute capability, as in (9, 0).
-    pub capability: (u32, u32),
-}
-
-/// All GPUs.
-///
-/// # Errors
-/// There is no driver, or it does not start.
-pub fn devices() -> Result<Vec<Found>, String> {
-    init()?;
-    let count = guarded(result::device::get_count)?;
-    (0..count).map(found).collect()
-}
-
-fn found(ordinal: i32) -> Result<Found, String> {
-    guarded(|| {
-        use sys::CUdevice_attribute as Attribute;
-        let gpu = result::device::get(ordinal)?;
-        // SAFETY: the driver named this GPU just now.
-        let attribute = |which| unsafe { result::device::get_attribute(gpu, which) };
-        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        Ok(Found {
-            ordinal: ordinal as usize,
-            name: result::device::get_name(gpu)?,
-            // SAFETY: as above.
-            memory: unsafe { result::device::total_mem(gpu)? } as u64,
-            capability: (major.cast_unsigned(), minor.cast_unsigned()),
-        })
-    })
-}
-
-/// How many blocks of `busy` run at once.
-fn fill(gpu: sys::CUdevice) -> Result<u64, DriverError> {
-    use sys::CUdevice_attribute as Attribute;
-    // SAFETY: the driver named this GPU.
-    let attribute = |which| unsafe { result::device::get_attribute(gpu, which) };
-    let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    let threads = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
-    let each = threads.cast_unsigned() / builtin::BUSY_THREADS;
-    Ok(u64::from(processors.cast_unsigned()).max(1) * u64::from(each).max(1))
-}
-
-fn init() -> Result<(), String> {
-    // SAFETY: it loads the driver, whose constructors are its own affair.
-    if !unsafe { sys::is_culib_present() } {
-        return Err("there is no libcuda.so.1 on this machine".into());
-    }
-    guarded(result::init)
-}
-
-/// Calls the driver. cudarc panics where the driver lacks a function.
-fn guarded<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, String> {
-    let call = std::panic::AssertUnwindSafe(call);
-    match catch_unwind(call) {
-        Ok(result) => result.map_err(|error| describe(&error)),
-        Err(_) => Err("the driver lacks a function that is needed".into()),
-    }
-}
-
-/// An error in the driver's words.
-pub fn describe(error: &DriverError) -> String {
-    let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
-    format!("the driver says {}", name.unwrap_or_else(|_| format!("{:?}", error.0)))
-}
-
-/// A kernel on the GPU.
-#[derive(Clone, Copy)]
-pub struct Function(pub sys::CUfunction);
-
-// SAFETY: handles of the driver, which any thread may use.
-unsafe impl Send for Function {}
-// SAFETY: as above.
-unsafe impl Sync for Function {}
+/// A request that takes so many times what it declared never ends.
+const PATIENCE_FACTOR: u32 = 10;
+/// But not before this.
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+/// How long the units that still run something have to stop before a reset.
+const QUIET: Duration = Duration::from_secs(5);
 
 struct Kernel {
     info: KernelInfo,
-    function: Function,
+    /// None for the built-in ones.
     service: Option<Service>,
+    /// Of a service that is one.
+    library: Option<Arc<Interface>>,
 }
 
 /// One GPU.
 pub struct Gpu {
     name: String,
-    gpu: sys::CUdevice,
-    context: sys::CUcontext,
+    ordinal: usize,
     kernels: Vec<Kernel>,
-    reduce_parts: Function,
-    pins: Pins,
+    /// Of the users' kernels, in their order.
+    sources: Vec<Option<Source>>,
+    context: RwLock<Context>,
     levels: u8,
     spins: bool,
     /// How many blocks of `busy` fill it.
     fill: u64,
     /// Cycles of the clock that `busy` counts, in a millisecond.
     cycles_per_ms: u64,
-    /// Its context is broken: nothing works any more.
+    /// Lives of the context that ended because it broke.
+    resets: AtomicU64,
+    /// It could not be reset: nothing works any more.
     lost: AtomicBool,
+    /// Held by the one that resets it.
+    resetting: Mutex<()>,
+    /// Of units whose thread has ended.
+    retired: Arc<Mutex<Vec<Worker>>>,
 }
 
-// SAFETY: handles of the driver, which any thread may use that has made the context its own.
-unsafe impl Send for Gpu {}
-// SAFETY: as above.
-unsafe impl Sync for Gpu {}
+/// What a unit's thread holds. It ends while other units may still run something, for which the
+/// driver would wait when memory is freed: so what it had is kept until the GPU goes.
+pub struct Held {
+    worker: Option<Worker>,
+    retired: Arc<Mutex<Vec<Worker>>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner).extend(self.worker.take());
+    }
+}
 
 impl Gpu {
     /// Opens a GPU and loads the kernels.
@@ -132,39 +79,32 @@ impl Gpu {
     /// # Errors
     /// What is missing or wrong, and where.
     pub fn open(config: &Config) -> Result<Gpu, String> {
-        init()?;
-        let count = guarded(result::device::get_count)?;
-        if config.ordinal as i64 >= i64::from(count) {
-            return Err(format!("GPU {}: the driver has {count}", config.ordinal));
+        let found = driver::device(config.ordinal)?;
+        let mut kernels: Vec<Kernel> = NAMES.into_iter().enumerate().map(built_in).collect();
+        let mut sources = Vec::new();
+        for service in &config.services {
+            let (kernel, source) = read(service, &kernels)?;
+            kernels.push(kernel);
+            sources.push(source);
         }
-        let found = found(config.ordinal as i32)?;
-        let (gpu, context) = guarded(|| {
-            let gpu = result::device::get(config.ordinal as i32)?;
-            // SAFETY: the driver named this GPU just now.
-            let context = unsafe { result::primary_ctx::retain(gpu)? };
-            // SAFETY: it was retained just now.
-            unsafe { result::ctx::set_current(context)? };
-            Ok((gpu, context))
-        })?;
-        let mut opened = Gpu {
+        let context = Context::open(config.ordinal, 0, &sources)?;
+        let mut gpu = Gpu {
             name: found.name,
-            gpu,
-            context,
-            kernels: Vec::new(),
-            reduce_parts: Function(std::ptr::null_mut()),
-            pins: Pins::default(),
+            ordinal: config.ordinal,
+            kernels,
+            sources,
             levels: config.levels,
             spins: config.spins,
-            fill: guarded(|| fill(gpu))?,
+            fill: driver::resident_blocks(context.gpu(), builtin::BUSY_THREADS)?,
             cycles_per_ms: 1_000_000,
+            resets: AtomicU64::new(0),
             lost: AtomicBool::new(false),
+            resetting: Mutex::default(),
+            retired: Arc::default(),
+            context: RwLock::new(context),
         };
-        opened.load_builtin()?;
-        for service in &config.services {
-            opened.load(service)?;
-        }
-        opened.calibrate()?;
-        Ok(opened)
+        gpu.calibrate()?;
+        Ok(gpu)
     }
 
     /// Its name.
@@ -172,76 +112,31 @@ impl Gpu {
         &self.name
     }
 
-    fn load_builtin(&mut self) -> Result<(), String> {
-        let module = module("Keeptime's kernels", PTX)?;
-        for name in NAMES {
-            let description = kernels::description(name).unwrap_or_default();
-            let function = function(module, "Keeptime's kernels", &format!("kt_{name}"))?;
-            self.add(name, description, function, None);
-        }
-        self.reduce_parts = function(module, "Keeptime's kernels", REDUCE_PARTS)?;
-        Ok(())
-    }
-
-    fn load(&mut self, service: &Service) -> Result<(), String> {
-        let name = &service.name;
-        if self.kernels.iter().any(|kernel| kernel.info.name == name) {
-            return Err(format!("service {name}: there is a kernel of this name already"));
-        }
-        if !(1..=1024).contains(&service.threads) {
-            let threads = service.threads;
-            return Err(format!("service {name}: {threads} threads of a block; 1 to 1024"));
-        }
-        let what = format!("service {name}");
-        let module = match &service.code {
-            Code::Ptx(ptx) => module(&what, ptx)?,
-            Code::Cuda(source) => module(&what, &compile(&what, source)?)?,
-        };
-        let function = function(module, &what, &service.function)?;
-        // Once for each start, and there are few.
-        let leaked = |text: &String| -> &'static str { Box::leak(text.clone().into_boxed_str()) };
-        let (name, description) = (leaked(name), leaked(&service.description));
-        self.add(name, description, function, Some(service.clone()));
-        Ok(())
-    }
-
-    fn add(
-        &mut self,
-        name: &'static str,
-        description: &'static str,
-        function: Function,
-        service: Option<Service>,
-    ) {
-        let id = KernelId(self.kernels.len() as u32);
-        self.kernels.push(Kernel { info: KernelInfo { id, name, description }, function, service });
-    }
-
     /// Finds out how fast the clock of `busy` goes.
     fn calibrate(&mut self) -> Result<(), String> {
-        let mut worker = Worker::new(1, self.spins)?;
-        let busy = self.kernels[1].function;
-        let mut fastest_ns = u64::MAX;
         const CYCLES: u64 = 4_000_000;
+        let context = self.context.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(busy) = context.entries[1] else { unreachable!("busy is built in") };
+        let mut worker = Worker::new(context, 1, self.spins, Vec::new())?;
+        let mut run = |cycles| {
+            let begin = Instant::now();
+            worker.run_busy(context, busy, cycles).map_err(|error| describe(&error))?;
+            Ok::<u64, String>(begin.elapsed().as_nanos() as u64)
+        };
+        let mut fastest_ns = u64::MAX;
         for _ in 0..5 {
-            let begin = std::time::Instant::now();
-            worker.run_busy(busy, CYCLES).map_err(|error| describe(&error))?;
-            fastest_ns = fastest_ns.min(begin.elapsed().as_nanos() as u64);
+            fastest_ns = fastest_ns.min(run(CYCLES)?);
         }
         // What a launch takes beside its kernel.
-        let begin = std::time::Instant::now();
-        worker.run_busy(busy, 1).map_err(|error| describe(&error))?;
-        let beside_ns = begin.elapsed().as_nanos() as u64;
+        let beside_ns = run(1)?;
         let kernel_ns = fastest_ns.saturating_sub(beside_ns).max(1);
         self.cycles_per_ms = (u128::from(CYCLES) * 1_000_000 / u128::from(kernel_ns)) as u64;
         Ok(())
     }
 
-    fn kernel(&self, id: KernelId) -> Result<&Kernel, Error> {
-        self.kernels.get(id.0 as usize).ok_or(Error::UnknownKernel(id))
-    }
-
     fn shape(&self, launch: &Launch) -> Result<(&Kernel, Shape), Error> {
-        let kernel = self.kernel(launch.kernel)?;
+        let unknown = Error::UnknownKernel(launch.kernel);
+        let kernel = self.kernels.get(launch.kernel.0 as usize).ok_or(unknown)?;
         let shape = match &kernel.service {
             Some(service) => builtin::shape_of(service, launch),
             None => builtin::shape(kernel.info.name, launch, self.fill),
@@ -249,23 +144,124 @@ impl Gpu {
         Ok((kernel, shape?))
     }
 
-    fn run(&self, worker: &mut Worker, task: &Task<'_>, slice: u32) -> Result<(), DriverError> {
+    fn run(
+        &self,
+        context: &Context,
+        worker: &mut Worker,
+        task: &Task<'_>,
+        number: u32,
+    ) -> Result<(), DriverError> {
         // It was checked when it was submitted, and has not changed since.
-        let (kernel, shape) =
-            self.shape(task.launch).map_err(|_| DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN))?;
+        let unknown = DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN);
+        let (kernel, shape) = self.shape(task.launch).map_err(|_| unknown)?;
+        let index = task.kernel.0 as usize;
         let is = |name: &str| kernel.service.is_none() && kernel.info.name == name;
         let mut arguments = task.arguments;
         if is("busy") {
-            let ns = u128::from(kernels::busy_block_ns(arguments[0], slice));
+            let ns = u128::from(kernels::busy_block_ns(arguments[0], number));
             arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
         }
-        let then = is("reduce").then_some(self.reduce_parts);
-        worker.run(kernel.function, then, &shape, slice, arguments, task, &self.pins)
+        let program = match context.entries[index] {
+            Some(entry) => {
+                worker::Program::Kernel(entry, is("reduce").then_some(context.reduce_parts))
+            }
+            None => worker::Program::Library(index - NAMES.len()),
+        };
+        let patience = task.budget_ns.map(|budget| {
+            Duration::from_nanos(budget).saturating_mul(PATIENCE_FACTOR).max(LEAST_PATIENCE)
+        });
+        worker.run(context, &Slice { task, program, shape, number, arguments, patience })
+    }
+
+    /// What a unit has in a context; the calling thread enters it.
+    fn equip(&self, context: &Context) -> Result<Worker, String> {
+        context.enter()?;
+        let open = |kernel: &Kernel| -> Result<Option<Opened>, String> {
+            let (Some(service), Some(library)) = (&kernel.service, &kernel.library) else {
+                return Ok(None);
+            };
+            let Program::Library { configuration, .. } = &service.program else { return Ok(None) };
+            let opened = library.open(configuration, self.ordinal);
+            opened.map(Some).map_err(|why| format!("service {}: {why}", service.name))
+        };
+        let libraries = self.kernels[NAMES.len()..].iter().map(open);
+        Worker::new(context, self.levels, self.spins, libraries.collect::<Result<_, _>>()?)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn context(&self) -> RwLockReadGuard<'_, Context> {
+        self.context.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The context as it is now, sound; reset if it was broken.
+    fn sound(&self) -> Result<RwLockReadGuard<'_, Context>, FailureCode> {
+        loop {
+            if self.is_lost() {
+                return Err(FailureCode::Lost);
+            }
+            let context = self.context();
+            if !context.is_broken() {
+                return Ok(context);
+            }
+            drop(context);
+            self.reset();
+        }
+    }
+
+    /// Begins a new life of the context if it is broken; if that fails, the GPU is lost.
+    fn reset(&self) {
+        // Whoever comes second finds what the first one has made of it.
+        let _turn = self.resetting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_lost() && self.context().is_broken() && self.renew().is_err() {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins a new life of the context, once no unit uses it.
+    fn renew(&self) -> Result<(), String> {
+        let mut context = self.unused()?;
+        context.reset()?;
+        *context = Context::open(self.ordinal, context.life + 1, &self.sources)?;
+        self.resets.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The context, once no unit uses it: they stop when they see that it is broken.
+    fn unused(&self) -> Result<RwLockWriteGuard<'_, Context>, String> {
+        let end = Instant::now() + QUIET;
+        loop {
+            match self.context.try_write() {
+                Ok(context) => return Ok(context),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() > end => {
+                    return Err("a unit does not stop".into());
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// What went wrong, and whether the context is broken by it.
+    fn failure(&self, context: &Context, error: DriverError) -> FailureCode {
+        if error.0 == ENDLESS {
+            context.break_down();
+            return FailureCode::Endless;
+        }
+        if context.is_broken() || context.find_out() {
+            return FailureCode::Lost;
+        }
+        match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY | UNREACHABLE => FailureCode::Memory,
+            _ => FailureCode::Kernel,
+        }
     }
 }
 
 impl Backend for Gpu {
-    type Worker = Worker;
+    type Worker = Held;
 
     fn kernels(&self) -> Vec<KernelInfo> {
         self.kernels.iter().map(|kernel| kernel.info).collect()
@@ -276,74 +272,106 @@ impl Backend for Gpu {
         shape.plan(kernel.info.name, launch)
     }
 
-    fn worker(&self, _: usize) -> Result<Worker, String> {
-        guarded(|| {
-            // SAFETY: it lives as long as this GPU.
-            unsafe { result::ctx::set_current(self.context) }
-        })?;
-        Worker::new(self.levels, self.spins)
+    fn worker(&self, _: usize) -> Result<Held, String> {
+        let worker = Some(self.equip(&self.context())?);
+        Ok(Held { worker, retired: self.retired.clone() })
     }
 
     fn context_gone(&self) {
-        self.with_context(|| self.pins.sweep());
-    }
-
-    fn block(&self, worker: &mut Worker, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
-        if self.lost.load(Ordering::Relaxed) {
-            return Err(FailureCode::Kernel);
+        // While it is reset there is nothing to do: all of it goes.
+        if let Ok(context) = self.context.try_read()
+            && !context.is_broken()
+        {
+            context.sweep();
         }
-        self.run(worker, task, block).map_err(|error| match error.0 {
-            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY | UNREACHABLE => FailureCode::Memory,
-            _ => {
-                self.lost.store(true, Ordering::Relaxed);
-                FailureCode::Kernel
-            }
-        })
     }
-}
 
-impl Gpu {
-    /// Does something with the context current to the calling thread, whichever that is.
-    fn with_context(&self, act: impl FnOnce()) {
-        let _ = guarded(|| {
-            let before = result::ctx::get_current()?;
-            // SAFETY: it lives as long as this GPU.
-            unsafe { result::ctx::set_current(self.context)? };
-            act();
-            // SAFETY: it was current just now.
-            unsafe { result::ctx::set_current(before.unwrap_or(std::ptr::null_mut())) }
-        });
+    fn resets(&self) -> u64 {
+        self.resets.load(Ordering::Relaxed)
+    }
+
+    fn block(&self, held: &mut Held, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
+        let context = self.sound()?;
+        // It is taken away only when the thread ends.
+        let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
+        if worker.life != context.life {
+            worker.forget();
+            *worker = self.equip(&context).map_err(|_| FailureCode::Lost)?;
+        }
+        let ran = self.run(&context, worker, task, block);
+        ran.map_err(|error| {
+            let code = self.failure(&context, error);
+            if context.is_broken() {
+                // What was made in it must not be destroyed any more.
+                worker.forget();
+            }
+            code
+        })
     }
 }
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // Its workers are gone: the device has ended its threads.
-        self.with_context(|| self.pins.clear());
-        // SAFETY: it was retained when the GPU was opened.
-        let _ = guarded(|| unsafe { result::primary_ctx::release(self.gpu) });
+        // The device has ended its threads: nothing runs any more, unless the context is broken.
+        let context = self.context.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let retired = &mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        for worker in retired.iter_mut() {
+            if context.is_broken() || worker.life != context.life {
+                worker.forget();
+            }
+        }
+        if self.lost.load(Ordering::Relaxed) {
+            return context.abandon();
+        }
+        context.with(|| retired.clear());
+        context.close();
     }
 }
 
-/// Loads code for the current context.
-fn module(what: &str, ptx: &str) -> Result<sys::CUmodule, String> {
-    let text = CString::new(ptx).map_err(|_| format!("{what}: a zero byte in its code"))?;
-    // SAFETY: text that ends with a zero byte, as the driver wants it.
-    let loaded = guarded(|| unsafe { result::module::load_data(text.as_ptr().cast::<c_void>()) });
-    loaded.map_err(|error| format!("{what}: {error}"))
+fn built_in((number, name): (usize, &'static str)) -> Kernel {
+    let description = kernels::description(name).unwrap_or_default();
+    let info = KernelInfo { id: KernelId(number as u32), name, description };
+    Kernel { info, service: None, library: None }
 }
 
-fn function(module: sys::CUmodule, what: &str, name: &str) -> Result<Function, String> {
-    let text = CString::new(name).map_err(|_| format!("{what}: a zero byte in {name:?}"))?;
-    // SAFETY: the module was loaded and is not unloaded before its context goes.
-    let found = guarded(|| unsafe { result::module::get_function(module, text) });
-    found.map(Function).map_err(|error| format!("{what}: function {name:?}: {error}"))
+/// A user's service: compiled, or its library loaded.
+fn read(service: &Service, known: &[Kernel]) -> Result<(Kernel, Option<Source>), String> {
+    let name = &service.name;
+    let what = format!("service {name}");
+    if known.iter().any(|kernel| kernel.info.name == name) {
+        return Err(format!("{what}: there is a kernel of this name already"));
+    }
+    let (source, library) = match &service.program {
+        Program::Kernel(function) => (Some(source(&what, function)?), None),
+        Program::Library { path, .. } => {
+            let loaded = Interface::load(path).map_err(|why| format!("{what}: {why}"))?;
+            (None, Some(loaded))
+        }
+    };
+    // Once for each start, and there are few.
+    let leaked = |text: &String| -> &'static str { Box::leak(text.clone().into_boxed_str()) };
+    let info = KernelInfo {
+        id: KernelId(known.len() as u32),
+        name: leaked(name),
+        description: leaked(&service.description),
+    };
+    Ok((Kernel { info, service: Some(service.clone()), library }, source))
+}
+
+fn source(what: &str, function: &Function) -> Result<Source, String> {
+    if !(1..=1024).contains(&function.threads) {
+        return Err(format!("{what}: {} threads of a block; 1 to 1024", function.threads));
+    }
+    let ptx = match &function.code {
+        Code::Ptx(ptx) => ptx.clone(),
+        Code::Cuda(source) => compile(what, source)?,
+    };
+    Ok(Source { what: what.to_owned(), ptx, function: function.name.clone() })
 }
 
 /// Compiles CUDA source.
 fn compile(what: &str, source: &str) -> Result<String, String> {
-    let compiled = catch_unwind(|| nvrtc::compile_ptx(source));
-    match compiled {
+    match catch_unwind(|| nvrtc::compile_ptx(source)) {
         Ok(Ok(ptx)) => Ok(ptx.to_src()),
         Ok(Err(nvrtc::CompileError::CompileError { log, .. })) => {
             Err(format!("{what}: it does not compile:\n{}", log.to_string_lossy().trim()))

@@ -12,17 +12,31 @@
 //! slice runs, units that are [kept](device::hosted::Unit) for the upper levels launch on streams
 //! of higher priority, whose thread blocks the GPU prefers.
 //!
-//! A kernel that fails in a way that breaks its context (an illegal access, say) ends that launch
-//! and all later ones of the GPU as [`device::FailureCode::Kernel`].
+//! A request that comes again, with the same arguments and memory, is launched as one graph, which
+//! is captured when it is seen for the second time.
+//!
+//! A kernel that fails in a way that breaks the context (an illegal access, say) ends that launch,
+//! and those that run at the same time, as [`device::FailureCode::Lost`]. One that takes ten times
+//! the budget of its launch, and half a second at least, never ends:
+//! [`device::FailureCode::Endless`]. In both cases the context is reset, and everything is loaded
+//! into it anew, before the next launch. If the driver cannot do that, all later launches end as
+//! `Lost`.
 
+mod buffer;
 mod builtin;
+mod context;
+mod driver;
 mod gpu;
+mod library;
+mod patience;
 mod pins;
+mod replay;
 mod service;
+mod sleeper;
 mod worker;
 
-pub use gpu::{Found, devices};
-pub use service::{Bytes, Code, Service};
+pub use driver::{Found, devices};
+pub use service::{Bytes, Code, Function, Program, Service};
 
 use device::Level;
 use device::hosted::{Hosted, Setup, Sharing, Unit};

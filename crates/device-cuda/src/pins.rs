@@ -13,9 +13,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The mappings that were seen; there are as many as clients.
 #[derive(Default)]
-pub struct Pins(Mutex<Vec<Pin>>);
+pub struct Pins(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    pins: Vec<Pin>,
+    /// How many there ever were.
+    count: u64,
+}
+
+/// A piece of client memory that was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reached {
+    /// The number of its mapping, which no other mapping has or gets.
+    pub number: u64,
+    /// Where it lies in the mapping.
+    pub offset: usize,
+    /// Where the GPU sees it; none if the driver did not take its mapping.
+    pub device: Option<sys::CUdeviceptr>,
+}
+
+/// Memory that only the driver still holds.
+pub struct Unused(Vec<Pin>);
+
+impl Unused {
+    /// Whether there is any.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 struct Pin {
+    /// Never given twice.
+    number: u64,
     mapping: Arc<Mapping>,
     base: usize,
     /// Where the GPU sees it; `None` when the driver refused.
@@ -23,36 +53,49 @@ struct Pin {
 }
 
 impl Pins {
-    /// Where the GPU sees a piece of memory, once its mapping is registered. The calling thread
-    /// has the GPU's context.
-    pub fn reach(&self, memory: &PeerSlice) -> Option<sys::CUdeviceptr> {
+    /// Finds a piece of memory, whose mapping is registered when it is seen first; none if it has
+    /// no mapping. The calling thread has the GPU's context.
+    pub fn reach(&self, memory: &PeerSlice) -> Option<Reached> {
         let (mapping, offset) = memory.mapping()?;
-        let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = pins.iter().find(|pin| Arc::ptr_eq(&pin.mapping, mapping));
-        let device = match known {
-            Some(pin) => pin.device,
-            None => {
-                let base = memory.as_ptr().addr() - offset;
-                let device = register(base, mapping.size());
-                pins.push(Pin { mapping: mapping.clone(), base, device });
-                device
-            }
-        };
-        device.map(|device| device + offset as u64)
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { pins, count } = &mut *known;
+        let found = pins.iter().position(|pin| Arc::ptr_eq(&pin.mapping, mapping));
+        let at = found.unwrap_or_else(|| {
+            let base = memory.as_ptr().addr() - offset;
+            let device = register(base, mapping.size());
+            *count += 1;
+            pins.push(Pin { number: *count, mapping: mapping.clone(), base, device });
+            pins.len() - 1
+        });
+        let (number, device) = (pins[at].number, pins[at].device);
+        Some(Reached { number, offset, device: device.map(|device| device + offset as u64) })
     }
 
-    /// Forgets what nobody else has. The calling thread has the GPU's context.
-    pub fn sweep(&self) {
-        let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<Pin> = pins.extract_if(.., |pin| !pin.is_used()).collect();
-        // The driver is told without the lock: launches need not wait for it.
-        drop(pins);
-        drop(gone);
+    /// Takes out what nobody else has, to be dropped by a thread that has the GPU's context and may
+    /// wait: not under the lock, and no launch's.
+    pub fn unused(&self) -> Unused {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Unused(known.pins.extract_if(.., |pin| !pin.is_used()).collect())
     }
 
     /// Forgets all, before the context goes.
     pub fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pins.clear();
+    }
+
+    /// The context is gone, and all registrations with it: the driver is told nothing.
+    pub fn forget(&self) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for pin in &mut known.pins {
+            pin.device = None;
+        }
+        known.pins.clear();
+    }
+
+    /// Nobody knows what the GPU still does with the memory: it stays for ever.
+    pub fn leak(&self) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.pins.drain(..).for_each(std::mem::forget);
     }
 }
 

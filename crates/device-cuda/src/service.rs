@@ -1,31 +1,54 @@
-//! Services that a user defines: a kernel, and how requests are laid out.
+//! Services that a user defines: what runs, and how requests are laid out.
+
+use std::path::PathBuf;
 
 /// A kernel that is none of Keeptime's.
-///
-/// Its function has these parameters: `const void *input, void *output, unsigned long long
-/// *workspace` (eight bytes), `unsigned long long a0, a1, a2, a3` (the arguments of the request),
-/// `unsigned first`: the number of the first thread block of this slice, to be added to
-/// `blockIdx.x`.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// What clients ask for.
     pub name: String,
     /// What it computes, for people.
     pub description: String,
+    /// What runs.
+    pub program: Program,
+    /// Bytes of the input.
+    pub input: Bytes,
+    /// Bytes of the output.
+    pub output: Bytes,
+}
+
+/// What a service runs.
+#[derive(Clone, Debug)]
+pub enum Program {
+    /// A function for the GPU.
+    Kernel(Function),
+    /// A shared library that puts its work into a stream, as an inference engine does; its
+    /// interface is `include/keeptime_service.h`. It is trusted as the program is.
+    Library {
+        /// The library.
+        path: PathBuf,
+        /// What it is opened with, such as the file of an engine.
+        configuration: String,
+    },
+}
+
+/// A function for the GPU, and how many of its blocks a request has.
+///
+/// It has these parameters: `const void *input, void *output, unsigned long long *workspace`
+/// (eight bytes), `unsigned long long a0, a1, a2, a3` (the arguments of the request), `unsigned
+/// first`: the number of the first thread block of this slice, to be added to `blockIdx.x`.
+#[derive(Clone, Debug)]
+pub struct Function {
     /// The code.
     pub code: Code,
     /// The function's name in it, as with `extern "C"`.
-    pub function: String,
+    pub name: String,
     /// Threads of a block: 1 to 1024.
     pub threads: u32,
     /// Items that a block works on; argument 0 is the number of items. 0: always one block.
     pub items_per_block: u32,
     /// Thread blocks of a slice, after which more urgent work may come; 0: all.
     pub blocks_per_slice: u32,
-    /// Bytes of the input.
-    pub input: Bytes,
-    /// Bytes of the output.
-    pub output: Bytes,
 }
 
 /// Code for a GPU.
@@ -42,7 +65,7 @@ pub enum Code {
 pub struct Bytes {
     /// In any case.
     pub fixed: u64,
-    /// For each item.
+    /// For each item; argument 0 is their number.
     pub per_item: u64,
 }
 

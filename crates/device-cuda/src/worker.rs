@@ -1,14 +1,32 @@
 //! What a unit has on the GPU, and how it runs a slice.
 
+use crate::buffer::Buffer;
 use crate::builtin::Shape;
-use crate::gpu::{Function, describe};
-use crate::pins::Pins;
+use crate::context::{Context, Entry};
+use crate::driver::describe;
+use crate::library::Opened;
+use crate::patience::{Began, Patience};
+use crate::pins::Reached;
+use crate::replay::{Advice, Graph, Key, Replays};
+use crate::sleeper::Sleeper;
 use cudarc::driver::{DriverError, result, sys};
 use device::hosted::Task;
 use std::ffi::c_void;
+use std::time::Duration;
 
-/// Streams, an event and memory of one unit. Used by its thread alone, which has the context.
+/// Memory that the GPU would have to reach, but the driver did not take.
+pub const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+/// A library did not take the request.
+pub const REFUSED: sys::CUresult = sys::CUresult::CUDA_ERROR_EXTERNAL_DEVICE;
+
+/// Of an event whose waiters sleep.
+const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
+
+/// Streams, an event and memory of one unit. Used by its thread, which has the context, and dropped
+/// when no unit runs anything any more.
 pub struct Worker {
+    /// The life of the context in which all of this was made.
+    pub life: u64,
     /// By level.
     streams: Vec<sys::CUstream>,
     event: sys::CUevent,
@@ -16,43 +34,64 @@ pub struct Worker {
     output: Buffer,
     workspace: Buffer,
     spins: bool,
+    began: Began,
+    replays: Replays,
+    /// Made when it is needed first.
+    sleeper: Option<Sleeper>,
+    /// A service for each that is a library, by its number among the users'.
+    libraries: Vec<Option<Opened>>,
 }
 
-/// Memory on the GPU that grows.
-#[derive(Default)]
-struct Buffer {
-    pointer: sys::CUdeviceptr,
-    bytes: u64,
+/// What a slice runs.
+#[derive(Clone, Copy)]
+pub enum Program {
+    /// A kernel, and perhaps one thread block of another one after it.
+    Kernel(Entry, Option<Entry>),
+    /// A library, by its number.
+    Library(usize),
 }
 
-impl Buffer {
-    /// Room for so many bytes; what was in it is lost.
-    fn room(&mut self, bytes: u64) -> Result<sys::CUdeviceptr, DriverError> {
-        if bytes > self.bytes {
-            let bytes = bytes.next_power_of_two().max(1 << 16);
-            self.free();
-            // SAFETY: it is freed once, in `free`.
-            self.pointer = unsafe { result::malloc_sync(bytes as usize)? };
-            self.bytes = bytes;
-        }
-        Ok(self.pointer)
-    }
-
-    fn free(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: allocated in `room`; the unit's last slice has ended.
-            let _ = unsafe { result::free_sync(self.pointer) };
-            self.bytes = 0;
-        }
-    }
+/// A slice of a launch.
+pub struct Slice<'a> {
+    /// Whose it is.
+    pub task: &'a Task<'a>,
+    /// What runs.
+    pub program: Program,
+    /// How much of it.
+    pub shape: Shape,
+    /// Which slice.
+    pub number: u32,
+    /// What the kernel is given.
+    pub arguments: [u64; 4],
+    /// How long it may run before it counts as endless.
+    pub patience: Option<Duration>,
 }
+
+/// Where a slice reads and writes, on the GPU.
+#[derive(Clone, Copy)]
+struct Place {
+    input: sys::CUdeviceptr,
+    output: sys::CUdeviceptr,
+    workspace: sys::CUdeviceptr,
+    /// The client's memory itself; else it is copied.
+    direct: bool,
+}
+
+// SAFETY: handles of the driver, which any thread may use that has made the context its own; and
+// services, which are used by one thread at a time.
+unsafe impl Send for Worker {}
 
 impl Worker {
-    /// For the calling thread, which has the context.
+    /// For the calling thread, whose current context this is.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn new(levels: u8, spins: bool) -> Result<Worker, String> {
+    pub fn new(
+        context: &Context,
+        levels: u8,
+        spins: bool,
+        libraries: Vec<Option<Opened>>,
+    ) -> Result<Worker, String> {
         let made = || {
             let (least, greatest) = result::stream::get_priority_range()?;
             let stream = |level| {
@@ -60,125 +99,249 @@ impl Worker {
                 let priority = priority(level, levels, least, greatest);
                 result::stream::create_with_priority(kind, priority)
             };
-            let streams = (0..levels.max(1)).map(stream).collect::<Result<_, _>>()?;
+            let streams = (0..levels.max(1)).map(stream).collect::<Result<Vec<_>, _>>()?;
             let flags = if spins { sys::CUevent_flags::CU_EVENT_DISABLE_TIMING } else { SLEEPING };
-            let event = result::event::create(flags)?;
-            let empty = Buffer::default;
-            Ok(Worker {
-                streams,
-                event,
-                input: empty(),
-                output: empty(),
-                workspace: empty(),
-                spins,
-            })
+            Ok((streams, result::event::create(flags)?))
         };
-        made().map_err(|error: DriverError| describe(&error))
+        let (streams, event) = made().map_err(|error: DriverError| describe(&error))?;
+        Ok(Worker {
+            life: context.life,
+            streams,
+            event,
+            input: Buffer::default(),
+            output: Buffer::default(),
+            workspace: Buffer::default(),
+            spins,
+            began: context.running.join(),
+            replays: Replays::default(),
+            sleeper: None,
+            libraries,
+        })
     }
 
     /// Runs one slice of a launch and waits for its end.
     ///
     /// # Errors
-    /// What the driver says.
-    #[expect(clippy::too_many_arguments, reason = "what a slice is made of")]
-    pub fn run(
-        &mut self,
-        function: Function,
-        then: Option<Function>,
-        shape: &Shape,
-        slice: u32,
-        arguments: [u64; 4],
-        task: &Task<'_>,
-        pins: &Pins,
-    ) -> Result<(), DriverError> {
+    /// What the driver says; [`ENDLESS`](crate::patience::ENDLESS) or
+    /// [`LOST`](crate::patience::LOST), after which nothing of this unit may be used or freed.
+    pub fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
+        let Slice { task, shape, .. } = slice;
         let stream = self.streams[usize::from(task.level.0).min(self.streams.len() - 1)];
+        self.began.begin();
         // From now on copies are straight from it and to it, too.
-        let reached = [&task.input, &task.output].map(|memory| pins.reach(memory));
+        let reached = [&task.input, &task.output].map(|memory| context.pins.reach(memory));
+        let ended = self.place(shape, reached).and_then(|place| {
+            let submitted = self.submit(slice, place, reached, stream);
+            // Also when something was refused: what was put into the stream before it may still
+            // use the client's memory. That it does so for ever is worse news than the refusal.
+            self.wait(context, stream, slice.patience).and(submitted)
+        });
+        self.began.end();
+        ended
+    }
+
+    /// Where a slice reads and writes.
+    fn place(
+        &mut self,
+        shape: &Shape,
+        reached: [Option<Reached>; 2],
+    ) -> Result<Place, DriverError> {
         let workspace = self.workspace.room(8 * shape.workspace.max(1))?;
         // A launch of several slices has one memory for all: the client's own.
         let direct = shape.slices() > 1 && shape.output > 0;
-        let (input, output) = match (direct, reached) {
-            (false, _) => (self.input.room(shape.input)?, self.output.room(shape.output)?),
-            (true, [input, Some(output)]) if input.is_some() || shape.input == 0 => {
-                (input.unwrap_or(0), output)
+        if !direct {
+            let (input, output) = (self.input.room(shape.input)?, self.output.room(shape.output)?);
+            return Ok(Place { input, output, workspace, direct });
+        }
+        let [input, output] = reached.map(|memory| memory.and_then(|memory| memory.device));
+        match (input, output) {
+            (input, Some(output)) if input.is_some() || shape.input == 0 => {
+                Ok(Place { input: input.unwrap_or(0), output, workspace, direct })
             }
-            (true, _) => return Err(DriverError(UNREACHABLE)),
+            _ => Err(DriverError(UNREACHABLE)),
+        }
+    }
+
+    /// Puts a slice into a stream: as one graph if it was there before.
+    fn submit(
+        &mut self,
+        slice: &Slice<'_>,
+        place: Place,
+        reached: [Option<Reached>; 2],
+        stream: sys::CUstream,
+    ) -> Result<(), DriverError> {
+        let key = key(slice, reached);
+        let advice = key.as_ref().map_or(Advice::Submit, |key| self.replays.advise(key));
+        let graph = match (advice, key) {
+            (Advice::Launch(graph), _) => graph,
+            (Advice::Capture, Some(key)) => {
+                // SAFETY: the stream is this unit's. The unit's memory that the graph uses lives
+                // until the graphs are cleared; the client's until its number is forgotten, after
+                // which no request asks for the graph.
+                let captured =
+                    unsafe { Graph::capture(stream, || self.submit_parts(slice, place, stream)) };
+                match captured {
+                    Ok(graph) => {
+                        let handle = graph.handle();
+                        self.replays.keep(key, graph);
+                        handle
+                    }
+                    Err(_) => {
+                        let submitted = self.submit_parts(slice, place, stream);
+                        // Else it was not the capture that it was refused for.
+                        if submitted.is_ok() {
+                            self.replays.refuse(key.kernel);
+                        }
+                        return submitted;
+                    }
+                }
+            }
+            (Advice::Submit | Advice::Capture, _) => {
+                return self.submit_parts(slice, place, stream);
+            }
         };
-        let first = u64::from(slice) * shape.slice;
+        // SAFETY: the graph is kept, and its memory lives, as said where it was captured.
+        unsafe { sys::cuGraphLaunch(graph, stream).result() }
+    }
+
+    /// Puts copies and kernels into a stream, one by one.
+    fn submit_parts(
+        &mut self,
+        slice: &Slice<'_>,
+        place: Place,
+        stream: sys::CUstream,
+    ) -> Result<(), DriverError> {
+        let Slice { task, shape, program, number, arguments, .. } = slice;
+        let Place { input, output, workspace, direct } = place;
+        let first = u64::from(*number) * shape.slice;
         let blocks = shape.slice.min(shape.blocks.saturating_sub(first));
-        let submit = || {
-            // SAFETY: the client's memory lives as long as the launch, and is long enough, which
-            // was checked; no reference to it is formed. The unit's own memory is large enough,
-            // and no other thread uses it. All is over before this function returns.
-            unsafe {
-                if !direct && shape.input > 0 {
-                    let from = task.input.as_ptr().cast::<c_void>();
-                    sys::cuMemcpyHtoDAsync_v2(input, from, shape.input as usize, stream)
-                        .result()?;
+        // SAFETY: the client's memory lives as long as the launch, and is long enough, which was
+        // checked; no reference to it is formed. The unit's own memory is large enough, and no
+        // other thread uses it. All is over before the slice ends.
+        unsafe {
+            if !direct && shape.input > 0 {
+                let from = task.input.as_ptr().cast::<c_void>();
+                sys::cuMemcpyHtoDAsync_v2(input, from, shape.input as usize, stream).result()?;
+            }
+            if shape.cleared && shape.output > 0 {
+                result::memset_d8_async(output, 0, shape.output as usize, stream)?;
+            }
+            match program {
+                Program::Kernel(kernel, then) => {
+                    if blocks > 0 {
+                        let grid = (blocks as u32, shape.threads);
+                        // The first block's number is below 2^32, as that of all blocks is.
+                        let place = (input, output, workspace, first as u32);
+                        start(*kernel, grid, place, *arguments, stream)?;
+                    }
+                    if let Some(then) = then {
+                        let place = (input, output, workspace, 0);
+                        start(*then, (1, 1), place, *arguments, stream)?;
+                    }
                 }
-                if shape.cleared && shape.output > 0 {
-                    result::memset_d8_async(output, 0, shape.output as usize, stream)?;
-                }
-                if blocks > 0 {
-                    let grid = (blocks as u32, shape.threads);
-                    // The first block's number is below 2^32, as that of all blocks is.
-                    let place = (input, output, workspace, first as u32);
-                    start(function, grid, place, arguments, stream)?;
-                }
-                if let Some(then) = then {
-                    start(then, (1, 1), (input, output, workspace, 0), arguments, stream)?;
-                }
-                if !direct && shape.output > 0 {
-                    let to = task.output.as_ptr().cast::<c_void>();
-                    sys::cuMemcpyDtoHAsync_v2(to, output, shape.output as usize, stream)
-                        .result()?;
+                Program::Library(number) => {
+                    let opened = self.libraries.get_mut(*number).and_then(Option::as_mut);
+                    let done = opened
+                        .is_some_and(|service| service.enqueue(stream, input, output, arguments));
+                    if !done {
+                        return Err(DriverError(REFUSED));
+                    }
                 }
             }
-            Ok(())
-        };
-        let submitted = submit();
-        // Also when something was refused: what was put into the stream before it may still use
-        // the client's memory.
-        let ended = self.wait(stream);
-        submitted.and(ended)
+            if !direct && shape.output > 0 {
+                let to = task.output.as_ptr().cast::<c_void>();
+                sys::cuMemcpyDtoHAsync_v2(to, output, shape.output as usize, stream).result()?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs `busy` for so many cycles.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn run_busy(&mut self, busy: Function, cycles: u64) -> Result<(), DriverError> {
-        let workspace = self.workspace.room(8)?;
-        let stream = self.streams[0];
+    pub fn run_busy(
+        &mut self,
+        context: &Context,
+        busy: Entry,
+        cycles: u64,
+    ) -> Result<(), DriverError> {
+        let (workspace, stream) = (self.workspace.room(8)?, self.streams[0]);
         // SAFETY: the kernel writes one word of the workspace.
         unsafe { start(busy, (1, 1), (0, 0, workspace, 0), [cycles, 0, 0, 0], stream)? };
-        self.wait(stream)
+        self.wait(context, stream, None)
     }
 
-    fn wait(&self, stream: sys::CUstream) -> Result<(), DriverError> {
+    /// Waits until the GPU has done what is in a stream.
+    fn wait(
+        &mut self,
+        context: &Context,
+        stream: sys::CUstream,
+        limit: Option<Duration>,
+    ) -> Result<(), DriverError> {
         // SAFETY: both are this unit's and live.
-        unsafe {
-            result::event::record(self.event, stream)?;
-            if !self.spins {
-                return result::event::synchronize(self.event);
-            }
-            loop {
-                match result::event::query(self.event) {
-                    Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {
-                        std::hint::spin_loop();
-                    }
-                    result => return result,
-                }
-            }
+        unsafe { result::event::record(self.event, stream)? };
+        let mut patience = Patience::new(context, &self.began, limit);
+        if self.spins {
+            return spin(self.event, &mut patience);
         }
+        let sleeper = match self.sleeper.take() {
+            Some(sleeper) => sleeper,
+            None => Sleeper::start()?,
+        };
+        // After an error of its own it stays behind in the driver.
+        let ended = sleeper.sleep(self.event, &mut patience)?;
+        self.sleeper = Some(sleeper);
+        ended
+    }
+
+    /// The context is gone, and everything that was made in it: nothing is to be destroyed.
+    pub fn forget(&mut self) {
+        self.streams.clear();
+        self.event = std::ptr::null_mut();
+        for buffer in [&mut self.input, &mut self.output, &mut self.workspace] {
+            *buffer = Buffer::default();
+        }
+        self.replays.forget();
+        self.sleeper = None;
+        // What a library does when it closes would use the context.
+        self.libraries.drain(..).for_each(std::mem::forget);
     }
 }
 
-/// Memory that the GPU would have to reach, but the driver did not take.
-pub const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+/// Looks for an event without sleeping.
+fn spin(event: sys::CUevent, patience: &mut Patience<'_>) -> Result<(), DriverError> {
+    loop {
+        // SAFETY: the event is the unit's, and lives.
+        match unsafe { result::event::query(event) } {
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => patience.glance()?,
+            result => return result,
+        }
+        std::hint::spin_loop();
+    }
+}
 
-/// Of an event whose waiters sleep.
-const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
+/// What makes a request the same as another one; none for one that cannot be a graph, because it
+/// has several slices or memory that the driver did not take.
+fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
+    let Slice { task, shape, arguments, .. } = slice;
+    let part = |bytes: u64, memory: Option<Reached>| match (bytes, memory) {
+        (0, _) => Some((0, 0, 0)),
+        (_, Some(Reached { number, offset, device: Some(_) })) => {
+            Some((number, offset, bytes as usize))
+        }
+        _ => None,
+    };
+    let [input, output] = reached;
+    (shape.slices() == 1).then_some(())?;
+    Some(Key {
+        kernel: task.kernel.0,
+        level: task.level.0,
+        arguments: *arguments,
+        input: part(shape.input, input)?,
+        output: part(shape.output, output)?,
+    })
+}
 
 /// The hardware's priority for a level: the levels are spread over what there is.
 fn priority(level: u8, levels: u8, least: i32, greatest: i32) -> i32 {
@@ -191,7 +354,7 @@ fn priority(level: u8, levels: u8, least: i32, greatest: i32) -> i32 {
 /// # Safety
 /// The kernel has the parameters of a service; memory is large enough for what it does.
 unsafe fn start(
-    function: Function,
+    kernel: Entry,
     (blocks, threads): (u32, u32),
     (mut input, mut output, mut workspace, mut first): (u64, u64, u64, u32),
     mut arguments: [u64; 4],
@@ -210,17 +373,21 @@ unsafe fn start(
     ];
     let (grid, block) = ((blocks, 1, 1), (threads, 1, 1));
     // SAFETY: the caller's promise; the driver copies the parameters now.
-    unsafe { result::launch_kernel(function.0, grid, block, 0, stream, &mut parameters) }
+    unsafe { result::launch_kernel(kernel.0, grid, block, 0, stream, &mut parameters) }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.replays = Replays::default();
+        self.libraries.clear();
         for buffer in [&mut self.input, &mut self.output, &mut self.workspace] {
             buffer.free();
         }
         // SAFETY: this unit's own, and nothing is in them: each slice was waited for.
         unsafe {
-            let _ = result::event::destroy(self.event);
+            if !self.event.is_null() {
+                let _ = result::event::destroy(self.event);
+            }
             for stream in self.streams.drain(..) {
                 let _ = result::stream::destroy(stream);
             }

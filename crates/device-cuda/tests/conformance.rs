@@ -1,45 +1,20 @@
 //! The conformance suite on the GPUs of this machine, if any, and on a fake driver that computes on
 //! processor cores (examples/late-launch); and services that a user defines, which need a GPU.
 
+mod support;
+
 use device::conformance;
 use device::{Device, Event, Launch, Level, Status};
-use device_cuda::{Bytes, Code, Config, CudaDevice, Service, devices, start};
+use device_cuda::{Bytes, Code, Config, CudaDevice, Function, Program, Service, start};
 use shm::memory::PeerSlice;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
-
-/// All GPUs; without a driver the test says so.
-fn gpus() -> Vec<usize> {
-    match devices() {
-        Ok(found) => found.iter().map(|gpu| gpu.ordinal).collect(),
-        Err(why) => {
-            println!("SKIP: {why}");
-            Vec::new()
-        }
-    }
-}
+use support::{gpus, on_the_fake_driver};
 
 #[test]
 fn conforms_on_the_fake_driver() {
-    let fake = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-cuda");
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
-    let library = fake.join("libcuda.so.1");
-    let make = Command::new("make")
-        .args(["-s", "-C", examples, &format!("BUILD={}", fake.display())])
-        .arg(&library)
-        .status()
-        .expect("make starts");
-    assert!(make.success(), "the fake driver cannot be built");
-    // The driver is loaded once in a process, so this is another one.
-    let run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "every_gpu_conforms", "--nocapture"])
-        .env("LD_LIBRARY_PATH", &fake)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
+    let (said, counts) = on_the_fake_driver("every_gpu_conforms", &[]);
     assert!(said.contains("ok    matmul multiplies"), "{said}");
+    assert_eq!(counts.of("stale"), 0);
 }
 
 #[test]
@@ -60,11 +35,13 @@ fn scale(code: &str) -> Service {
     Service {
         name: "scale".into(),
         description: "y = a x; arguments: n, a; input: f32 x[n]; output: f32 y[n]".into(),
-        code: Code::Cuda(code.into()),
-        function: "scale".into(),
-        threads: 100,
-        items_per_block: 100,
-        blocks_per_slice: 3,
+        program: Program::Kernel(Function {
+            code: Code::Cuda(code.into()),
+            name: "scale".into(),
+            threads: 100,
+            items_per_block: 100,
+            blocks_per_slice: 3,
+        }),
         input: Bytes { fixed: 0, per_item: 4 },
         output: Bytes { fixed: 0, per_item: 4 },
     }

@@ -1,4 +1,4 @@
-// Counts low.x values into low.y bins, which are zero before.
+// Counts low.x values, which begin at high.x of the input, into low.y bins, which are zero before.
 
 struct Arguments {
     low: vec4<u32>,
@@ -12,7 +12,7 @@ struct Arguments {
 @compute @workgroup_size(256)
 fn histogram(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x < arguments.low.x {
-        let bin = min(input[id.x], arguments.low.y - 1u);
+        let bin = min(input[arguments.high.x + id.x], arguments.low.y - 1u);
         atomicAdd(&bins[bin], 1u);
     }
 }

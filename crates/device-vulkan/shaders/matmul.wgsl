@@ -1,5 +1,6 @@
-// A strip of C = A B: low.x is n, low.y the rows of the strip. The input is these rows of A, then
-// all of B. A group computes a tile of 16 x 16.
+// A strip of C = A B: low.x is n, low.y the rows of the strip. These rows of A begin at high.x of
+// the input, B at high.y of it, the rows of C at high.z of the output. A group computes a tile of
+// 16 x 16.
 
 struct Arguments {
     low: vec4<u32>,
@@ -26,12 +27,12 @@ fn matmul(
     for (var inner = 0u; inner < n; inner += 16u) {
         var from_a = 0.0;
         if row < rows && inner + local.x < n {
-            from_a = input[row * n + inner + local.x];
+            from_a = input[arguments.high.x + row * n + inner + local.x];
         }
         a[local.y][local.x] = from_a;
         var from_b = 0.0;
         if column < n && inner + local.y < n {
-            from_b = input[rows * n + (inner + local.y) * n + column];
+            from_b = input[arguments.high.y + (inner + local.y) * n + column];
         }
         b[local.y][local.x] = from_b;
         workgroupBarrier();
@@ -41,6 +42,6 @@ fn matmul(
         workgroupBarrier();
     }
     if row < rows && column < n {
-        output[row * n + column] = sum;
+        output[arguments.high.z + row * n + column] = sum;
     }
 }

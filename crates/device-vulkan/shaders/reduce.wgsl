@@ -1,5 +1,5 @@
 // Sums of 4096 elements each, in double precision: one for each group. low.x is the number of
-// elements. The order of the additions is fixed.
+// elements, which begin at high.x of the input. The order of the additions is fixed.
 
 struct Arguments {
     low: vec4<u32>,
@@ -22,7 +22,7 @@ fn reduce(
     for (var i = 0u; i < 16u; i++) {
         let at = group.x * 4096u + i * 256u + local;
         if at < n {
-            sum += f64(input[at]);
+            sum += f64(input[arguments.high.x + at]);
         }
     }
     parts[local] = sum;

@@ -1,6 +1,7 @@
 // Some rows of one step of a five-point stencil: low.x is the width, low.y the rows to compute.
-// The input is these rows and the ones beside them: one above unless low.z (they are the first
-// ones of the grid), one below unless low.w (they are the last ones).
+// At high.x of the input these rows begin and the ones beside them: one above unless low.z (they
+// are the first ones of the grid), one below unless low.w (they are the last ones). The results
+// begin at high.z of the output.
 
 struct Arguments {
     low: vec4<u32>,
@@ -27,7 +28,7 @@ fn stencil(
     }
     let x = i % width;
     let y = i / width;
-    let at = select(i + width, i, first);
+    let at = arguments.high.x + select(i + width, i, first);
     let edge = x == 0u || x == width - 1u || (first && y == 0u) || (last && y == rows - 1u);
     var value = input[at];
     if !edge {
@@ -35,5 +36,5 @@ fn stencil(
         let horizontal = input[at - 1u] + input[at + 1u];
         value = (value + vertical + horizontal) * 0.2;
     }
-    output[i] = value;
+    output[arguments.high.z + i] = value;
 }

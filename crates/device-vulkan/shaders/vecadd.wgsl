@@ -1,4 +1,5 @@
-// c[i] = a[i] + b[i] for low.x elements; a and then b are the input.
+// c[i] = a[i] + b[i] for low.x elements: a begins at high.x of the input, b at high.y of it, c at
+// high.z of the output.
 
 struct Arguments {
     low: vec4<u32>,
@@ -11,8 +12,8 @@ struct Arguments {
 
 @compute @workgroup_size(256)
 fn vecadd(@builtin(global_invocation_id) id: vec3<u32>) {
-    let n = arguments.low.x;
-    if id.x < n {
-        output[id.x] = input[id.x] + input[n + id.x];
+    let first = arguments.high;
+    if id.x < arguments.low.x {
+        output[first.z + id.x] = input[first.x + id.x] + input[first.y + id.x];
     }
 }

@@ -1,7 +1,7 @@
 //! How fast the device works, measured on itself.
 
 use crate::Error;
-use crate::worker::{Dispatch, View, Worker};
+use crate::worker::{Bound, Dispatch, Worker};
 use device::{FailureCode, Level};
 use realtime::clock::monotonic_ns;
 
@@ -56,5 +56,6 @@ pub(crate) fn run(
     steps: u64,
 ) -> Result<(), FailureCode> {
     let arguments = [steps.min(u32::MAX.into()), 0, 0, 0];
-    worker.run(&Dispatch { kernel, level, arguments, groups: [1; 3], view: View::Whole })
+    let (input, output) = (Bound::Whole, Bound::Whole);
+    worker.run(&Dispatch { kernel, level, arguments, groups: [1; 3], input, output })
 }

@@ -26,6 +26,11 @@ pub struct Config {
     /// Whether a unit watches for the end of its block instead of sleeping: a faster answer for a
     /// core that does nothing else.
     pub spin: bool,
+    /// Whether the device is to reach its clients' memory itself, where it can
+    /// ([`crate::Found::imports`]), instead of staging buffers that the unit copies to and from.
+    /// It still copies what a kernel of one's own may not see as it is (see [`Module`]), elements
+    /// at odd addresses, an output that overlaps the input, and memory that the driver refuses.
+    pub import: bool,
     /// Bytes that each of the two staging buffers of a unit has from the start; they grow as
     /// needed, which takes its time in the middle of a launch.
     pub staging_bytes: usize,
@@ -45,6 +50,7 @@ impl Default for Config {
             sharing: Sharing::Levels,
             copy_core: None,
             spin: false,
+            import: true,
             staging_bytes: 2 << 20,
             modules: Vec::new(),
             calibration: None,
@@ -74,6 +80,13 @@ pub enum Select {
 ///
 /// The buffers end where the client's memory ends (rounded up to four bytes, and at least 16, the
 /// rest zero), so `arrayLength` tells their size, and accesses beyond are clamped or give zero.
+///
+/// Where it can, the device binds the client's memory itself ([`Config::import`]): if it begins at
+/// a multiple of what the device aligns storage buffers to, and has whole words, four at least;
+/// an input also only if the code declares it as read-only (`var<storage, read>`, or `NonWritable`
+/// in SPIR-V), and SPIR-V only if the device catches accesses beyond a binding
+/// (`robustBufferAccess2`). Otherwise it copies. The client may write to its memory meanwhile, so
+/// the kernel has to end whatever it reads, also where it reads the same place twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Module {
     /// Name of the kernel.

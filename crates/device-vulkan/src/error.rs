@@ -37,10 +37,12 @@ pub enum Error {
         missing: String,
     },
     /// A kernel module cannot be used.
-    #[error("module {name}: {reason}")]
+    #[error("module {name} ({description}): {reason}")]
     Module {
         /// Name of the module.
         name: String,
+        /// What it says of itself.
+        description: String,
         /// What is wrong with it.
         reason: String,
     },

@@ -1,81 +1,66 @@
 //! The logical device: its queues, and the pipelines that all units share.
 
-use crate::kernel::{Code, Kernel};
-use crate::library::{Candidate, Library};
+use crate::imports::Imports;
+use crate::kernel::{Code, Direct, Kernel};
+use crate::logical::{LogicalDevice, Wanted};
 use crate::shader::{self, BINDINGS, Limits};
-use crate::{Error, Module};
+use crate::spirv;
+use crate::{Config, Error, Module, Source};
 use ash::vk;
 use device::{FailureCode, Level};
 use realtime::mutex::PiMutex;
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A started device. Dropped after all workers, which hold it.
 pub(crate) struct Gpu {
-    pub device: ash::Device,
+    pub device: LogicalDevice,
     pub kernels: Vec<Kernel>,
     pub set_layout: vk::DescriptorSetLayout,
     pub pipeline_layout: vk::PipelineLayout,
     /// By priority, the highest last. A queue is for one thread at a time.
     pub queues: Vec<PiMutex<vk::Queue>>,
-    pub family: u32,
     pub levels: u8,
-    pub limits: vk::PhysicalDeviceLimits,
-    pub memory: vk::PhysicalDeviceMemoryProperties,
     pub spin: bool,
+    /// What it reaches of its clients' memory; none if it is to copy all.
+    pub imports: Option<Imports>,
+    /// Bytes of clients' memory that were copied to staging buffers or from them.
+    pub staged_bytes: AtomicU64,
     lost: AtomicBool,
-    // Declared last: the code of the device lives in it.
-    _library: Library,
 }
 
 impl Gpu {
     /// Makes the device and compiles all kernels.
-    pub fn new(
-        library: Library,
-        candidate: &Candidate,
-        levels: u8,
-        spin: bool,
-        modules: &[Module],
-    ) -> Result<Gpu, Error> {
-        let count = candidate.found.compute_queues.min(levels.max(1).into());
-        let device = create_device(&library, candidate, count)?;
-        let queue = |i| {
-            // SAFETY: the device was made with so many queues of this family.
-            PiMutex::new(unsafe { device.get_device_queue(candidate.family, i) })
+    pub fn new(config: &Config) -> Result<Gpu, Error> {
+        let wanted = Wanted { queues: config.levels.into(), robust: true };
+        let device = LogicalDevice::open(&config.device, wanted)?;
+        let limits = Limits {
+            float64: device.has_float64(),
+            invocations: device.limits().max_compute_work_group_invocations,
+            size: device.limits().max_compute_work_group_size,
         };
-        let queues = (0..count).map(queue).collect();
-        // SAFETY: the handle is one of the library's instance.
-        let memory =
-            unsafe { library.instance.get_physical_device_memory_properties(candidate.handle) };
         // From here on a failure destroys what there is: null handles are left alone.
         let mut gpu = Gpu {
+            queues: device.queues().into_iter().map(PiMutex::new).collect(),
             device,
             kernels: Vec::new(),
             set_layout: vk::DescriptorSetLayout::null(),
             pipeline_layout: vk::PipelineLayout::null(),
-            queues,
-            family: candidate.family,
-            levels,
-            limits: candidate.limits,
-            memory,
-            spin,
+            levels: config.levels,
+            spin: config.spin,
+            imports: config.import.then(Imports::new),
+            staged_bytes: AtomicU64::new(0),
             lost: AtomicBool::new(false),
-            _library: library,
         };
         gpu.create_layouts()?;
-        let limits = Limits {
-            float64: candidate.float64,
-            invocations: candidate.limits.max_compute_work_group_invocations,
-            size: candidate.limits.max_compute_work_group_size,
-        };
         for (module, code) in Kernel::built_in() {
-            if code != Code::Reduce || candidate.float64 {
+            if code != Code::Reduce || limits.float64 {
                 gpu.add(&module, code, limits)?;
             }
         }
-        for module in modules {
+        for module in &config.modules {
             gpu.add(module, Code::User(module.groups), limits)?;
         }
         Ok(gpu)
@@ -139,39 +124,32 @@ impl Gpu {
 
     /// Adds a kernel with its pipeline.
     fn add(&mut self, module: &Module, code: Code, limits: Limits) -> Result<(), Error> {
-        let error = |reason: String| Error::Module { name: module.name.clone(), reason };
+        let error = |reason: String| {
+            let (name, description) = (module.name.clone(), module.description.clone());
+            Error::Module { name, description, reason }
+        };
         if self.kernels.iter().any(|kernel| kernel.name == module.name) {
             return Err(error("there is a kernel of this name already".into()));
         }
-        code.check(&self.limits).map_err(error)?;
+        code.check(self.device.limits()).map_err(error)?;
         let words = shader::compile(module, limits).map_err(error)?;
         let entry = CString::new(module.entry.as_str())
             .map_err(|_| error("the name of its entry point contains a zero".into()))?;
 
-        let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: our own kernels are valid SPIR-V, as the translation makes it; a user's SPIR-V
-        // is trusted as the program is, see `Module`.
-        let shader = unsafe { self.device.create_shader_module(&info, None) }
-            .map_err(|result| error(format!("vkCreateShaderModule: {result}")))?;
-        let stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(shader)
-            .name(&entry);
-        let info =
-            vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.pipeline_layout);
-        let cache = vk::PipelineCache::null();
-        // SAFETY: the entry point exists, and all bindings are in the layout: `compile` checked.
-        let made = unsafe { self.device.create_compute_pipelines(cache, &[info], None) };
-        // SAFETY: a pipeline does not need its shader module once it is made.
-        unsafe { self.device.destroy_shader_module(shader, None) };
-        // A pipeline that could not be made is a null handle.
-        let pipelines =
-            made.map_err(|(_, result)| error(format!("vkCreateComputePipelines: {result}")))?;
+        // is trusted as the program is, see `Module`. The entry point exists, and all bindings are
+        // in the layout: `compile` checked.
+        let made = unsafe { self.device.pipeline(&words, &entry, self.pipeline_layout) };
+        let pipeline = made.map_err(|refused| error(refused.to_string()))?;
+        // What goes beyond a binding must not end at the client's other data.
+        let confined =
+            self.device.has_robust_bindings() || matches!(module.source, Source::Wgsl(_));
         self.kernels.push(Kernel {
             name: intern(&module.name),
             description: intern(&module.description),
             code,
-            pipeline: pipelines[0],
+            pipeline,
+            direct: Direct { input: confined && !spirv::may_write(&words, 0), output: confined },
         });
         Ok(())
     }
@@ -180,48 +158,23 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: nobody else has the device, so its queues are nobody's, and everything that was
-        // made from it is destroyed once, in reverse order, when nothing runs any more. A device
-        // that was lost does not run anything, whatever the wait says.
+        // made from it here is destroyed once, when nothing runs any more. A device that was lost
+        // does not run anything, whatever the wait says.
         unsafe {
             let _ = self.device.device_wait_idle();
+        }
+        if let Some(imports) = self.imports.take() {
+            imports.clear(self);
+        }
+        // SAFETY: as above.
+        unsafe {
             for kernel in &self.kernels {
                 self.device.destroy_pipeline(kernel.pipeline, None);
             }
             self.device.destroy_pipeline_layout(self.pipeline_layout, None);
             self.device.destroy_descriptor_set_layout(self.set_layout, None);
-            self.device.destroy_device(None);
         }
     }
-}
-
-fn create_device(
-    library: &Library,
-    candidate: &Candidate,
-    count: u32,
-) -> Result<ash::Device, Error> {
-    // From low to high; a single queue gets 1.
-    let priorities: Vec<f32> = (1..=count).map(|i| i as f32 / count as f32).collect();
-    let queues = [vk::DeviceQueueCreateInfo::default()
-        .queue_family_index(candidate.family)
-        .queue_priorities(&priorities)];
-    let features = vk::PhysicalDeviceFeatures::default()
-        .robust_buffer_access(true)
-        .shader_float64(candidate.float64);
-    let mut newer = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
-    let mut robust =
-        vk::PhysicalDeviceRobustness2FeaturesEXT::default().robust_buffer_access2(true);
-    let names = [vk::EXT_ROBUSTNESS2_NAME.as_ptr()];
-    let mut info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queues)
-        .enabled_features(&features)
-        .push_next(&mut newer);
-    if candidate.robust_bindings {
-        info = info.enabled_extension_names(&names).push_next(&mut robust);
-    }
-    // SAFETY: the description is complete and outlives the call; the device was found to have the
-    // queues, the features and the extension.
-    unsafe { library.instance.create_device(candidate.handle, &info, None) }
-        .map_err(Error::of("vkCreateDevice"))
 }
 
 /// Which of `count` queues, the highest last, work of this level gets.

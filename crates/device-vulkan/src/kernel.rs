@@ -15,6 +15,8 @@ pub(crate) const TILE: u64 = 16;
 pub(crate) const GROUP: u64 = 256;
 /// Elements that a work group of `reduce` adds up.
 pub(crate) const REDUCED: u64 = 4096;
+/// Elements of the filter of `convolution`.
+pub(crate) const FILTER: u64 = 9;
 
 /// A kernel with what runs it.
 pub(crate) struct Kernel {
@@ -22,6 +24,16 @@ pub(crate) struct Kernel {
     pub description: &'static str,
     pub code: Code,
     pub pipeline: vk::Pipeline,
+    pub direct: Direct,
+}
+
+/// What a kernel may be given as it is in the client's memory, without a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Direct {
+    /// It does not write its input, and reads nothing beyond.
+    pub input: bool,
+    /// It writes nothing beyond its output.
+    pub output: bool,
 }
 
 /// How a kernel is fed.
@@ -34,6 +46,8 @@ pub(crate) enum Code {
     Reduce,
     Histogram,
     Stencil,
+    Convolution,
+    Activation,
     User(Groups),
 }
 
@@ -48,6 +62,8 @@ impl Kernel {
             ("reduce", Code::Reduce, include_str!("../shaders/reduce.wgsl")),
             ("histogram", Code::Histogram, include_str!("../shaders/histogram.wgsl")),
             ("stencil", Code::Stencil, include_str!("../shaders/stencil.wgsl")),
+            ("convolution", Code::Convolution, include_str!("../shaders/convolution.wgsl")),
+            ("activation", Code::Activation, include_str!("../shaders/activation.wgsl")),
         ];
         let module = |(name, code, text): (&str, Code, &str)| {
             let module = Module {
@@ -79,8 +95,10 @@ impl Kernel {
             Code::Busy => kernels::busy_blocks(first),
             Code::Vecadd | Code::Reduce | Code::Histogram => first.div_ceil(SLICE),
             Code::Matmul => first.div_ceil(strip_rows(first)),
-            Code::Stencil if first == 0 => 1,
-            Code::Stencil => second.div_ceil(slice_rows(first)),
+            Code::Stencil | Code::Convolution | Code::Activation if first == 0 => 1,
+            Code::Stencil | Code::Convolution | Code::Activation => {
+                second.div_ceil(slice_rows(first))
+            }
         };
         let most = u64::from(u32::MAX);
         let bad =
@@ -138,7 +156,7 @@ pub(crate) fn strip_rows(n: u64) -> u64 {
     (rows / TILE * TILE).clamp(TILE, PRODUCTS)
 }
 
-/// Rows that a block of `stencil` computes.
+/// Rows that a block of `stencil`, `convolution` or `activation` computes.
 pub(crate) fn slice_rows(width: u64) -> u64 {
     (SLICE / width.max(1)).max(1)
 }

@@ -6,12 +6,15 @@
 //!   memory. They are written in WGSL (`shaders/`) and translated when the device starts. `reduce`
 //!   needs double precision and is not offered by a device without it.
 //! - [`Module`] adds kernels of one's own, as WGSL or SPIR-V.
+//! - [`raw`] is what all of this stands on, for programs that speak Vulkan themselves.
 //!
 //! In words: each unit of [`device::hosted`] is a thread with command buffers of its own, recorded
 //! once for each kernel and again only when its buffers change. A block is one dispatch: the unit
-//! copies its slice of the client's memory into staging buffers that the device can reach, submits,
-//! waits for a timeline semaphore, and copies the result back. Large launches are many blocks, so
-//! that more urgent work gets in between. Where the device has several compute queues, upper levels
+//! binds its slice of the client's memory, submits, and waits for a timeline semaphore. The device
+//! reaches that memory itself where it can: a mapping is imported when it is seen first, and kept
+//! until a context goes and nobody else has it ([`Config::import`], [`Vulkan::client_memory`]).
+//! Otherwise the unit copies the slice into staging buffers, and the result back. Large launches
+//! are many blocks, so that more urgent work gets in between. Where the device has several compute queues, upper levels
 //! get the one with the higher priority, and with the default units one unit is kept for them.
 //!
 //! What goes wrong ends the launch: memory that the device cannot hold with
@@ -19,11 +22,13 @@
 //! A lost device stays lost: all later launches fail with that code, too, until it is started anew.
 //!
 //! Limits:
-//! - Client memory is copied; importing it (`VK_EXT_external_memory_host`) is a later step.
+//! - The first launch with a mapping waits until it is imported. Results of `reduce` and
+//!   `histogram` are put together by the unit: their inputs alone are reached without a copy.
 //! - A kernel that does not end keeps its unit, and the end of the device waiting, until the driver
 //!   gives the device up as lost. Software drivers never do.
 //! - The threads of the driver itself do not get the policy of the device's threads.
-//! - A block of `matmul` copies the second matrix as a whole, which has to fit one binding.
+//! - A block of `matmul` sees the second matrix as a whole, which has to fit one binding, and
+//!   copies it if its part of the input does not.
 //! - Queue priorities are those within the process; other processes' queues are served as the
 //!   driver sees fit (`VK_KHR_global_priority` is not asked for).
 //!
@@ -38,17 +43,23 @@
 //! ```
 
 mod backend;
+mod block;
 mod calibration;
 mod config;
 mod error;
 mod gpu;
+mod imports;
 mod kernel;
 mod library;
+mod logical;
+mod memory;
+pub mod raw;
 mod shader;
+mod spirv;
 mod staging;
 mod worker;
 
-pub use backend::{Vulkan, VulkanDevice, start};
+pub use backend::{ClientMemory, Vulkan, VulkanDevice, start};
 pub use calibration::Calibration;
 pub use config::{Config, Groups, Module, Select, Source};
 pub use error::Error;

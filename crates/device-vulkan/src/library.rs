@@ -37,6 +37,8 @@ pub struct Found {
     pub driver: String,
     /// How many queues its best family for computing has.
     pub compute_queues: u32,
+    /// Whether it offers to reach memory of the host itself (`VK_EXT_external_memory_host`).
+    pub imports: bool,
     /// What it lacks, if it cannot be used.
     pub missing: Option<String>,
 }
@@ -66,6 +68,9 @@ pub(crate) struct Candidate {
     pub float64: bool,
     /// Whether accesses beyond a binding, and not only beyond its buffer, are caught.
     pub robust_bindings: bool,
+    /// Where memory of the host has to begin and to end for the device to reach it itself; `None`
+    /// if it does not.
+    pub import_alignment: Option<u64>,
 }
 
 impl Library {
@@ -150,6 +155,7 @@ impl Library {
                 vulkan,
                 driver: format!("version {:#x}", properties.driver_version),
                 compute_queues: family.map_or(0, |family| families[family].queue_count),
+                imports: false,
                 missing: None,
             },
             handle,
@@ -157,6 +163,7 @@ impl Library {
             limits: properties.limits,
             float64: false,
             robust_bindings: false,
+            import_alignment: None,
         };
         candidate.found.missing = match (vulkan < [1, 2, 0], family) {
             (true, _) => Some(format!("Vulkan 1.2: it has {}.{}", vulkan[0], vulkan[1])),
@@ -181,8 +188,12 @@ impl Library {
         let extensions =
             unsafe { self.instance.enumerate_device_extension_properties(candidate.handle) };
         let extensions = extensions.map_err(Error::of("vkEnumerateDeviceExtensionProperties"))?;
-        let robustness = vk::EXT_ROBUSTNESS2_NAME;
-        let extended = extensions.iter().any(|one| one.extension_name_as_c_str() == Ok(robustness));
+        let has = |name| extensions.iter().any(|one| one.extension_name_as_c_str() == Ok(name));
+        let extended = has(vk::EXT_ROBUSTNESS2_NAME);
+        if has(vk::EXT_EXTERNAL_MEMORY_HOST_NAME) {
+            candidate.import_alignment = self.import_alignment(candidate.handle);
+            candidate.found.imports = candidate.import_alignment.is_some();
+        }
 
         let mut robust = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
         let mut newer = vk::PhysicalDeviceVulkan12Features::default();
@@ -208,6 +219,31 @@ impl Library {
         } else {
             None
         })
+    }
+
+    /// Where memory has to begin and to end that a storage buffer of this device, which has the
+    /// extension, is to lie in; `None` if it takes none.
+    fn import_alignment(&self, handle: vk::PhysicalDevice) -> Option<u64> {
+        let kind = vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+        let info = vk::PhysicalDeviceExternalBufferInfo::default()
+            .usage(vk::BufferUsageFlags::STORAGE_BUFFER)
+            .handle_type(kind);
+        let mut buffers = vk::ExternalBufferProperties::default();
+        let mut host = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut host);
+        // SAFETY: the device has Vulkan 1.2 and the extension, which know all of this.
+        unsafe {
+            self.instance.get_physical_device_properties2(handle, &mut properties);
+            self.instance.get_physical_device_external_buffer_properties(
+                handle,
+                &info,
+                &mut buffers,
+            );
+        }
+        let offers = buffers.external_memory_properties.external_memory_features;
+        let fits = offers.contains(vk::ExternalMemoryFeatureFlags::IMPORTABLE)
+            && !offers.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY);
+        fits.then_some(host.min_imported_host_pointer_alignment.max(1))
     }
 }
 

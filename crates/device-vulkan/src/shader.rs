@@ -33,7 +33,7 @@ pub(crate) struct Limits {
 /// What is wrong with it.
 pub(crate) fn compile(module: &Module, limits: Limits) -> Result<Vec<u32>, String> {
     match &module.source {
-        Source::Wgsl(text) => translate(text, &module.entry, limits),
+        Source::Wgsl(text) => translate_module(text, &module.entry, limits),
         Source::Spirv(words) => {
             check_words(words, &module.entry)?;
             Ok(words.clone())
@@ -41,35 +41,71 @@ pub(crate) fn compile(module: &Module, limits: Limits) -> Result<Vec<u32>, Strin
     }
 }
 
-/// Translates WGSL. Accesses beyond a buffer are clamped.
+/// What a translation adds to a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checks {
+    /// An index beyond a buffer or an array becomes the largest one, and the memory of a work
+    /// group is zero at first.
+    Added,
+    /// Nothing: the text has to see to it that no index is beyond, and to write before it reads.
+    Omitted,
+}
+
+/// Translates WGSL to SPIR-V 1.3. A variable of it in the address space `immediate` becomes a push
+/// constant.
 ///
 /// # Errors
 /// What is wrong with the text, with its place.
-pub(crate) fn translate(text: &str, entry: &str, limits: Limits) -> Result<Vec<u32>, String> {
-    let module = naga::front::wgsl::parse_str(text).map_err(|error| error.emit_to_string(text))?;
+pub fn translate(text: &str, entry: &str, checks: Checks) -> Result<Vec<u32>, String> {
+    write(&parse(text)?, text, entry, Capabilities::IMMEDIATES, checks)
+}
+
+/// Translates the WGSL of a module. Accesses beyond a buffer are clamped.
+fn translate_module(text: &str, entry: &str, limits: Limits) -> Result<Vec<u32>, String> {
+    let module = parse(text)?;
     check_interface(&module, entry, limits)?;
     let capabilities = if limits.float64 { Capabilities::FLOAT64 } else { Capabilities::empty() };
+    write(&module, text, entry, capabilities, Checks::Added)
+}
+
+fn parse(text: &str) -> Result<Parsed, String> {
+    naga::front::wgsl::parse_str(text).map_err(|error| error.emit_to_string(text))
+}
+
+fn write(
+    module: &Parsed,
+    text: &str,
+    entry: &str,
+    capabilities: Capabilities,
+    checks: Checks,
+) -> Result<Vec<u32>, String> {
     let info = Validator::new(ValidationFlags::all(), capabilities)
-        .validate(&module)
+        .validate(module)
         .map_err(|error| error.emit_to_string(text))?;
-    let clamped = BoundsCheckPolicies {
-        index: BoundsCheckPolicy::Restrict,
-        buffer: BoundsCheckPolicy::Restrict,
-        ..BoundsCheckPolicies::default()
+    let (policy, zeros) = match checks {
+        Checks::Added => {
+            (BoundsCheckPolicy::Restrict, spv::ZeroInitializeWorkgroupMemoryMode::Polyfill)
+        }
+        Checks::Omitted => {
+            (BoundsCheckPolicy::Unchecked, spv::ZeroInitializeWorkgroupMemoryMode::None)
+        }
     };
+    let bounds_check_policies =
+        BoundsCheckPolicies { index: policy, buffer: policy, ..BoundsCheckPolicies::default() };
     let options = spv::Options {
         lang_version: (1, 3),
         flags: spv::WriterFlags::empty(),
         // "Fake" bindings are those of the text, which were checked.
         fake_missing_bindings: true,
-        bounds_check_policies: clamped,
+        bounds_check_policies,
+        zero_initialize_workgroup_memory: zeros,
         // Bounded loops are none that end in time; they only cost.
         force_loop_bounding: false,
         ..spv::Options::default()
     };
     let point =
         spv::PipelineOptions { shader_stage: ShaderStage::Compute, entry_point: entry.into() };
-    spv::write_vec(&module, &info, &options, Some(&point)).map_err(|error| error.to_string())
+    spv::write_vec(module, &info, &options, Some(&point)).map_err(|error| error.to_string())
 }
 
 fn check_interface(module: &Parsed, entry: &str, limits: Limits) -> Result<(), String> {
@@ -156,7 +192,8 @@ mod tests {
 
     #[test]
     fn spirv_is_checked_without_reading_beyond_it() {
-        let good = translate("@compute @workgroup_size(1) fn go() {}", "go", LIMITS).unwrap();
+        let good =
+            translate_module("@compute @workgroup_size(1) fn go() {}", "go", LIMITS).unwrap();
         assert_eq!(check_words(&good, "go"), Ok(()));
         assert!(check_words(&good, "g").unwrap_err().contains("\"g\""));
         for length in 0..good.len() {
@@ -174,11 +211,15 @@ mod tests {
     fn what_a_pipeline_would_not_have_is_refused() {
         let third = "@group(0) @binding(3) var<storage> x: array<u32>;
                      @compute @workgroup_size(1) fn go() { _ = x[0]; }";
-        assert!(translate(third, "go", LIMITS).unwrap_err().contains("binding 3"));
+        assert!(translate_module(third, "go", LIMITS).unwrap_err().contains("binding 3"));
         let large = "@compute @workgroup_size(257) fn go() {}";
-        assert!(translate(large, "go", LIMITS).unwrap_err().contains("257"));
+        assert!(translate_module(large, "go", LIMITS).unwrap_err().contains("257"));
         let double = "@compute @workgroup_size(1) fn go() { var x = f64(1.0); }";
-        assert!(translate(double, "go", LIMITS).is_err());
-        assert!(translate(double, "go", Limits { float64: true, ..LIMITS }).is_ok());
+        assert!(translate_module(double, "go", LIMITS).is_err());
+        assert!(translate_module(double, "go", Limits { float64: true, ..LIMITS }).is_ok());
+        let pushed = "var<immediate> x: u32;
+                      @compute @workgroup_size(1) fn go() { _ = x; }";
+        assert!(translate_module(pushed, "go", LIMITS).is_err());
+        assert!(translate(pushed, "go", Checks::Added).is_ok());
     }
 }

@@ -1,7 +1,9 @@
 //! What a unit has of its own: command buffers, staging buffers, a semaphore.
 
 use crate::Error;
+use crate::block::LEAST_RANGE;
 use crate::gpu::Gpu;
+use crate::imports::Piece;
 use crate::staging::Staging;
 use ash::vk;
 use device::{FailureCode, Level};
@@ -12,8 +14,6 @@ const GROUPS_AT: u64 = 256;
 const CONTROL_BYTES: u64 = 512;
 /// Size of the four arguments.
 const ARGUMENTS_BYTES: u64 = 32;
-/// A binding has at least as many bytes.
-const LEAST_RANGE: u64 = 16;
 /// Staging buffers grow to a power of two, of at least as many bytes.
 const LEAST_CAPACITY: u64 = 64 << 10;
 
@@ -43,23 +43,37 @@ pub struct Worker {
 struct Recorded {
     commands: vk::CommandBuffer,
     set: vk::DescriptorSet,
-    bindings: Option<Bindings>,
+    /// Of the input and of the output.
+    bindings: Option<[Binding; 2]>,
+}
+
+/// What a set names. What it names may be gone, and something else have its handle; but no two
+/// things have the same age.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Binding {
+    age: Age,
+    buffer: vk::Buffer,
+    offset: u64,
+    range: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Bindings {
-    generation: u64,
-    input: u64,
-    output: u64,
+enum Age {
+    /// The generation of a staging buffer.
+    Staging(u64),
+    /// The number of an imported mapping.
+    Client(u64),
 }
 
-/// How much of the staging buffers a kernel sees.
+/// What a kernel sees as its input, or as its output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum View {
-    /// All: the kernel knows its sizes from its arguments.
+pub(crate) enum Bound {
+    /// All of the staging buffer: the kernel knows its sizes from its arguments.
     Whole,
-    /// So many bytes of the input and of the output.
-    Exact(u64, u64),
+    /// So many bytes of the staging buffer.
+    Exact(u64),
+    /// The client's memory itself, which is kept until the dispatch has ended.
+    Client(Piece),
 }
 
 /// One dispatch.
@@ -69,7 +83,8 @@ pub(crate) struct Dispatch {
     pub level: Level,
     pub arguments: [u64; 4],
     pub groups: [u32; 3],
-    pub view: View,
+    pub input: Bound,
+    pub output: Bound,
 }
 
 impl Worker {
@@ -90,11 +105,12 @@ impl Worker {
             pending: None,
         };
         worker.create_pools()?;
-        worker.create_semaphore()?;
+        worker.semaphore = gpu.device.timeline()?;
         worker.create_sets()?;
         let usage = vk::BufferUsageFlags::UNIFORM_BUFFER | vk::BufferUsageFlags::INDIRECT_BUFFER;
         worker.control = Staging::new(gpu, CONTROL_BYTES, usage).map_err(Error::Trial)?;
-        let bytes = staging_bytes.min(u64::from(gpu.limits.max_storage_buffer_range) / 4 * 4);
+        let bytes =
+            staging_bytes.min(u64::from(gpu.device.limits().max_storage_buffer_range) / 4 * 4);
         worker.reserve(bytes, bytes).map_err(Error::Trial)?;
         Ok(worker)
     }
@@ -104,7 +120,7 @@ impl Worker {
         let kernels = gpu.kernels.len() as u32;
         let info = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
-            .queue_family_index(gpu.family);
+            .queue_family_index(gpu.device.family());
         // SAFETY: the description is complete and outlives the call.
         self.command_pool = unsafe { gpu.device.create_command_pool(&info, None) }
             .map_err(Error::of("vkCreateCommandPool"))?;
@@ -119,17 +135,6 @@ impl Worker {
         // SAFETY: as above.
         self.descriptor_pool = unsafe { gpu.device.create_descriptor_pool(&info, None) }
             .map_err(Error::of("vkCreateDescriptorPool"))?;
-        Ok(())
-    }
-
-    fn create_semaphore(&mut self) -> Result<(), Error> {
-        let mut kind = vk::SemaphoreTypeCreateInfo::default()
-            .semaphore_type(vk::SemaphoreType::TIMELINE)
-            .initial_value(0);
-        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: the description is complete and outlives the call.
-        self.semaphore = unsafe { self.gpu.device.create_semaphore(&info, None) }
-            .map_err(Error::of("vkCreateSemaphore"))?;
         Ok(())
     }
 
@@ -161,7 +166,7 @@ impl Worker {
     /// # Errors
     /// [`FailureCode::Memory`] when a binding cannot be so large, or there is no memory.
     pub(crate) fn reserve(&mut self, input: u64, output: u64) -> Result<(), FailureCode> {
-        let most = u64::from(self.gpu.limits.max_storage_buffer_range);
+        let most = u64::from(self.gpu.device.limits().max_storage_buffer_range);
         for (staging, bytes) in [(&mut self.input, input), (&mut self.output, output)] {
             // Bindings are whole words.
             let exact = bytes.next_multiple_of(4).max(LEAST_CAPACITY);
@@ -180,7 +185,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Has the device run a kernel on what is in the staging buffers, and waits for its end.
+    /// Has the device run a kernel on what it is bound to, and waits for its end.
     ///
     /// # Errors
     /// [`FailureCode::Kernel`] when the device is lost, now or before; [`FailureCode::Memory`]
@@ -203,43 +208,54 @@ impl Worker {
         self.wait()
     }
 
-    /// Records the commands of a kernel, unless that was done with the same bindings.
-    fn bind(&mut self, dispatch: &Dispatch) -> Result<(), vk::Result> {
-        let most = u64::from(self.gpu.limits.max_storage_buffer_range) / 4 * 4;
-        let range = |bytes: u64, staging: &Staging| {
-            bytes.next_multiple_of(4).clamp(LEAST_RANGE, most).min(staging.capacity)
+    /// What a kernel is bound to. What it must not see there is cleared.
+    fn bindings(&mut self, dispatch: &Dispatch) -> [Binding; 2] {
+        let most = u64::from(self.gpu.device.limits().max_storage_buffer_range) / 4 * 4;
+        let age = Age::Staging(self.generation);
+        let of = |bound: Bound, staging: &mut Staging| {
+            let range = |bytes: u64| {
+                bytes.next_multiple_of(4).clamp(LEAST_RANGE, most).min(staging.capacity)
+            };
+            let range = match bound {
+                Bound::Client(Piece { number, buffer, offset, range }) => {
+                    return Binding { age: Age::Client(number), buffer, offset, range };
+                }
+                Bound::Whole => range(staging.capacity),
+                Bound::Exact(bytes) => {
+                    let range = range(bytes);
+                    // Whatever was there belongs to somebody else.
+                    staging.clear_from(bytes);
+                    staging.soil(range);
+                    range
+                }
+            };
+            Binding { age, buffer: staging.handle(), offset: 0, range }
         };
-        let (input, output) = match dispatch.view {
-            View::Whole => (self.input.capacity, self.output.capacity),
-            View::Exact(input, output) => (input, output),
-        };
-        let bindings = Bindings {
-            generation: self.generation,
-            input: range(input, &self.input),
-            output: range(output, &self.output),
-        };
-        if matches!(dispatch.view, View::Exact(..)) {
-            // Whatever was there belongs to somebody else.
-            self.input.clear_from(input);
-            self.output.clear_from(output);
-            self.input.soil(bindings.input);
-            self.output.soil(bindings.output);
-        } else {
+        let input = of(dispatch.input, &mut self.input);
+        let output = of(dispatch.output, &mut self.output);
+        if dispatch.output == Bound::Whole {
             // `busy` writes a word that nobody reads; for all others the host says what it reads.
             self.output.soil(LEAST_RANGE);
         }
+        [input, output]
+    }
+
+    /// Records the commands of a kernel, unless that was done with the same bindings.
+    fn bind(&mut self, dispatch: &Dispatch) -> Result<(), vk::Result> {
+        let bindings = self.bindings(dispatch);
         let recorded = &mut self.recorded[dispatch.kernel];
         if recorded.bindings == Some(bindings) {
             return Ok(());
         }
         recorded.bindings = None;
-        let buffer =
-            |buffer, range| [vk::DescriptorBufferInfo::default().buffer(buffer).range(range)];
-        let infos = [
-            buffer(self.input.buffer, bindings.input),
-            buffer(self.output.buffer, bindings.output),
-            buffer(self.control.buffer, ARGUMENTS_BYTES),
-        ];
+        let info = |binding: Binding| {
+            let Binding { buffer, offset, range, .. } = binding;
+            [vk::DescriptorBufferInfo { buffer, offset, range }]
+        };
+        let control = vk::DescriptorBufferInfo::default()
+            .buffer(self.control.handle())
+            .range(ARGUMENTS_BYTES);
+        let infos = [info(bindings[0]), info(bindings[1]), [control]];
         let kinds = [
             vk::DescriptorType::STORAGE_BUFFER,
             vk::DescriptorType::STORAGE_BUFFER,
@@ -262,7 +278,8 @@ impl Worker {
             .dst_access_mask(vk::AccessFlags::HOST_READ)];
         // SAFETY: nothing of this worker runs, so its set and its commands may change; everything
         // that they name lives as long as they may be submitted: a new staging buffer has a new
-        // generation. The ranges lie in the buffers, the number of groups in the control buffer.
+        // generation, an import a new number. The ranges lie in the buffers, and begin where the
+        // device lets them; the number of groups lies in the control buffer.
         unsafe {
             gpu.device.update_descriptor_sets(&writes, &[]);
             gpu.device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
@@ -270,7 +287,7 @@ impl Worker {
             let sets = [recorded.set];
             let layout = gpu.pipeline_layout;
             gpu.device.cmd_bind_descriptor_sets(commands, point, layout, 0, &sets, &[]);
-            gpu.device.cmd_dispatch_indirect(commands, self.control.buffer, GROUPS_AT);
+            gpu.device.cmd_dispatch_indirect(commands, self.control.handle(), GROUPS_AT);
             gpu.device.cmd_pipeline_barrier(
                 commands,
                 vk::PipelineStageFlags::COMPUTE_SHADER,
@@ -366,22 +383,18 @@ fn copy_words(bytes: &mut [u8], words: &[u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Select;
+    use crate::Config;
     use crate::kernel::Code;
-    use crate::library::Library;
 
     fn gpu() -> Option<Arc<Gpu>> {
-        let started = Library::load().and_then(|library| {
-            let candidate = library.select(&Select::Default)?;
-            Gpu::new(library, &candidate, 6, false, &[])
-        });
+        let started = Gpu::new(&Config::default());
         started.map(Arc::new).inspect_err(|error| println!("SKIP: {error}")).ok()
     }
 
     fn empty(gpu: &Gpu) -> Dispatch {
         let kernel = gpu.kernels.iter().position(|kernel| kernel.code == Code::Empty).unwrap();
-        let view = View::Whole;
-        Dispatch { kernel, level: Level(0), arguments: [0; 4], groups: [1; 3], view }
+        let (input, output) = (Bound::Whole, Bound::Whole);
+        Dispatch { kernel, level: Level(0), arguments: [0; 4], groups: [1; 3], input, output }
     }
 
     #[test]
@@ -420,7 +433,7 @@ mod tests {
     fn buffers_that_no_binding_can_have_are_refused_and_leave_what_there_is() {
         let Some(gpu) = gpu() else { return };
         let mut worker = Worker::new(&gpu, 0).unwrap();
-        let most = u64::from(gpu.limits.max_storage_buffer_range);
+        let most = u64::from(gpu.device.limits().max_storage_buffer_range);
         for bytes in [most + 1, 1 << 40] {
             assert_eq!(worker.reserve(0, bytes), Err(FailureCode::Memory));
             assert_eq!(worker.run(&empty(&gpu)), Ok(()));

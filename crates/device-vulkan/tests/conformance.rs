@@ -31,6 +31,13 @@ fn every_device_with_one_unit_conforms() {
 }
 
 #[test]
+fn every_device_that_copies_its_clients_memory_conforms() {
+    for found in usable() {
+        conforms("copies", Config { import: false, ..config(&found) });
+    }
+}
+
+#[test]
 fn every_device_with_two_units_that_spin_conforms() {
     for found in usable() {
         let units = vec![Unit::default(); 2];

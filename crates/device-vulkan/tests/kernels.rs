@@ -35,12 +35,18 @@ fn reference(kernel: &str, arguments: [u64; 4], input: &PeerSlice, output: &Peer
 #[test]
 fn launches_of_many_blocks_compute_what_the_software_accelerator_does() {
     // Arguments, numbers of the input and of the output, and how far apart two results may be.
-    let cases: [(&str, [u64; 4], usize, usize, f32); 5] = [
+    let cases: [(&str, [u64; 4], usize, usize, f32); 11] = [
         ("vecadd", [300_001, 0, 0, 0], 600_002, 300_001, 0.0),
         ("matmul", [600, 0, 0, 0], 720_000, 360_000, 2e-3),
         ("stencil", [1_000, 701, 0, 0], 701_000, 701_000, 1e-6),
         ("stencil", [1, 400_000, 0, 0], 400_000, 400_000, 1e-6),
         ("stencil", [300_000, 3, 0, 0], 900_000, 900_000, 1e-6),
+        ("convolution", [1_000, 701, 0, 0], 701_009, 701_000, 1e-6),
+        ("convolution", [1, 400_000, 0, 0], 400_009, 400_000, 1e-6),
+        ("convolution", [300_000, 3, 0, 0], 900_009, 900_000, 1e-6),
+        ("activation", [1_000, 701, 0, 0], 702_000, 701_000, 0.0),
+        ("activation", [1, 400_000, 0, 0], 400_001, 400_000, 0.0),
+        ("activation", [300_000, 3, 0, 0], 1_200_000, 900_000, 0.0),
     ];
     for found in usable() {
         let units = vec![Unit::default(); 2];

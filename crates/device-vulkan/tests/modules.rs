@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{config, launch, memory, read_words, usable, words};
+use common::{config, launch, memory, module, read_words, usable, words};
 use device::{Device, Error, Event, Launch, Level, Status};
 use device_vulkan::{Config, Groups, Module, Source};
 
@@ -43,16 +43,6 @@ const LEAVE: &str = "
         output[arguments.low.y] = arguments.low.z;
         output[0] = input[arguments.low.x] + 2u * output[arguments.low.x];
     }";
-
-fn module(name: &str, source: Source) -> Module {
-    Module {
-        name: name.into(),
-        description: "a test".into(),
-        source,
-        entry: name.into(),
-        groups: Groups::Fixed([1, 1, 1]),
-    }
-}
 
 /// SPIR-V without the checks that a translation by the device adds.
 fn unchecked(text: &str) -> Source {
@@ -198,7 +188,7 @@ fn wrong_modules_are_refused_by_name() {
         let result = device_vulkan::start(Config { modules: vec![module], ..config(&found) });
         match result {
             Err(Error::Start(text)) => {
-                assert!(text.contains(&format!("module {name}: ")), "{text}");
+                assert!(text.contains(&format!("module {name} (a test): ")), "{text}");
                 assert!(text.contains(reason), "{name}: {text}");
             }
             Err(error) => panic!("{name}: {error}"),

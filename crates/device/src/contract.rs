@@ -104,6 +104,10 @@ pub enum FailureCode {
     Memory = 1,
     /// The kernel itself went wrong; the fault is the device's.
     Kernel = 2,
+    /// The device broke down while it ran, by it or by other work, and is set up anew.
+    Lost = 3,
+    /// It ran so much longer than its budget that it counts as endless; the device is set up anew.
+    Endless = 4,
 }
 
 /// How an operation ended.
@@ -168,6 +172,8 @@ pub struct Statistics {
     pub compute_threads: Vec<u32>,
     /// Whether the device's threads got the real-time policy they were configured with.
     pub realtime: bool,
+    /// How often the device was set up anew, because it had broken down.
+    pub resets: u64,
 }
 
 /// An accelerator. All methods may be called from any thread at once, also from an [`Observer`].

@@ -36,6 +36,7 @@ mod check;
 mod draft;
 mod error;
 mod field;
+mod kernel;
 mod model;
 mod quantity;
 mod read;
@@ -139,6 +140,36 @@ pub enum Source {
         /// Bytes of the output, likewise.
         output: [u64; 2],
     },
+    /// A shared library that puts its work into a stream of the GPU.
+    Library {
+        /// Its file.
+        path: PathBuf,
+        /// What it is opened with.
+        configuration: String,
+        /// As those of code.
+        input: [u64; 2],
+        /// As those of code.
+        output: [u64; 2],
+    },
+    /// A compute shader: SPIR-V if the file's name ends in `.spv`, else WGSL.
+    Shader {
+        /// Its file.
+        path: PathBuf,
+        /// The entry point's name.
+        entry: String,
+        /// How many work groups it has.
+        groups: Groups,
+    },
+}
+
+/// How many work groups a request for a compute shader has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Groups {
+    /// Always so many.
+    Fixed([u32; 3]),
+    /// Argument 0, divided by this many items of each group and rounded up.
+    Items(u32),
 }
 
 /// What computes behind an accelerator.

@@ -3,11 +3,12 @@
 //! What needs two values to be wrong (a reference, a duplicate, an order) is left to `check`.
 
 use crate::field::{Field, Fields};
+use crate::kernel;
 use crate::tree::{self, Node};
 use crate::{
     Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Error, Executor,
     Kernel, Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server,
-    Service, Source, Subject, System, TimeUnit, Wait, check, draft,
+    Service, Subject, System, TimeUnit, Wait, check, draft,
 };
 use std::fs::File;
 use std::io::Read;
@@ -287,8 +288,7 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
     }
     let mut kernels: Vec<Kernel> = Vec::new();
     for field in fields.optional("kernels").map_or(Ok(Vec::new()), |list| list.list())? {
-        let name = field.clone().fields(KERNEL_KEYS)?.required("name")?;
-        let kernel = kernel(field, device)?;
+        let (kernel, name) = kernel::read(field, device)?;
         if kernels.iter().any(|other| other.name == kernel.name) {
             return Err(name.refuse("every name once"));
         }
@@ -303,56 +303,6 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         spin: spin.map_or(Ok(false), |field| field.boolean())?,
         kernels,
     })
-}
-
-const KERNEL_KEYS: &[&str] = &[
-    "name",
-    "model",
-    "batch",
-    "code",
-    "function",
-    "threads",
-    "items_per_block",
-    "blocks_per_slice",
-    "input",
-    "output",
-];
-
-fn kernel(field: Field<'_>, device: DeviceKind) -> Result<Kernel, Error> {
-    let source = match device {
-        DeviceKind::Onnx => {
-            let fields = field.clone().fields(&["name", "model", "batch"])?;
-            let path = file(&fields.required("model")?)?;
-            Source::Model { path, batch: fields.or("batch", 1, |field| field.number(1..=256))? }
-        }
-        DeviceKind::Cuda(_) => {
-            let keys = KERNEL_KEYS.iter().filter(|key| !["model", "batch"].contains(key));
-            let fields = field.clone().fields(&keys.copied().collect::<Vec<_>>())?;
-            let any = |field: Field<'_>| field.number(0..=u32::MAX);
-            Source::Code {
-                path: file(&fields.required("code")?)?,
-                function: fields.required("function")?.name()?,
-                threads: fields.or("threads", 256, |field| field.number(1..=1024))?,
-                items_per_block: fields.or("items_per_block", 0, any)?,
-                blocks_per_slice: fields.or("blocks_per_slice", 0, any)?,
-                input: fields.or("input", [0; 2], byte_counts)?,
-                output: fields.or("output", [0; 2], byte_counts)?,
-            }
-        }
-        DeviceKind::Cpu | DeviceKind::Vulkan(_) => {
-            return Err(field.refuse("kernels only with device cuda:N or onnx"));
-        }
-    };
-    let name = field.fields(KERNEL_KEYS)?.required("name")?.name()?;
-    Ok(Kernel { name, source })
-}
-
-/// `[64, 4]`: 64 bytes, and 4 for each item.
-fn byte_counts(field: Field<'_>) -> Result<[u64; 2], Error> {
-    let counts: Vec<u64> =
-        field.list()?.iter().map(|count| count.whole(0..=1 << 40)).collect::<Result<_, _>>()?;
-    let expected = "[BYTES, BYTES OF EACH ITEM]";
-    counts.try_into().map_err(|_| field.refuse(expected))
 }
 
 fn device(field: Field<'_>) -> Result<DeviceKind, Error> {
@@ -404,7 +354,8 @@ fn socket(field: &Field<'_>) -> Result<PathBuf, Error> {
     Ok(PathBuf::from(text))
 }
 
-fn file(field: &Field<'_>) -> Result<PathBuf, Error> {
+/// The path of a file, as the file says it.
+pub(crate) fn file(field: &Field<'_>) -> Result<PathBuf, Error> {
     let expected = "the path of a file";
     match field.text(expected)? {
         "" => Err(field.refuse(expected)),

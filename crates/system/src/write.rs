@@ -8,9 +8,9 @@
 
 use crate::quantity::format_bytes;
 use crate::{
-    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Kernel,
-    Limits, Overrun, Policy, Segment, Server, Service, Source, Subject, System, TimeUnit, Wait,
-    format_time,
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Groups,
+    Kernel, Limits, Overrun, Policy, Segment, Server, Service, Source, Subject, System, TimeUnit,
+    Wait, format_time,
 };
 use std::fmt::Display;
 use std::path::Path;
@@ -160,6 +160,20 @@ fn kernel(kernel: &Kernel) -> Map {
             map.put_unless("blocks_per_slice", *blocks_per_slice, 0, |blocks| blocks);
             map.put_unless("input", *input, [0; 2], |counts| flow_list(&counts));
             map.put_unless("output", *output, [0; 2], |counts| flow_list(&counts));
+        }
+        Source::Library { path, configuration, input, output } => {
+            map.put("library", file(path));
+            map.put_unless("configuration", configuration.as_str(), "", text);
+            map.put_unless("input", *input, [0; 2], |counts| flow_list(&counts));
+            map.put_unless("output", *output, [0; 2], |counts| flow_list(&counts));
+        }
+        Source::Shader { path, entry, groups } => {
+            map.put("shader", file(path));
+            map.put("entry", text(entry));
+            match groups {
+                Groups::Fixed(groups) => map.put("groups", flow_list(groups)),
+                Groups::Items(items) => map.put("items_per_group", items),
+            }
         }
     }
     map

@@ -135,8 +135,20 @@ kappa: 2
         r#"bad.yaml:1:103: accelerators[0].kernels[0].input: found ["1"], expected [BYTES, BYTES OF EACH ITEM]"#,
     ),
     (
+        "accelerators: [{id: a, buckets: 6, device: 'cuda:0', kernels: [{name: x, library: y, threads: 3}]}]\n",
+        r#"bad.yaml:1:90: accelerators[0].kernels[0].threads: unknown key; expected one of name, library, configuration, input, output"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'vulkan:0', kernels: [{name: x, shader: y, entry: main, groups: [1, 1, 1], items_per_group: 2}]}]\n",
+        r#"bad.yaml:1:136: accelerators[0].kernels[0].items_per_group: found "2", expected groups or items_per_group, not both"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'vulkan:0', kernels: [{name: x, shader: y, entry: main, groups: [1, 0, 1]}]}]\n",
+        r#"bad.yaml:1:112: accelerators[0].kernels[0].groups[1]: found "0", expected a number from 1 to 65535"#,
+    ),
+    (
         "accelerators: [{id: a, buckets: 6, kernels: [{name: x}]}]\n",
-        r#"bad.yaml:1:46: accelerators[0].kernels[0]: found a mapping, expected kernels only with device cuda:N or onnx"#,
+        r#"bad.yaml:1:46: accelerators[0].kernels[0]: found a mapping, expected kernels only with device cuda:N, vulkan:N or onnx"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, cores: [0, 0]}]\n",

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::{Path, PathBuf};
 use system::{
-    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Kernel,
-    Limits, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Source, Subject,
-    System, TimeUnit, Wait,
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Groups,
+    Kernel, Limits, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Source,
+    Subject, System, TimeUnit, Wait,
 };
 
 /// Names that a careless writer would change.
@@ -145,15 +145,17 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
         Just(DeviceKind::Onnx),
     ];
     let cores = vec(0..MAX_CORES, 0..3).prop_map(distinct);
-    let kernels = vec((name(), model(), code()), 0..3);
+    let cuda = prop_oneof![code(), library()];
+    let kernels = vec((name(), model(), cuda, shader()), 0..3);
     (name(), 1..=MAX_BUCKETS, device, cores, any::<[bool; 2]>(), kernels).prop_map(
         |(id, buckets, device, cores, [concurrent_lowest, spin], mut kernels)| {
             kernels.sort_by(|a, b| a.0.cmp(&b.0));
             kernels.dedup_by(|a, b| a.0 == b.0);
-            let kernel = |(name, model, code)| match device {
+            let kernel = |(name, model, cuda, shader)| match device {
                 DeviceKind::Onnx => Some(Kernel { name, source: model }),
-                DeviceKind::Cuda(_) => Some(Kernel { name, source: code }),
-                DeviceKind::Cpu | DeviceKind::Vulkan(_) => None,
+                DeviceKind::Cuda(_) => Some(Kernel { name, source: cuda }),
+                DeviceKind::Vulkan(_) => Some(Kernel { name, source: shader }),
+                DeviceKind::Cpu => None,
             };
             let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
             let kernels = kernels.into_iter().filter_map(kernel).collect();
@@ -165,6 +167,23 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
 
 fn model() -> impl Strategy<Value = Source> {
     (name(), 1..=256u32).prop_map(|(path, batch)| Source::Model { path: path.into(), batch })
+}
+
+fn library() -> impl Strategy<Value = Source> {
+    let counts = [0..=1u64 << 40, 0..=1 << 40];
+    (name(), ".{0,20}", counts.clone(), counts).prop_map(|(path, configuration, input, output)| {
+        Source::Library { path: path.into(), configuration, input, output }
+    })
+}
+
+fn shader() -> impl Strategy<Value = Source> {
+    let fixed = [1..=65_535u32, 1..=65_535, 1..=65_535].prop_map(Groups::Fixed);
+    let groups = prop_oneof![fixed, (1..=u32::MAX).prop_map(Groups::Items)];
+    (name(), name(), groups).prop_map(|(path, entry, groups)| Source::Shader {
+        path: path.into(),
+        entry,
+        groups,
+    })
 }
 
 fn code() -> impl Strategy<Value = Source> {

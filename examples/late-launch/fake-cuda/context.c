@@ -1,6 +1,9 @@
 /*
  * Starting the driver, and contexts.
  *
+ * A kernel that goes wrong breaks its context: every call returns the error, also those that wait,
+ * until the context is reset. With FAKE_CUDA_RESET_HANGS in the environment a reset never returns.
+ *
  * A thread has a stack of contexts of its own; what is on top is current. Contexts are never given
  * back to malloc, because other threads may still have them on their stacks: their calls get
  * CUDA_ERROR_CONTEXT_IS_DESTROYED.
@@ -11,6 +14,7 @@
 #include "staging.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MAX_STACK = 16, DRIVER_VERSION = 13000 };
 
@@ -50,7 +54,7 @@ CUresult enter_context(struct context *context, struct context **found) {
     if (!alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     lock(&context->locks.mutexes[ERROR_STATE]);
-    CUresult error = context->error;
+    CUresult error = error_of(context);
     unlock(&context->locks.mutexes[ERROR_STATE]);
     *found = context;
     return error;
@@ -61,10 +65,17 @@ CUresult enter(struct context **context) {
 }
 
 CUresult fail_context(struct context *context, CUresult error) {
-    lock(&context->locks.mutexes[ERROR_STATE]);
-    context->error = error;
-    unlock(&context->locks.mutexes[ERROR_STATE]);
-    return error;
+    unsigned none = CUDA_SUCCESS;
+    atomic_compare_exchange_strong(&context->error, &none, (unsigned)error);
+    return error_of(context);
+}
+
+CUresult error_of(const struct context *context) {
+    return (CUresult)atomic_load(&context->error);
+}
+
+void count_stale_handle(void) {
+    count_one(&count.stale);
 }
 
 struct drained {
@@ -113,6 +124,7 @@ static CUresult destroy_context(struct context *context) {
     unlock_rw(&contexts_rwlock);
     if (!was_alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    atomic_store(&context->ending, true);
     context_drain(context);
     gpu_retire_streams_of(context);
     memory_release_all(context);
@@ -169,7 +181,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     return rc;
 }
 
-static CUresult leave_primary(CUdevice device, bool all_users) {
+static CUresult release_primary(CUdevice device) {
     struct context *ended = NULL;
     CUresult rc = CUDA_SUCCESS;
     if (!driver_ready())
@@ -177,31 +189,49 @@ static CUresult leave_primary(CUdevice device, bool all_users) {
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
     lock(&primary_mutex);
-    if (primary == NULL && !all_users)
+    if (primary_users == 0) {
         rc = CUDA_ERROR_INVALID_CONTEXT;
-    if (primary != NULL && (all_users || --primary_users == 0)) {
+    } else if (--primary_users == 0) {
         ended = primary;
         primary = NULL;
-        primary_users = 0;
     }
     unlock(&primary_mutex);
     return ended != NULL ? destroy_context(ended) : rc;
 }
 
+/* Throws away what the context still has to do. Those who have retained it still have to release
+ * it, as with a real driver. */
+static CUresult reset_primary(CUdevice device) {
+    if (!driver_ready())
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (device != 0)
+        return CUDA_ERROR_INVALID_DEVICE;
+    while (getenv("FAKE_CUDA_RESET_HANGS") != NULL)
+        pause();
+    lock(&primary_mutex);
+    struct context *ended = primary;
+    primary = NULL;
+    unlock(&primary_mutex);
+    if (ended == NULL)
+        return CUDA_SUCCESS;
+    fail_context(ended, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return destroy_context(ended);
+}
+
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    return leave_primary(device, false);
+    return release_primary(device);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-    return leave_primary(device, false);
+    return release_primary(device);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-    return leave_primary(device, true);
+    return reset_primary(device);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-    return leave_primary(device, true);
+    return reset_primary(device);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
@@ -349,9 +379,10 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
 static CUresult synchronize(struct context *wanted) {
     struct context *context;
     CUresult rc = enter_context(wanted, &context);
-    if (rc == CUDA_SUCCESS)
-        context_drain(context);
-    return rc;
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    context_drain(context);
+    return error_of(context);
 }
 
 EXPORT CUresult cuCtxSynchronize(void) {

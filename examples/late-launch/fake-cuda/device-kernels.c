@@ -168,16 +168,59 @@ static unsigned stencil_touches(const unsigned char *params, uint64_t threads,
     return touches(&p, 4 * p.a * p.b, 4 * p.a * p.b, 0, touched);
 }
 
+static void convolution_row(const unsigned char *params, uint64_t first, unsigned threads) {
+    struct params p = read_params(params);
+    const float *in = p.in, *filter = in + p.a * p.b;
+    uint64_t w = p.a, h = p.b, begin = (uint64_t)p.first * threads + first;
+    for (uint64_t i = begin; i < least(begin + threads, w * h); i++) {
+        uint64_t row = i / w, column = i % w;
+        float sum = 0;
+        for (unsigned tap = 0; tap < 9; tap++) {
+            /* One more than the neighbour's place: there is no place before zero. */
+            uint64_t y = row + tap / 3, x = column + tap % 3;
+            if (y >= 1 && y <= h && x >= 1 && x <= w)
+                sum += filter[tap] * in[(y - 1) * w + x - 1];
+        }
+        ((float *)p.out)[i] = sum;
+    }
+}
+
+static unsigned convolution_touches(const unsigned char *params, uint64_t threads,
+                                    struct touched *touched) {
+    (void)threads;
+    struct params p = read_params(params);
+    return touches(&p, 4 * (p.a * p.b + 9), 4 * p.a * p.b, 0, touched);
+}
+
+static void activation_row(const unsigned char *params, uint64_t first, unsigned threads) {
+    struct params p = read_params(params);
+    const float *in = p.in, *bias = in + p.a * p.b;
+    uint64_t begin = (uint64_t)p.first * threads + first;
+    for (uint64_t i = begin; i < least(begin + threads, p.a * p.b); i++) {
+        float sum = in[i] + bias[i % p.a];
+        ((float *)p.out)[i] = sum > 0 ? sum : 0;
+    }
+}
+
+static unsigned activation_touches(const unsigned char *params, uint64_t threads,
+                                   struct touched *touched) {
+    (void)threads;
+    struct params p = read_params(params);
+    return touches(&p, 4 * (p.a * p.b + p.a), 4 * p.a * p.b, 0, touched);
+}
+
 #define LAYOUT {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}, {56, 4}}
 
 const struct kernel device_kernels[] = {
-    {"kt_empty", 8, LAYOUT, empty_row, empty_touches},
-    {"kt_busy", 8, LAYOUT, busy_row, busy_touches},
-    {"kt_vecadd", 8, LAYOUT, vecadd_row, vecadd_touches},
-    {"kt_matmul", 8, LAYOUT, matmul_row, matmul_touches},
-    {"kt_reduce", 8, LAYOUT, reduce_row, reduce_touches},
-    {"kt_reduce_parts", 8, LAYOUT, reduce_parts_row, reduce_parts_touches},
-    {"kt_histogram", 8, LAYOUT, histogram_row, histogram_touches},
-    {"kt_stencil", 8, LAYOUT, stencil_row, stencil_touches},
-    {NULL, 0, {{0, 0}}, NULL, NULL},
+    {"kt_empty", 8, LAYOUT, empty_row, empty_touches, NULL},
+    {"kt_busy", 8, LAYOUT, busy_row, busy_touches, NULL},
+    {"kt_vecadd", 8, LAYOUT, vecadd_row, vecadd_touches, NULL},
+    {"kt_matmul", 8, LAYOUT, matmul_row, matmul_touches, NULL},
+    {"kt_reduce", 8, LAYOUT, reduce_row, reduce_touches, NULL},
+    {"kt_reduce_parts", 8, LAYOUT, reduce_parts_row, reduce_parts_touches, NULL},
+    {"kt_histogram", 8, LAYOUT, histogram_row, histogram_touches, NULL},
+    {"kt_stencil", 8, LAYOUT, stencil_row, stencil_touches, NULL},
+    {"kt_convolution", 8, LAYOUT, convolution_row, convolution_touches, NULL},
+    {"kt_activation", 8, LAYOUT, activation_row, activation_touches, NULL},
+    {NULL, 0, {{0, 0}}, NULL, NULL, NULL},
 };

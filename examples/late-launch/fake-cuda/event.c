@@ -12,6 +12,10 @@ static CUresult use_event(CUevent handle, struct event **event) {
     struct event *candidate = (struct event *)handle;
     if (candidate == NULL || candidate->magic != EVENT_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (!atomic_load(&candidate->context->alive)) {
+        count_stale_handle();
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     *event = candidate;
     return CUDA_SUCCESS;
 }
@@ -159,11 +163,12 @@ EXPORT CUresult cuEventSynchronize(CUevent handle) {
     if (rc != CUDA_SUCCESS)
         return rc;
     struct fence *fence = latest_fence(event);
+    struct context *waits_in = event->context;
     if (fence != NULL) {
-        waitpoint_wait(&event->context->ended, ANY_PROGRESS, fence_reached, fence);
+        waitpoint_wait(&waits_in->ended, ANY_PROGRESS, fence_reached, fence);
         fence_release(fence);
     }
-    return CUDA_SUCCESS;
+    return error_of(waits_in);
 }
 
 EXPORT CUresult cuEventQuery(CUevent handle) {

@@ -115,7 +115,7 @@ void latch_wait_clear(struct latch *latch);
 struct counters {
     atomic_ullong launches, kernels_executed, copies, memsets, graph_launches, locks;
     atomic_ullong captured, copies_executed, memsets_executed, host_functions_executed;
-    atomic_ullong engine_locks, unsupported;
+    atomic_ullong engine_locks, unsupported, stale;
 };
 extern struct counters count;
 
@@ -139,7 +139,8 @@ struct context {
     uint64_t id;
     unsigned flags;
     atomic_bool alive;
-    CUresult error;                 /* under ERROR_STATE */
+    atomic_bool ending;             /* what never ends, ends now */
+    atomic_uint error;              /* the CUresult that every call returns, if not 0 */
     uint64_t submissions;           /* under TRACKER */
     uint64_t kernel_launches;       /* outside graphs, under USAGE */
     uint64_t fences;                /* under FENCES */
@@ -159,8 +160,15 @@ bool driver_ready(void);
 CUresult enter(struct context **context);
 CUresult enter_context(struct context *context, struct context **found);
 
-/* Ends the context: every later call in it returns this error. */
+/* Breaks the context: every later call in it returns this error, and what it still has to do is
+ * thrown away. The first error stays. */
 CUresult fail_context(struct context *context, CUresult error);
+
+/* What is wrong with the context, for a caller that has waited in it. */
+CUresult error_of(const struct context *context);
+
+/* Counts the use of a handle that was made in a context that is gone. */
+void count_stale_handle(void);
 
 /* Waits until all work that was submitted to the context before the call has ended. */
 void context_drain(struct context *context);

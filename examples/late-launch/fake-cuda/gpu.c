@@ -7,6 +7,8 @@
  * An engine that finds nothing sleeps at its doorbell. Whoever makes work available rings: a caller
  * that submits, and an engine that sees, while it looks, that another one's work may start.
  *
+ * What a broken context still has to do is thrown away, so that whoever waits for it wakes.
+ *
  * The engines take no pthread lock except to wake callers who wait: they stand for hardware. The
  * list of streams has a lock of its own, made of a futex.
  */
@@ -33,7 +35,10 @@ static atomic_ullong tickets;
 static atomic_ullong stream_ids;
 static atomic_uint hardware; /* 0 is free, 1 is held, 2 is held and waited for */
 
-enum { STREAM_MAGIC = 0x53545245 };
+/* Whose work the calling engine runs. */
+static __thread struct context *running;
+
+enum { STREAM_MAGIC = 0x53545245, RESET_MAGIC = 0x52455354 };
 
 static void hardware_lock(void) {
     unsigned seen = 0;
@@ -152,12 +157,25 @@ static struct stream *pick(enum engine_kind self, bool others[ENGINES]) {
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
+void gpu_break_context(CUresult error) {
+    fail_context(running, error);
+}
+
+void gpu_wait_for_end(void) {
+    struct timespec moment = {.tv_nsec = 200000};
+    while (!atomic_load(&running->ending) && error_of(running) == CUDA_SUCCESS)
+        nanosleep(&moment, NULL);
+}
+
 static void run_kernel(const struct work *work) {
     const unsigned *grid = work->kernel.grid, *block = work->kernel.block;
+    const struct kernel *kernel = work->kernel.kernel;
     uint64_t rows = (uint64_t)grid[1] * grid[2] * block[1] * block[2];
-    for (uint64_t row = 0; row < rows; row++)
+    if (kernel->whole != NULL)
+        kernel->whole(work->kernel.params, grid);
+    for (uint64_t row = 0; row < rows && kernel->row != NULL; row++)
         for (unsigned x = 0; x < grid[0]; x++)
-            work->kernel.kernel->row(work->kernel.params, (uint64_t)x * block[0], block[0]);
+            kernel->row(work->kernel.params, (uint64_t)x * block[0], block[0]);
     count_one(&count.kernels_executed);
 }
 
@@ -172,30 +190,37 @@ static void run_fill(const struct work *work) {
 }
 
 static void run_copy(const struct work *work) {
-    memmove(work->copy.to, work->copy.from, work->copy.bytes);
-    if (work->copy.ends_copy)
-        count_one(&count.copies_executed);
+    if (error_of(running) == CUDA_SUCCESS) {
+        memmove(work->copy.to, work->copy.from, work->copy.bytes);
+        if (work->copy.ends_copy)
+            count_one(&count.copies_executed);
+    }
     if (work->copy.slot != NULL)
         latch_clear(work->copy.slot);
 }
 
 /* Runs a piece of work, or the next node of a graph. Returns true if that was all of it. */
 static bool run(struct work *work) {
+    bool sound = error_of(running) == CUDA_SUCCESS;
     switch (work->kind) {
     case WORK_EMPTY:
         break;
     case WORK_KERNEL:
-        run_kernel(work);
+        if (sound)
+            run_kernel(work);
         break;
     case WORK_FILL:
-        run_fill(work);
+        if (sound)
+            run_fill(work);
         break;
     case WORK_COPY:
         run_copy(work);
         break;
     case WORK_HOST:
-        work->host.function(work->host.argument);
-        count_one(&count.host_functions_executed);
+        if (sound) {
+            work->host.function(work->host.argument);
+            count_one(&count.host_functions_executed);
+        }
         break;
     case WORK_RECORD:
         work->fence->time_ns = now_ns();
@@ -266,11 +291,14 @@ static void free_stream(struct stream *stream) {
     while (*link != stream)
         link = &(*link)->next;
     *link = stream->next;
-    stream->magic = 0;
     pthread_cond_destroy(&stream->ended.ended);
     free(stream->frontier);
     free(stream->queue);
-    free(stream);
+    bool reset = error_of(stream->context) != CUDA_SUCCESS;
+    stream->magic = reset ? RESET_MAGIC : 0;
+    /* Kept after a reset, so that its further use is seen. */
+    if (!reset)
+        free(stream);
 }
 
 static bool can_be_freed(const struct stream *stream) {
@@ -287,6 +315,7 @@ static void run_head(struct stream *stream) {
     stream->busy = true;
     stream->served = ++serial;
     hardware_unlock();
+    running = stream->context;
     bool ended = run(&head->work);
     hardware_lock();
     if (ended) {
@@ -379,6 +408,10 @@ struct stream *gpu_add_stream(struct context *context, unsigned flags, int prior
 
 bool gpu_is_stream(const struct stream *stream) {
     return stream->magic == STREAM_MAGIC;
+}
+
+bool gpu_was_reset(const struct stream *stream) {
+    return stream->magic == RESET_MAGIC;
 }
 
 static void retire(struct stream *stream) {

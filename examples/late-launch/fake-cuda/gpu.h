@@ -35,10 +35,16 @@ struct kernel {
     void (*row)(const unsigned char *params, uint64_t first, unsigned threads);
     /* Writes down what a launch over so many threads touches; returns how many entries. */
     unsigned (*touches)(const unsigned char *params, uint64_t threads, struct touched *touched);
+    /* If it is not NULL, it runs a launch of so many blocks as a whole, and there is no row. */
+    void (*whole)(const unsigned char *params, const unsigned grid[3]);
 };
 
-/* Those of Keeptime's CUDA device; the last one has no name. In device-kernels.c. */
-extern const struct kernel device_kernels[];
+/* Those of Keeptime's CUDA device, and of its study of submissions; the last ones have no name. In
+ * device-kernels.c and submission-kernels.c. */
+extern const struct kernel device_kernels[], submission_kernels[];
+
+/* Those of the tests of Keeptime's CUDA device, and of examples/gpu-service. In user-kernels.c. */
+extern const struct kernel user_kernels[];
 
 const struct kernel *kernel_named(const char *name);
 const char *kernel_names(void);
@@ -151,6 +157,13 @@ void gpu_retire_stream(struct stream *stream);
 void gpu_retire_stream_numbered(uint64_t id);
 void gpu_retire_streams_of(struct context *context);
 bool gpu_is_stream(const struct stream *stream);
+
+/* Whether it went with its context, by a reset. */
+bool gpu_was_reset(const struct stream *stream);
+
+/* For a kernel: it breaks its context, or waits until that ends. */
+void gpu_break_context(CUresult error);
+void gpu_wait_for_end(void);
 
 /* Waits for room in the queue, spinning with sched_yield as a real driver does. */
 void stream_reserve(struct stream *stream);

@@ -29,4 +29,14 @@ void graph_free(struct graph *graph);
 struct graph_node *graph_append(struct graph *graph, const struct work *work,
                                 const size_t *follows, size_t follows_length);
 
+/* The graph that a handle names. */
+CUresult graph_of(CUgraph handle, struct graph **graph);
+
+/* The next of the mutexes that graphs share. */
+pthread_mutex_t *graph_mutex(struct context *context);
+
+/* What adds a node to a graph does: checks the handles, and hands out the new node's. */
+CUresult graph_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *follows,
+                   size_t follows_length, const struct work *work);
+
 #endif

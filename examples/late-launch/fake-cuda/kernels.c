@@ -85,26 +85,33 @@ static void noop_row(const unsigned char *params, uint64_t first, unsigned threa
 }
 
 static const struct kernel kernels[] = {
-    {"saxpy", 4, {{0, 4}, {4, 4}, {8, 8}, {16, 8}}, saxpy_row, saxpy_touches},
-    {"vecadd", 4, {{0, 4}, {8, 8}, {16, 8}, {24, 8}}, vecadd_row, vecadd_touches},
-    {"spin", 1, {{0, 8}}, spin_row, touches_nothing},
-    {"noop", 0, {{0, 0}}, noop_row, touches_nothing},
+    {"saxpy", 4, {{0, 4}, {4, 4}, {8, 8}, {16, 8}}, saxpy_row, saxpy_touches, NULL},
+    {"vecadd", 4, {{0, 4}, {8, 8}, {16, 8}, {24, 8}}, vecadd_row, vecadd_touches, NULL},
+    {"spin", 1, {{0, 8}}, spin_row, touches_nothing, NULL},
+    {"noop", 0, {{0, 0}}, noop_row, touches_nothing, NULL},
+    {NULL, 0, {{0, 0}}, NULL, NULL, NULL},
 };
 
 _Static_assert(sizeof(struct saxpy_params) == 24 && sizeof(struct vecadd_params) == 32,
                "the C structures lie as PTX lays parameters out");
 _Static_assert(sizeof(struct vecadd_params) <= KERNEL_PARAM_BYTES, "the parameters fit");
 
+static const struct kernel *named(const struct kernel *kernel, const char *name) {
+    while (kernel->name != NULL && strcmp(kernel->name, name) != 0)
+        kernel++;
+    return kernel->name != NULL ? kernel : NULL;
+}
+
 const struct kernel *kernel_named(const char *name) {
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].name, name) == 0)
-            return &kernels[i];
-    for (const struct kernel *kernel = device_kernels; kernel->name != NULL; kernel++)
-        if (strcmp(kernel->name, name) == 0)
-            return kernel;
-    return NULL;
+    const struct kernel *found = named(kernels, name);
+    if (found == NULL)
+        found = named(device_kernels, name);
+    if (found == NULL)
+        found = named(submission_kernels, name);
+    return found != NULL ? found : named(user_kernels, name);
 }
 
 const char *kernel_names(void) {
-    return "saxpy, vecadd, spin, noop, and those of Keeptime's CUDA device";
+    return "saxpy, vecadd, spin, noop, those of Keeptime's CUDA device, of its tests and of its study of "
+           "submissions, and that of examples/gpu-service";
 }

@@ -110,6 +110,19 @@ static CUresult launch_kernel(const struct launch *launch, CUstream handle,
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
+/* As many blocks as there is room for threads; see attribute 39 in device.c. */
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                            int threads, size_t shared_bytes) {
+    enum { THREADS = 1024 };
+    (void)shared_bytes;
+    if (function_of(function) == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (blocks == NULL || threads <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    *blocks = THREADS / threads;
+    return CUDA_SUCCESS;
+}
+
 #define LAUNCH_KERNEL(name, null)                                                                  \
     EXPORT CUresult name(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,   \
                          unsigned block_x, unsigned block_y, unsigned block_z,                     \
@@ -123,7 +136,8 @@ static CUresult launch_kernel(const struct launch *launch, CUstream handle,
 LAUNCH_KERNEL(cuLaunchKernel, LEGACY)
 LAUNCH_KERNEL(cuLaunchKernel_ptsz, PER_THREAD)
 
-/* Blocks run one after the other here, so a kernel of this fake never waits for another block. */
+/* A kernel of this fake never waits for another block: they run one after the other, or it runs
+ * them as a whole. */
 #define LAUNCH_COOPERATIVE(name, null)                                                             \
     EXPORT CUresult name(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,   \
                          unsigned block_x, unsigned block_y, unsigned block_z,                     \

@@ -61,6 +61,8 @@ static struct stream *named_stream(struct context *context, CUstream handle,
     if (handle == CU_STREAM_PER_THREAD)
         return per_thread_stream(context);
     struct stream *stream = (struct stream *)handle;
+    if (gpu_was_reset(stream))
+        count_stale_handle();
     return gpu_is_stream(stream) && stream->context == context ? stream : NULL;
 }
 
@@ -151,9 +153,11 @@ static CUresult use_idle_stream(CUstream handle, enum null_stream null, struct s
 static CUresult synchronize(CUstream handle, enum null_stream null) {
     struct stream *stream;
     CUresult rc = use_idle_stream(handle, null, &stream);
-    if (rc == CUDA_SUCCESS)
-        stream_drain(stream);
-    return rc;
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    struct context *context = stream->context;
+    stream_drain(stream);
+    return error_of(context);
 }
 
 static CUresult query(CUstream handle, enum null_stream null) {

@@ -177,6 +177,7 @@ fn constants_are_those_of_the_header() {
         ("STATUS_OUT_OF_RANGE", Status::OutOfRange as i64),
         ("STATUS_BAD_ARGUMENTS", Status::BadArguments as i64),
         ("STATUS_TOO_LATE", Status::TooLate as i64),
+        ("STATUS_DEVICE_LOST", Status::DeviceLost as i64),
         ("REFUSAL_MALFORMED", Why::Malformed as i64),
         ("REFUSAL_VERSION", Why::Version as i64),
         ("REFUSAL_NOT_ALLOWED", Why::NotAllowed as i64),

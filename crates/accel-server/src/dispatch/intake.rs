@@ -161,8 +161,8 @@ impl State {
         Status::Done
     }
 
-    /// Ends a session whose client broke the protocol; the control thread does the rest.
-    fn evict(&mut self, id: u64, reason: String) -> Drained {
+    /// Ends a session whose client is not served any more; the control thread does the rest.
+    pub(super) fn evict(&mut self, id: u64, reason: String) -> Drained {
         self.counters.evictions += 1;
         self.evictions.push((id, reason));
         Drained::Gone

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use device::{Device, Event, Launch, Level, Outcome};
-use device_vulkan::{Config, Found, Select, VulkanDevice};
+use device_vulkan::{Config, Found, Groups, Module, Select, Source, VulkanDevice};
 use shm::memory::PeerSlice;
 use std::time::Duration;
 
@@ -35,6 +35,17 @@ pub fn usable() -> Vec<Found> {
 /// The default on this device.
 pub fn config(found: &Found) -> Config {
     Config { device: Select::Index(found.index), ..Config::default() }
+}
+
+/// A kernel of one's own with one work group, named as its entry point.
+pub fn module(name: &str, source: Source) -> Module {
+    Module {
+        name: name.into(),
+        description: "a test".into(),
+        source,
+        entry: name.into(),
+        groups: Groups::Fixed([1, 1, 1]),
+    }
 }
 
 /// Memory of zeros.

@@ -44,6 +44,14 @@ const BAD: &[Bad] = &[
     ("stencil", [1 << 32, 1 << 32, 0, 0], 64, 64),
     ("stencil", [1 << 31, 1 << 31, 0, 0], 64, 64),
     ("stencil", [HUGE, 1, 0, 0], 64, 64),
+    ("convolution", [4, 4, 0, 0], 99, 64),
+    ("convolution", [4, 4, 0, 0], 100, 63),
+    ("convolution", [1 << 32, 1 << 32, 0, 0], 128, 64),
+    ("convolution", [HUGE, 1, 0, 0], 128, 64),
+    ("activation", [4, 4, 0, 0], 79, 64),
+    ("activation", [4, 4, 0, 0], 80, 63),
+    ("activation", [1 << 32, 1 << 32, 0, 0], 128, 64),
+    ("activation", [HUGE, 1, 0, 0], 128, 64),
     ("busy", [HUGE, 0, 0, 0], 0, 0),
 ];
 

@@ -12,6 +12,8 @@ pub(super) const CASES: &[(&str, Check)] = &[
     ("reduce adds up, with the same bits each time", reduce),
     ("histogram counts", histogram),
     ("stencil averages", stencil),
+    ("convolution convolves", convolution),
+    ("activation adds a bias and cuts what is negative", activation),
 ];
 
 fn times(scene: &Scene) -> Result<(), Stop> {
@@ -110,6 +112,39 @@ fn stencil(scene: &Scene) -> Result<(), Stop> {
         };
         let expected: Vec<f32> = (0..w * h).map(element).collect();
         compare("stencil", w, &expected, &read(&output)?, 1e-5)?;
+    }
+    Ok(())
+}
+
+fn convolution(scene: &Scene) -> Result<(), Stop> {
+    for (w, h) in [(0, 5), (1, 1), (2, 9), (128, 32), (129, 33), (127, 65), (300, 3), (257, 70)] {
+        let (x, filter) = (numbers(w * h, 8), numbers(9, 9));
+        let output = scene.memory(w * h * 4)?;
+        let input = scene.floats(&[x.as_slice(), &filter].concat())?;
+        run(scene, "convolution", [w as u64, h as u64, 0, 0], input, &output)?;
+        let neighbour = |i: usize, part: usize| {
+            let row = (i / w + part / 3).checked_sub(1).filter(|row| *row < h);
+            let column = (i % w + part % 3).checked_sub(1).filter(|column| *column < w);
+            row.zip(column).map_or(0.0, |(row, column)| f64::from(x[row * w + column]))
+        };
+        let element = |i: usize| {
+            let parts = (0..9).map(|part| f64::from(filter[part]) * neighbour(i, part));
+            parts.sum::<f64>() as f32
+        };
+        let expected: Vec<f32> = (0..w * h).map(element).collect();
+        compare("convolution", w, &expected, &read(&output)?, 1e-5)?;
+    }
+    Ok(())
+}
+
+fn activation(scene: &Scene) -> Result<(), Stop> {
+    for (w, h) in [(0, 5), (5, 0), (1, 1), (2, 9), (4097, 3), (129, 33), (9000, 2)] {
+        let (x, bias) = (numbers(w * h, 10), numbers(w, 11));
+        let output = scene.memory(w * h * 4)?;
+        let input = scene.floats(&[x.as_slice(), &bias].concat())?;
+        run(scene, "activation", [w as u64, h as u64, 0, 0], input, &output)?;
+        let expected: Vec<f32> = (0..w * h).map(|i| (x[i] + bias[i % w]).max(0.0)).collect();
+        compare("activation", w, &expected, &read(&output)?, 1e-6)?;
     }
     Ok(())
 }

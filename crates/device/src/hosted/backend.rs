@@ -28,6 +28,11 @@ pub trait Backend: Send + Sync + 'static {
     /// A context was destroyed: what was kept for its memory may go. Work of it may still run.
     fn context_gone(&self) {}
 
+    /// How often it was set up anew, because it had broken down.
+    fn resets(&self) -> u64 {
+        0
+    }
+
     /// Runs one block to its end.
     ///
     /// # Errors

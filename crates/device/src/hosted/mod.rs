@@ -151,6 +151,11 @@ impl<B: Backend> Hosted<B> {
         Ok(Arc::new(device))
     }
 
+    /// What runs the blocks, for what it can tell beyond the contract.
+    pub fn backend(&self) -> &B {
+        &self.shared.backend
+    }
+
     /// Cancels all work, refuses new work, and ends the threads once every event has completed.
     /// Waits for the blocks that are running, unless a thread of the device itself calls it.
     pub fn shutdown(&self) {
@@ -360,6 +365,7 @@ impl<B: Backend> Device for Hosted<B> {
             copy_busy_ns: sum(Engine::Copy, |counters| &counters.busy_ns),
             compute_threads: self.compute_threads.clone(),
             realtime: self.realtime,
+            resets: self.shared.backend.resets(),
         }
     }
 }

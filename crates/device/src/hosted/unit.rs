@@ -100,11 +100,11 @@ impl<B: Backend> Shared<B> {
         let result = work.run((Some(block), level), &self.backend, runner);
         let end_ns = monotonic_ns();
         counters.add(1, start_ns, end_ns);
-        work.account(start_ns, end_ns);
         if let Err(code) = result {
             work.fail(code);
             self.schedule.lock().abandon(slot);
         }
+        work.account(start_ns, end_ns);
         if !work.count_down(1) {
             return false;
         }

@@ -96,7 +96,8 @@ impl Work {
         self.order().finishes && self.status() == Status::Done
     }
 
-    /// Adds the time of a block that has ended, and tells the observer if that was too much.
+    /// Adds the time of a block that has ended, and tells the observer if that was too much; not
+    /// of what has failed, for which nothing can be done any more.
     pub fn account(&self, start_ns: u64, end_ns: u64) {
         let block_ns = end_ns - start_ns;
         let busy_ns = self.busy_ns.fetch_add(block_ns, Ordering::Relaxed) + block_ns;
@@ -104,6 +105,7 @@ impl Work {
         let Order { launch, event, .. } = self.order();
         if launch.budget_ns.is_some_and(|budget| busy_ns > budget)
             && !self.overrun.swap(true, Ordering::Relaxed)
+            && self.failure.load(Ordering::Relaxed) == 0
         {
             event.overrun();
         }

@@ -12,7 +12,9 @@
 //! The kernel's `plan` checks a launch, whose arguments come from a foreign process, and says how
 //! many blocks it has. Everything after it relies on that check.
 
+mod activation;
 mod busy;
+mod convolution;
 mod empty;
 mod histogram;
 mod matmul;
@@ -32,7 +34,7 @@ use realtime::work::Calibration;
 use std::ops::Deref;
 
 /// All kernels; a [`KernelId`] is an index into this table.
-const TABLE: [&Kernel; 7] = [
+const TABLE: [&Kernel; 9] = [
     &empty::KERNEL,
     &busy::KERNEL,
     &vecadd::KERNEL,
@@ -40,6 +42,8 @@ const TABLE: [&Kernel; 7] = [
     &reduce::KERNEL,
     &histogram::KERNEL,
     &stencil::KERNEL,
+    &convolution::KERNEL,
+    &activation::KERNEL,
 ];
 
 /// A kernel of the software accelerator.

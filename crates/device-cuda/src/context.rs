@@ -1,0 +1,236 @@
+//! One life of a GPU's context: what was loaded into it, and the memory it knows.
+//!
+//! A kernel that goes wrong breaks the context, and with it everything that was made in it. Then
+//! the context is reset, and the next life begins.
+
+use crate::builtin::{NAMES, PTX, REDUCE_PARTS};
+use crate::driver::guarded;
+use crate::patience::Running;
+use crate::pins::Pins;
+use cudarc::driver::{result, sys};
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long a reset may take: a kernel that never ends may keep the driver from it.
+const RESET: Duration = Duration::from_secs(5);
+
+/// A kernel on the GPU.
+#[derive(Clone, Copy)]
+pub struct Entry(pub sys::CUfunction);
+
+/// Code of a user's kernel: the PTX, and the name of the function in it.
+pub struct Source {
+    /// Whose it is, for messages.
+    pub what: String,
+    /// The code.
+    pub ptx: String,
+    /// The function.
+    pub function: String,
+}
+
+/// A context with what is loaded.
+pub struct Context {
+    /// Which life it is, from 0.
+    pub life: u64,
+    gpu: sys::CUdevice,
+    handle: sys::CUcontext,
+    /// The built-in kernels in the order of [`NAMES`], then the users'; libraries have none.
+    pub entries: Vec<Option<Entry>>,
+    /// What follows `reduce`.
+    pub reduce_parts: Entry,
+    /// The clients' memory.
+    pub pins: Pins,
+    /// What runs in it.
+    pub running: Running,
+    broken: AtomicBool,
+}
+
+// SAFETY: handles of the driver, which any thread may use that has made the context its own.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Takes the primary context of a GPU and loads all kernels. It is the calling thread's
+    /// current one then.
+    ///
+    /// # Errors
+    /// What the driver says of what.
+    pub fn open(ordinal: usize, life: u64, sources: &[Option<Source>]) -> Result<Context, String> {
+        let (gpu, handle) = guarded(|| {
+            let gpu = result::device::get(ordinal as i32)?;
+            // SAFETY: the driver named this GPU just now.
+            let handle = unsafe { result::primary_ctx::retain(gpu)? };
+            // SAFETY: it was retained just now.
+            unsafe { result::ctx::set_current(handle)? };
+            Ok((gpu, handle))
+        })?;
+        let mut context = Context {
+            life,
+            gpu,
+            handle,
+            entries: Vec::new(),
+            reduce_parts: Entry(std::ptr::null_mut()),
+            pins: Pins::default(),
+            running: Running::default(),
+            broken: AtomicBool::new(false),
+        };
+        context.load(sources)?;
+        Ok(context)
+    }
+
+    fn load(&mut self, sources: &[Option<Source>]) -> Result<(), String> {
+        const OWN: &str = "Keeptime's kernels";
+        let built_in = module(OWN, PTX)?;
+        for name in NAMES {
+            self.entries.push(Some(entry(built_in, OWN, &format!("kt_{name}"))?));
+        }
+        self.reduce_parts = entry(built_in, OWN, REDUCE_PARTS)?;
+        for source in sources {
+            let load = |source: &Source| {
+                entry(module(&source.what, &source.ptx)?, &source.what, &source.function)
+            };
+            self.entries.push(source.as_ref().map(load).transpose()?);
+        }
+        Ok(())
+    }
+
+    /// The GPU's number in the driver's words.
+    pub fn gpu(&self) -> sys::CUdevice {
+        self.gpu
+    }
+
+    /// Makes it the calling thread's current context.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn enter(&self) -> Result<(), String> {
+        // SAFETY: it was retained, and is released only when this goes.
+        guarded(|| unsafe { result::ctx::set_current(self.handle) })
+    }
+
+    /// Does something with the context current to the calling thread, whichever that is.
+    pub fn with(&self, act: impl FnOnce()) {
+        let _ = guarded(|| {
+            let before = result::ctx::get_current()?;
+            // SAFETY: as in `enter`.
+            unsafe { result::ctx::set_current(self.handle)? };
+            act();
+            // SAFETY: it was current just now.
+            unsafe { result::ctx::set_current(before.unwrap_or(std::ptr::null_mut())) }
+        });
+    }
+
+    /// Whether nothing can run in it any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Nothing can run in it any more.
+    pub fn break_down(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the driver refuses everything, after an error; then it is broken.
+    pub fn find_out(&self) -> bool {
+        // Not by waiting for anything: something else may never end.
+        // SAFETY: the stream that every context has.
+        let answer = guarded(|| unsafe { Ok(sys::cuStreamQuery(std::ptr::null_mut())) });
+        use sys::CUresult::{CUDA_ERROR_NOT_READY, CUDA_SUCCESS};
+        let sound = matches!(answer, Ok(CUDA_SUCCESS | CUDA_ERROR_NOT_READY));
+        if !sound {
+            self.break_down();
+        }
+        !sound
+    }
+
+    /// Lets go of the memory that only the driver still holds. Not by the calling thread, for the
+    /// driver may wait for what runs.
+    pub fn sweep(&self) {
+        let unused = self.pins.unused();
+        if unused.is_empty() {
+            return;
+        }
+        let context = Current(self.handle);
+        let sweep = move || {
+            let Current(handle) = { context };
+            // SAFETY: a context that has gone meanwhile is refused.
+            let _ = guarded(|| unsafe { result::ctx::set_current(handle) });
+            drop(unused);
+        };
+        // Without a thread this one tells the driver, which refuses if it has no context.
+        let _ = std::thread::Builder::new().name("cuda-sweep".into()).spawn(sweep);
+    }
+
+    /// Ends a life: all handles that were made in it are worthless then, and no thread may use
+    /// one any more.
+    ///
+    /// # Errors
+    /// The driver refuses, or does not return.
+    pub fn reset(&mut self) -> Result<(), String> {
+        let gpu = self.gpu;
+        let (told, answer) = mpsc::channel();
+        let reset = move || {
+            let done = guarded(|| {
+                // SAFETY: the GPU exists; whoever used its context has stopped.
+                unsafe { sys::cuDevicePrimaryCtxReset_v2(gpu).result()? };
+                // SAFETY: it was retained, which the reset has not undone.
+                let _ = unsafe { result::primary_ctx::release(gpu) };
+                Ok(())
+            });
+            // Nobody may be listening any more.
+            let _ = told.send(done);
+        };
+        std::thread::Builder::new()
+            .name("cuda-reset".into())
+            .spawn(reset)
+            .map_err(|error| format!("no thread: {error}"))?;
+        match answer.recv_timeout(RESET) {
+            Ok(done) => done?,
+            Err(_) => return Err(format!("the driver has not reset it in {} s", RESET.as_secs())),
+        }
+        // Not before: until now the GPU may have used it. What was registered is so no more; its
+        // owners are told nothing.
+        self.pins.forget();
+        Ok(())
+    }
+
+    /// Gives the context back. Nothing of it runs any more, unless it is broken.
+    pub fn close(&mut self) {
+        if !self.is_broken() {
+            self.with(|| self.pins.clear());
+            // SAFETY: it was retained when this was opened.
+            let _ = guarded(|| unsafe { result::primary_ctx::release(self.gpu) });
+        } else if self.reset().is_err() {
+            self.pins.leak();
+        }
+    }
+
+    /// Lets go of a context that the driver does not give back.
+    pub fn abandon(&self) {
+        self.pins.leak();
+    }
+}
+
+/// A context for another thread.
+struct Current(sys::CUcontext);
+
+// SAFETY: a handle of the driver, which any thread may use.
+unsafe impl Send for Current {}
+
+/// Loads code for the current context.
+fn module(what: &str, ptx: &str) -> Result<sys::CUmodule, String> {
+    let text = CString::new(ptx).map_err(|_| format!("{what}: a zero byte in its code"))?;
+    // SAFETY: text that ends with a zero byte, as the driver wants it.
+    let loaded = guarded(|| unsafe { result::module::load_data(text.as_ptr().cast::<c_void>()) });
+    loaded.map_err(|error| format!("{what}: {error}"))
+}
+
+fn entry(module: sys::CUmodule, what: &str, name: &str) -> Result<Entry, String> {
+    let text = CString::new(name).map_err(|_| format!("{what}: a zero byte in {name:?}"))?;
+    // SAFETY: the module was loaded and is not unloaded before its context goes.
+    let found = guarded(|| unsafe { result::module::get_function(module, text) });
+    found.map(Entry).map_err(|error| format!("{what}: function {name:?}: {error}"))
+}

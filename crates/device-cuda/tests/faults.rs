@@ -1,0 +1,191 @@
+//! Kernels that break the context or never end, and a driver that does not reset it. On GPUs, and
+//! on the fake driver.
+
+mod support;
+
+use device::{Device, Event, FailureCode, Status};
+use device_cuda::{Config, CudaDevice};
+use std::time::{Duration, Instant};
+use support::{Numbers, begin, device, end, gpus, on_the_fake_driver, stream, turn};
+
+const LOST: Status = Status::Failed(FailureCode::Lost as u32);
+const ENDLESS: Status = Status::Failed(FailureCode::Endless as u32);
+const BUDGET: Option<Duration> = Some(Duration::from_millis(1));
+/// What counts as endless at the earliest.
+const LEAST: Duration = Duration::from_millis(500);
+/// How long a reset may take before the GPU is lost.
+const RESET: Duration = Duration::from_secs(5);
+
+/// On each GPU, with units that sleep and with units that spin.
+fn on_all(test: impl Fn(Config)) {
+    let _turn = turn();
+    for ordinal in gpus() {
+        for spins in [false, true] {
+            test(Config { ordinal, spins, ..Config::default() });
+        }
+    }
+}
+
+/// All levels compute, what is built in and what is not, with memory that was there before.
+fn works(device: &CudaDevice, numbers: &Numbers) {
+    for level in 0..device.properties().levels {
+        numbers.fill(usize::from(level));
+        let factor = u64::from(level) + 2;
+        assert_eq!(numbers.scale(device, stream(device, level), factor).status, Status::Done);
+        assert!(numbers.are_scaled(factor), "level {level}");
+        assert_eq!(end(&begin(device, level, "busy", 1_000_000, BUDGET)).status, Status::Done);
+    }
+}
+
+/// Others, of which each ends, and for no fault of its own.
+fn are_innocent(others: &[Event]) {
+    for other in others {
+        let status = end(other).status;
+        assert!([Status::Done, LOST].contains(&status), "{status:?}");
+    }
+}
+
+#[test]
+fn illegal_access_is_survived_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("illegal_access_is_survived", &[]);
+    assert_eq!(counts.of("stale"), 0);
+}
+
+#[test]
+fn illegal_access_is_survived() {
+    on_all(|config| {
+        let device = device(config);
+        let numbers = Numbers::new(1000);
+        works(&device, &numbers);
+        for resets in 1..=2 {
+            let run = |level: u8| begin(&device, level, "busy", 30_000_000, None);
+            let others: Vec<Event> = [0, 0, 1, 3, 5].into_iter().map(run).collect();
+            let illegal = begin(&device, 2, "illegal", 0, BUDGET);
+            assert_eq!(end(&illegal).status, LOST);
+            are_innocent(&others);
+            works(&device, &numbers);
+            assert_eq!(device.statistics().resets, resets);
+        }
+    });
+}
+
+#[test]
+fn endless_launch_is_ended_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("endless_launch_is_ended", &[]);
+    assert_eq!(counts.of("stale"), 0);
+}
+
+#[test]
+fn endless_launch_is_ended() {
+    on_all(|config| {
+        let device = device(config);
+        let numbers = Numbers::new(1000);
+        works(&device, &numbers);
+        let start = Instant::now();
+        let endless = begin(&device, 2, "endless", 0, BUDGET);
+        assert!(endless.wait_timeout(LEAST - Duration::from_millis(50)).is_none());
+        let ended = end(&endless);
+        let took = start.elapsed();
+        assert_eq!(ended.status, ENDLESS);
+        assert!(ended.overrun, "{ended:?}");
+        // On a machine with other work, too.
+        assert!((LEAST..5 * LEAST).contains(&took), "{took:?}");
+        works(&device, &numbers);
+        assert_eq!(device.statistics().resets, 1);
+    });
+}
+
+#[test]
+fn others_do_not_suffer_from_an_endless_launch_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("others_do_not_suffer_from_an_endless_launch", &[]);
+    assert_eq!(counts.of("stale"), 0);
+}
+
+/// While it runs others launch, with a budget that they exceed by waiting, without one, and with
+/// memory for which more must be allocated; and a client goes.
+#[test]
+fn others_do_not_suffer_from_an_endless_launch() {
+    on_all(|config| {
+        let device = device(config);
+        let numbers = Numbers::new(1000);
+        let goes = Numbers::new(1000);
+        let context = device.create_context().unwrap();
+        let short_lived = device.create_stream(context, device::Level(1)).unwrap();
+        assert_eq!(goes.scale(&device, short_lived, 2).status, Status::Done);
+        works(&device, &numbers);
+        let long = Some(Duration::from_millis(150));
+        let endless = begin(&device, 2, "endless", 0, long);
+        std::thread::sleep(Duration::from_millis(20));
+        drop(goes);
+        device.destroy_context(context).unwrap();
+        let mut others = Vec::new();
+        for level in [0, 3, 4, 5] {
+            others.push(begin(&device, level, "busy", 1_000_000, BUDGET));
+            others.push(begin(&device, level, "busy", 1_000_000, None));
+        }
+        let larger = Numbers::new(1 << 20);
+        others.push(Event::new());
+        let launch = larger.launch(&device, 2);
+        device.launch(stream(&device, 1), launch, others.last().unwrap()).unwrap();
+        assert_eq!(end(&endless).status, ENDLESS);
+        are_innocent(&others);
+        works(&device, &numbers);
+        works(&device, &larger);
+        assert_eq!(device.statistics().resets, 1);
+    });
+}
+
+#[test]
+fn device_can_be_dropped_with_an_endless_launch_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("device_can_be_dropped_with_an_endless_launch", &[]);
+    assert_eq!(counts.of("stale"), 0);
+}
+
+#[test]
+fn device_can_be_dropped_with_an_endless_launch() {
+    on_all(|config| {
+        let first = device(config.clone());
+        let numbers = Numbers::new(1000);
+        works(&first, &numbers);
+        let endless = begin(&first, 2, "endless", 0, BUDGET);
+        std::thread::sleep(Duration::from_millis(50));
+        drop(first);
+        assert_eq!(end(&endless).status, ENDLESS);
+        // Nothing is left of it on the GPU.
+        works(&device(config), &numbers);
+    });
+}
+
+#[test]
+fn gpu_that_is_not_reset_is_lost_on_the_fake_driver() {
+    on_the_fake_driver("gpu_that_is_not_reset_is_lost", &[("FAKE_CUDA_RESET_HANGS", "1")]);
+}
+
+#[test]
+fn gpu_that_is_not_reset_is_lost() {
+    if std::env::var_os("FAKE_CUDA_RESET_HANGS").is_none() {
+        return println!("SKIP: only the fake driver can be told to hang");
+    }
+    let device = device(Config::default());
+    let numbers = Numbers::new(1000);
+    works(&device, &numbers);
+    assert_eq!(end(&begin(&device, 2, "endless", 0, BUDGET)).status, ENDLESS);
+    // The next ones find out, all of them in the time of one.
+    let start = Instant::now();
+    let next: Vec<Event> = (0..6).map(|level| begin(&device, level, "empty", 0, BUDGET)).collect();
+    for event in &next {
+        assert_eq!(end(event).status, LOST);
+    }
+    let took = start.elapsed();
+    assert!((RESET..RESET + RESET / 2).contains(&took), "{took:?}");
+    let start = Instant::now();
+    for level in 0..6 {
+        assert_eq!(end(&begin(&device, level, "empty", 0, None)).status, LOST);
+        assert_eq!(numbers.scale(&device, stream(&device, level), 2).status, LOST);
+    }
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(device.statistics().resets, 0);
+    let start = Instant::now();
+    drop(device);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}

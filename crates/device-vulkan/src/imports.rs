@@ -1,0 +1,135 @@
+//! Client memory that the device reaches itself.
+//!
+//! A mapping is imported whole, when it is first seen, and kept alive until it is forgotten: its
+//! address may belong to other memory as soon as it is gone. It is forgotten when a context goes
+//! and nobody else has it any more, never on the way of a launch: the driver may wait for the
+//! device then. Memory that the driver refuses stays usable, by copies.
+
+use crate::gpu::Gpu;
+use crate::memory::Buffer;
+use ash::vk;
+use realtime::mutex::PiMutex;
+use shm::Mapping;
+use shm::memory::PeerSlice;
+use std::sync::Arc;
+
+/// The mappings that were seen; there are as many as clients.
+pub(crate) struct Imports(PiMutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    imports: Vec<Import>,
+    /// How many there ever were.
+    count: u64,
+}
+
+struct Import {
+    /// Never given twice.
+    number: u64,
+    mapping: Arc<Mapping>,
+    /// None when the driver refused.
+    buffer: Buffer,
+}
+
+/// A part of a mapping, as a binding has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    /// The number of its mapping, which no other mapping has or gets.
+    pub number: u64,
+    pub buffer: vk::Buffer,
+    /// Where it begins in the mapping, aligned as the device wants it.
+    pub offset: u64,
+    pub range: u64,
+}
+
+impl Imports {
+    pub fn new() -> Imports {
+        Imports(PiMutex::new(Known::default()))
+    }
+
+    /// Finds some bytes of client memory, the first and the one after the last, whose mapping is
+    /// imported when it is seen first. The piece may begin up to an alignment before them: so many
+    /// bytes come with it. `None` if the device does not reach them.
+    pub fn reach(
+        &self,
+        gpu: &Gpu,
+        memory: &PeerSlice,
+        (from, to): (u64, u64),
+    ) -> Option<(Piece, u64)> {
+        let (mapping, offset) = memory.mapping()?;
+        let limits = gpu.device.limits();
+        let start = offset as u64 + from;
+        let before = start % limits.min_storage_buffer_offset_alignment.max(1);
+        let range = before + to.checked_sub(from).filter(|bytes| *bytes > 0)?;
+        if range > limits.max_storage_buffer_range.into() {
+            return None;
+        }
+        let (number, buffer) = self.import(gpu, mapping)?;
+        Some((Piece { number, buffer, offset: start - before, range }, before))
+    }
+
+    fn import(&self, gpu: &Gpu, mapping: &Arc<Mapping>) -> Option<(u64, vk::Buffer)> {
+        let mut known = self.0.lock();
+        let Known { imports, count } = &mut *known;
+        let found = imports.iter().position(|import| Arc::ptr_eq(&import.mapping, mapping));
+        let at = found.unwrap_or_else(|| {
+            *count += 1;
+            imports.push(Import::new(gpu, *count, mapping));
+            imports.len() - 1
+        });
+        let Import { number, buffer, .. } = &imports[at];
+        Some((*number, buffer.handle())).filter(|(_, handle)| *handle != vk::Buffer::null())
+    }
+
+    /// How many mappings the device reaches now.
+    pub fn count(&self) -> usize {
+        let known = self.0.lock();
+        known.imports.iter().filter(|one| one.buffer.handle() != vk::Buffer::null()).count()
+    }
+
+    /// Forgets what nobody else has.
+    pub fn sweep(&self, gpu: &Gpu) {
+        let gone: Vec<Import> = {
+            let mut known = self.0.lock();
+            // Nobody knows what a device that is lost still uses. It is asked for last: whoever
+            // let go of the memory after the loss has told of the loss before.
+            let unused = |one: &mut Import| one.is_unused() && !gpu.is_lost();
+            known.imports.extract_if(.., unused).collect()
+        };
+        // The driver is told without the lock: launches need not wait for it.
+        for import in gone {
+            import.end(gpu);
+        }
+    }
+
+    /// Forgets all, when nothing runs any more.
+    pub fn clear(&self, gpu: &Gpu) {
+        let all = std::mem::take(&mut self.0.lock().imports);
+        for import in all {
+            import.end(gpu);
+        }
+    }
+}
+
+impl Import {
+    fn new(gpu: &Gpu, number: u64, mapping: &Arc<Mapping>) -> Import {
+        let (base, bytes) = (mapping.base().as_ptr(), mapping.size() as u64);
+        let usage = vk::BufferUsageFlags::STORAGE_BUFFER;
+        // SAFETY: a mapping consists of whole pages for reading and writing, and is kept until
+        // `end` destroys the buffer.
+        let made = unsafe { Buffer::import(&gpu.device, base, bytes, usage) };
+        Import { number, mapping: mapping.clone(), buffer: made.unwrap_or(Buffer::NONE) }
+    }
+
+    /// Whether nobody else has the mapping, so that no launch uses it and none will.
+    fn is_unused(&mut self) -> bool {
+        // Unlike the count, this is ordered after what the others did before they let go.
+        Arc::get_mut(&mut self.mapping).is_some()
+    }
+
+    fn end(mut self, gpu: &Gpu) {
+        // SAFETY: it was made from this device. No launch uses the mapping, see `is_unused`, or
+        // nothing runs any more; commands that were recorded with it are not submitted again.
+        unsafe { self.buffer.destroy(&gpu.device) };
+    }
+}

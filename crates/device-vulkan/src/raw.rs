@@ -1,0 +1,10 @@
+//! What a program needs that speaks Vulkan itself, below the device contract: what this crate
+//! itself stands on.
+//!
+//! A [`LogicalDevice`] is found and opened as a [`crate::VulkanDevice`] is, and gives `ash`'s own
+//! functions. Beside them there are a [`Buffer`] with memory of its own, pipelines, timeline
+//! semaphores, and [`translate`], which makes SPIR-V of WGSL.
+
+pub use crate::logical::{LogicalDevice, Wanted};
+pub use crate::memory::{Buffer, Place};
+pub use crate::shader::{Checks, translate};
