@@ -26,6 +26,21 @@ const ONNX: Package = Package {
     ],
 };
 
+/// The conformance suite on each device, then a reduced submission study on all of them.
+///
+/// # Errors
+/// If one does not conform, or computes something wrong.
+pub fn run() -> anyhow::Result<()> {
+    vulkan_driver();
+    let library = onnx_library()?;
+    let crates = "-p device -p device-cuda -p device-onnx -p device-vulkan -p submission";
+    Step::cargo(&format!("test {crates}")).env(ONNX_VARIABLE, &library).run()?;
+    Step::cargo("run --release -p cli --no-default-features -- bench submission --quick --output")
+        .arg(crate::target().join("submission"))
+        .env(ONNX_VARIABLE, &library)
+        .run()
+}
+
 /// ONNX Runtime's library, fetched if it is not there; the one that the variable names, if any.
 ///
 /// # Errors

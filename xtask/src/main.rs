@@ -1,4 +1,4 @@
-//! The task runner: `cargo xtask demo`, `test`, `soak`, `tidy`, `coverage` and `ci`.
+//! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `tidy`, `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
@@ -33,6 +33,9 @@ enum Task {
     Demo(demo::Args),
     /// Run all tests: unit, integration, documentation and loom
     Test,
+    /// Check all devices of this machine against the contract, and measure them: the conformance
+    /// suite, and a reduced submission study
+    Devices,
     /// Run the locks' tests under ThreadSanitizer, for a while
     Soak,
     /// Check format, lints, the architecture page and what may not stand in a file
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let answer = match Arguments::parse().task {
         Task::Demo(args) => demo::run(&args),
         Task::Test => test(),
+        Task::Devices => devices::run(),
         Task::Soak => soak(),
         Task::Tidy => tidy::run(),
         Task::Coverage => coverage::run(),

@@ -38,6 +38,8 @@ enum Command {
     #[command(hide = true)]
     BenchFloorPeer(bench::floor::PeerArgs),
     #[command(hide = true)]
+    BenchPreemptPeer(bench::preempt::PeerArgs),
+    #[command(hide = true)]
     BenchTied(bench::locks::TiedArgs),
     #[command(hide = true)]
     BenchVictim(bench::victim::Args),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Analyze(args) => analyze::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchFloorPeer(args) => bench::floor::peer(&args),
+        Command::BenchPreemptPeer(args) => bench::preempt::peer(&args),
         Command::BenchTied(args) => bench::locks::tied(&args),
         Command::BenchVictim(args) => bench::victim::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

@@ -10,13 +10,18 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Drawn pixels per pixel on the page.
-pub(crate) const FINE: i32 = 2;
+pub const FINE: i32 = 2;
 
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+/// What is drawn on.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What drawing something gives.
+pub type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// A drawing in a string; sizes in pixels of the page.
-pub(crate) fn draw(
+/// A drawing in a string; sizes in pixels of the page. Errors name the `plot`.
+///
+/// # Errors
+/// [`Error::Plot`].
+pub fn draw(
     plot: &str,
     (width, height): (i32, i32),
     content: impl FnOnce(&Area<'_>) -> Drawn,
@@ -32,23 +37,31 @@ pub(crate) fn draw(
     }
 }
 
-/// A horizontal axis, linear or logarithmic, from values to pixels of the drawing.
-pub(crate) struct Axis {
+/// An axis, linear or logarithmic, from values to pixels of the drawing.
+pub struct Axis {
     /// Whether it is logarithmic.
-    pub(crate) log: bool,
+    pub log: bool,
     /// The least value.
-    pub(crate) low: f64,
-    high: f64,
+    pub low: f64,
+    /// The largest value.
+    pub high: f64,
     left: f64,
     right: f64,
 }
 
 impl Axis {
-    /// Logarithmic where the values span more than a decade.
-    pub(crate) fn new(low: f64, high: f64, (left, right): (i32, i32)) -> Self {
-        let high = if high > 0.0 { high } else { 1.0 };
-        let low = if low > 0.0 { low } else { high / 1_000.0 };
-        let log = high / low > 10.0;
+    /// Logarithmic where the values span more than a decade; between two pixels of the page.
+    pub fn new(low: f64, high: f64, pixels: (i32, i32)) -> Self {
+        let (low, high) = positive(low, high);
+        Self::between((low, high), high / low > 10.0, pixels)
+    }
+
+    /// Logarithmic whatever the values span; between two pixels of the page.
+    pub fn logarithmic(low: f64, high: f64, pixels: (i32, i32)) -> Self {
+        Self::between(positive(low, high), true, pixels)
+    }
+
+    fn between((low, high): (f64, f64), log: bool, (left, right): (i32, i32)) -> Self {
         let (low, high) = if log { (low * 0.85, high * 1.18) } else { (0.0, high * 1.06) };
         Self { log, low, high, left: f64::from(left * FINE), right: f64::from(right * FINE) }
     }
@@ -58,14 +71,14 @@ impl Axis {
     }
 
     /// The pixel of a value, kept inside the axis.
-    pub(crate) fn at(&self, value: f64) -> i32 {
+    pub fn at(&self, value: f64) -> i32 {
         let (low, high) = (self.scale(self.low), self.scale(self.high));
         let share = ((self.scale(value) - low) / (high - low)).clamp(0.0, 1.0);
         (self.left + share * (self.right - self.left)).round() as i32
     }
 
     /// Round values (1, 2 or 5 times a power of ten), far enough apart for their labels.
-    pub(crate) fn ticks(&self) -> Vec<f64> {
+    pub fn ticks(&self) -> Vec<f64> {
         let mut ticks: Vec<f64> = if self.log {
             let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
             decades.flat_map(|d| [1.0, 2.0, 5.0].map(|m| m * 10_f64.powi(d))).collect()
@@ -87,8 +100,18 @@ impl Axis {
     }
 }
 
-/// Text of one size and colour, anchored left, centre or right of a point.
-pub(crate) fn text(
+/// Values that a logarithm can take.
+fn positive(low: f64, high: f64) -> (f64, f64) {
+    let high = if high > 0.0 { high } else { 1.0 };
+    (if low > 0.0 { low } else { high / 1_000.0 }, high)
+}
+
+/// Text of one size and colour, anchored left, centre or right of a point. The point is in pixels
+/// of the drawing, the size in pixels of the page.
+///
+/// # Errors
+/// What the drawing library says.
+pub fn text(
     area: &Area<'_>,
     words: &str,
     at: (i32, i32),
@@ -101,23 +124,19 @@ pub(crate) fn text(
     area.draw_text(words, &style.pos(Pos::new(side, VPos::Center)), at)
 }
 
-pub(crate) fn line(
-    area: &Area<'_>,
-    from: (i32, i32),
-    to: (i32, i32),
-    ink: Ink,
-    width: u32,
-) -> Drawn {
+/// A straight line; all in pixels of the drawing.
+///
+/// # Errors
+/// What the drawing library says.
+pub fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink, width: u32) -> Drawn {
     area.draw(&PathElement::new([from, to], ink.rgb().stroke_width(width)))
 }
 
-pub(crate) fn dashed(
-    area: &Area<'_>,
-    x: i32,
-    (top, bottom): (i32, i32),
-    ink: Ink,
-    dash: i32,
-) -> Drawn {
+/// A dashed vertical line; all in pixels of the drawing.
+///
+/// # Errors
+/// What the drawing library says.
+pub fn dashed(area: &Area<'_>, x: i32, (top, bottom): (i32, i32), ink: Ink, dash: i32) -> Drawn {
     let mut y = top;
     while y < bottom {
         line(area, (x, y), (x, (y + dash).min(bottom)), ink, 3)?;
@@ -137,6 +156,8 @@ mod tests {
         let log = Axis::new(9.0, 900.0, (0, 100));
         assert_eq!(log.ticks(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
         assert_eq!(Axis::new(0.001, 1e4, (0, 100)).ticks().len(), 8);
+        let narrow = Axis::logarithmic(40.0, 95.0, (0, 100));
+        assert!(narrow.log && narrow.ticks() == [50.0, 100.0]);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! functions of [`chains`] show it: [`chains::table`] and [`chains::conclusion`] in a terminal,
 //! [`chains::json`] to machines, [`chains::html`] as one page that needs no network.
 //! [`study::StudyRun`] is how many random systems each analysis accepts.
-//! [`stats`] holds the order statistics that all of them use.
+//! [`stats`] holds the order statistics that all of them use, [`drawing`], [`theme`] and [`page`]
+//! what their plots and pages are made of.
 //!
 //! ```
 //! use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun};
@@ -37,13 +38,13 @@
 
 pub mod analysis;
 pub mod chains;
-mod drawing;
+pub mod drawing;
 mod error;
 pub mod late;
-mod page;
+pub mod page;
 pub mod simulation;
 pub mod stats;
 pub mod study;
-mod theme;
+pub mod theme;
 
 pub use error::Error;

@@ -14,7 +14,10 @@ use minijinja::{Environment, context};
 const STYLE: &str = "style.css";
 
 /// Fills in a template, whose name ends in `.html`, with `content` and the style.
-pub(crate) fn render(name: &'static str, source: &str, content: Value) -> Result<String, Error> {
+///
+/// # Errors
+/// [`Error::Template`].
+pub fn render(name: &'static str, source: &str, content: Value) -> Result<String, Error> {
     let wrong = |source| Error::Template { template: name, source };
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();

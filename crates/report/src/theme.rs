@@ -9,38 +9,45 @@ use plotters::style::RGBColor;
 
 /// One colour by role.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ink {
+pub struct Ink {
     /// Name of the CSS variable.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Colour in the light scheme, `#RRGGBB` in capitals as the plots write it.
-    pub(crate) light: &'static str,
+    pub light: &'static str,
     /// Colour in the dark scheme.
-    pub(crate) dark: &'static str,
+    pub dark: &'static str,
 }
 
-pub(crate) const TEXT: Ink = Ink { name: "text", light: "#17202A", dark: "#E8EBEF" };
-pub(crate) const MUTED: Ink = Ink { name: "muted", light: "#5B6673", dark: "#9AA5B3" };
-pub(crate) const GRID: Ink = Ink { name: "grid", light: "#E3E7EC", dark: "#2B333D" };
-pub(crate) const BAND: Ink = Ink { name: "band", light: "#F5F7F9", dark: "#1B2129" };
-pub(crate) const PAPER: Ink = Ink { name: "paper", light: "#FFFFFF", dark: "#151A20" };
+/// Text.
+pub const TEXT: Ink = Ink { name: "text", light: "#17202A", dark: "#E8EBEF" };
+/// Text that stands back.
+pub const MUTED: Ink = Ink { name: "muted", light: "#5B6673", dark: "#9AA5B3" };
+/// Lines that stand back.
+pub const GRID: Ink = Ink { name: "grid", light: "#E3E7EC", dark: "#2B333D" };
+/// An area that stands back.
+pub const BAND: Ink = Ink { name: "band", light: "#F5F7F9", dark: "#1B2129" };
+/// What is drawn on.
+pub const PAPER: Ink = Ink { name: "paper", light: "#FFFFFF", dark: "#151A20" };
 /// The period and the deadline.
-pub(crate) const LIMIT: Ink = Ink { name: "limit", light: "#B3261E", dark: "#FF8A80" };
+pub const LIMIT: Ink = Ink { name: "limit", light: "#B3261E", dark: "#FF8A80" };
 /// The guaranteed response time.
-pub(crate) const BOUND: Ink = Ink { name: "bound", light: "#39424D", dark: "#C9D1DA" };
+pub const BOUND: Ink = Ink { name: "bound", light: "#39424D", dark: "#C9D1DA" };
 
 /// Blue, vermilion and green of Okabe and Ito, adjusted for contrast on paper and on black;
 /// told apart with every common kind of colour blindness. The first is for what a page is about.
-pub(crate) const SERIES: [Ink; 6] = [
+pub const SERIES: [Ink; 8] = [
     Ink { name: "series-0", light: "#0067B1", dark: "#5AB0F2" },
     Ink { name: "series-1", light: "#D55E00", dark: "#FF9150" },
     Ink { name: "series-2", light: "#00875F", dark: "#3CCB9B" },
     Ink { name: "series-3", light: "#B5568D", dark: "#E79AC4" },
     Ink { name: "series-4", light: "#8A6D00", dark: "#E3C64B" },
     Ink { name: "series-5", light: "#6E7781", dark: "#AEB7C1" },
+    Ink { name: "series-6", light: "#4F43B5", dark: "#A99FFF" },
+    Ink { name: "series-7", light: "#7A3F1D", dark: "#D19A75" },
 ];
 
 /// Every colour of a page.
-pub(crate) fn inks() -> Vec<Ink> {
+pub fn inks() -> Vec<Ink> {
     let mut inks = vec![TEXT, MUTED, GRID, BAND, PAPER, LIMIT, BOUND];
     inks.extend(SERIES);
     inks
@@ -48,7 +55,7 @@ pub(crate) fn inks() -> Vec<Ink> {
 
 impl Ink {
     /// The light colour, for the drawing library.
-    pub(crate) fn rgb(self) -> RGBColor {
+    pub fn rgb(self) -> RGBColor {
         let part = |at: usize| u8::from_str_radix(&self.light[at..at + 2], 16).unwrap_or(0);
         RGBColor(part(1), part(3), part(5))
     }

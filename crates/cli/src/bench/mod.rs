@@ -3,9 +3,11 @@
 pub mod floor;
 mod kills;
 pub mod locks;
+pub mod preempt;
 mod requests;
 mod sample;
 mod service;
+mod submission;
 pub mod victim;
 
 use std::process::ExitCode;
@@ -25,6 +27,10 @@ enum Benchmark {
     Kills(kills::Args),
     /// How long threads wait for locks under each policy; with --trace, what recording adds to a lock, beside LTTng and uftrace
     Locks(locks::Args),
+    /// How long an urgent kernel is held up by a less urgent one, in several ways
+    Preempt(preempt::Args),
+    /// What handing work to an accelerator costs, by method: streams, graphs, Vulkan and others
+    Submission(submission::Args),
 }
 
 /// Runs the command.
@@ -33,5 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Benchmark::Requests(args) => requests::run(args),
         Benchmark::Kills(args) => kills::run(args),
         Benchmark::Locks(args) => locks::run(args),
+        Benchmark::Preempt(args) => preempt::run(args),
+        Benchmark::Submission(args) => submission::run(args),
     }
 }

@@ -19,12 +19,16 @@ pub struct Service {
 impl Service {
     /// Starts a server whose threads and accelerator share one core.
     pub fn start(core: usize, priority: u8) -> anyhow::Result<Service> {
-        let folder = tempfile::tempdir()?;
-        let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
-        let text = format!(
+        Service::with(&format!(
             "accelerators: [{{id: bench, buckets: 6, cores: [{core}]}}]\n\
              server: {{cores: [{core}], priority: {priority}, limits: {{connects_per_second: 10000}}}}\n"
-        );
+        ))
+    }
+
+    /// Starts a server with a system file's text.
+    pub fn with(text: &str) -> anyhow::Result<Service> {
+        let folder = tempfile::tempdir()?;
+        let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
         std::fs::write(&config, text)?;
         let child = Command::new(std::env::current_exe()?)
             .arg("serve")

@@ -5,7 +5,7 @@ use crate::theme::SERIES;
 
 /// The place of each policy in [`SERIES`], in the order of the run.
 pub(super) fn policy_inks(run: &ChainsRun) -> Vec<usize> {
-    let known = [PRIORITY, "fifo", "timeslice"];
+    let known = [PRIORITY, "fifo", "timeslice", "direct"];
     let mut next = known.len();
     let mut place = |policy: &str| {
         known.iter().position(|name| *name == policy).unwrap_or_else(|| {

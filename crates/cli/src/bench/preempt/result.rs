@@ -1,0 +1,131 @@
+//! What was measured of preemption, and how it is told.
+
+use serde_json::json;
+
+/// The published table, in microseconds: mean, maximum, standard deviation (PAAM, Table I, on an
+/// NVIDIA Jetson AGX Xavier).
+const PUBLISHED: [(&str, [f64; 3]); 4] = [
+    ("matmul", [41.21, 116.48, 14.16]),
+    ("reduce", [39.55, 129.18, 26.65]),
+    ("vecadd", [22.78, 77.85, 15.13]),
+    ("histogram", [14.95, 72.92, 10.77]),
+];
+
+/// One way and kernel.
+pub struct Case {
+    way: &'static str,
+    kernel: &'static str,
+    alone_ns: Vec<f64>,
+    /// By how much the urgent kernel took longer, where the other one ran.
+    pub delays_ns: Vec<f64>,
+    /// Iterations in which it did not.
+    missed: usize,
+}
+
+/// Mean, standard deviation and order statistics, in nanoseconds.
+struct Figures {
+    mean: f64,
+    deviation: f64,
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl Case {
+    /// Without any iteration.
+    pub fn new(way: &'static str, kernel: &'static str) -> Case {
+        Case { way, kernel, alone_ns: Vec::new(), delays_ns: Vec::new(), missed: 0 }
+    }
+
+    /// Adds an iteration.
+    pub fn add(&mut self, alone_ns: u64, behind_ns: u64, met: bool) {
+        self.alone_ns.push(alone_ns as f64);
+        match met {
+            true => self.delays_ns.push(behind_ns as f64 - alone_ns as f64),
+            false => self.missed += 1,
+        }
+    }
+}
+
+impl Figures {
+    fn of(samples: &[f64]) -> Option<Figures> {
+        let summary = report::stats::Summary::of(samples)?;
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+        let variance =
+            samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / samples.len() as f64;
+        let deviation = variance.sqrt();
+        Some(Figures { mean, deviation, p50: summary.p50, p99: summary.p99, max: summary.max })
+    }
+}
+
+/// All cases.
+pub struct Findings {
+    pub device: String,
+    pub cases: Vec<Case>,
+}
+
+impl Findings {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "How much longer an urgent kernel takes behind a less urgent one on {}, microseconds\n\n\
+             {:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
+            self.device,
+            "way",
+            "kernel",
+            "alone p50",
+            "mean",
+            "stdev",
+            "p50",
+            "p99",
+            "max",
+            "met",
+            "missed"
+        );
+        let us = |ns: f64| format!("{:.1}", ns / 1000.0);
+        for case in &self.cases {
+            let alone = Figures::of(&case.alone_ns).map_or(f64::NAN, |figures| figures.p50);
+            let delay = Figures::of(&case.delays_ns);
+            let column =
+                |pick: fn(&Figures) -> f64| delay.as_ref().map_or("-".into(), |d| us(pick(d)));
+            text += &format!(
+                "{:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
+                case.way,
+                case.kernel,
+                us(alone),
+                column(|d| d.mean),
+                column(|d| d.deviation),
+                column(|d| d.p50),
+                column(|d| d.p99),
+                column(|d| d.max),
+                case.delays_ns.len(),
+                case.missed
+            );
+        }
+        text += "\nPAAM, Table I (streams of one context, Jetson AGX Xavier): ";
+        let row = |(kernel, [mean, max, deviation]): &(&str, [f64; 3])| {
+            format!("{kernel} mean {mean}, max {max}, stdev {deviation}")
+        };
+        text + &PUBLISHED.iter().map(row).collect::<Vec<_>>().join("; ") + "\n"
+    }
+
+    /// For machines.
+    ///
+    /// # Errors
+    /// A number that JSON cannot hold.
+    pub fn json(&self) -> anyhow::Result<String> {
+        let figures = |samples: &[f64]| {
+            Figures::of(samples).map(|f| {
+                json!({"mean_ns": f.mean, "stdev_ns": f.deviation, "p50_ns": f.p50,
+                       "p99_ns": f.p99, "max_ns": f.max})
+            })
+        };
+        let cases = self.cases.iter().map(|case| {
+            json!({"way": case.way, "kernel": case.kernel, "met": case.delays_ns.len(),
+                   "missed": case.missed, "alone": figures(&case.alone_ns),
+                   "delay": figures(&case.delays_ns)})
+        });
+        let all = json!({"device": self.device, "cases": cases.collect::<Vec<_>>()});
+        Ok(serde_json::to_string_pretty(&all)? + "\n")
+    }
+}

@@ -1,0 +1,373 @@
+//! Three ways of getting two kernels onto one accelerator.
+//!
+//! - `streams`: this process has the device, and two streams of one context, one at the lowest and
+//!   one at the highest level;
+//! - `processes`: each has a device of its own in a process of its own, as programs have that know
+//!   nothing of each other; whatever level they ask for counts only among their own;
+//! - `server`: two chains of an accelerator server, at the lowest and the highest priority.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use accel::{CallbackId, Client, Registration, Request, Ticket};
+use accel_server::Options;
+use anyhow::{Context, anyhow, ensure};
+use device::{ContextId, Device, Event, Launch, Level, Status, StreamId};
+use realtime::clock::monotonic_ns;
+use shm::PeerSlice;
+
+use super::super::service::Service;
+
+/// Which way.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    Streams,
+    Processes,
+    Server,
+}
+
+/// Which kernel, at a size that takes some hundred microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kernel {
+    Matmul,
+    Reduce,
+    Vecadd,
+    Histogram,
+}
+
+/// The accelerator, and where its threads are.
+#[derive(Clone)]
+pub struct Place {
+    /// As in a system file.
+    pub device: String,
+    pub cores: Vec<usize>,
+    /// Of the server and its device; 0 for the ordinary policy.
+    pub priority: u8,
+    pub spin: bool,
+}
+
+/// Two kernels, one of them urgent.
+pub trait Way {
+    /// Launches the less urgent one.
+    fn begin(&mut self) -> anyhow::Result<()>;
+
+    /// Runs the urgent one, and returns how long that took, from before its submission until its
+    /// end was known, in nanoseconds.
+    fn urgent(&mut self) -> anyhow::Result<u64>;
+
+    /// Waits for the less urgent one: when it started and when it finished.
+    fn end(&mut self) -> anyhow::Result<(u64, u64)>;
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Streams => "streams",
+            Kind::Processes => "processes",
+            Kind::Server => "server",
+        }
+    }
+
+    /// Starts whatever it needs.
+    pub fn open(self, place: &Place, kernel: Kernel) -> anyhow::Result<Box<dyn Way>> {
+        let work = kernel.work(place);
+        Ok(match self {
+            Kind::Streams => {
+                let device = place.start()?;
+                let context = device.create_context()?;
+                let lane = |level| Lane::new(&device, context, level, &work);
+                Box::new(Streams { low: lane(0)?, high: lane(5)? })
+            }
+            Kind::Processes => {
+                let (peer, device) = (Peer::start(place, kernel)?, place.start()?);
+                let high = Lane::new(&device, device.create_context()?, 5, &work)?;
+                Box::new(Processes { peer, high })
+            }
+            Kind::Server => Box::new(Chains::start(place, &work)?),
+        })
+    }
+}
+
+/// A kernel with its size.
+#[derive(Clone, Copy)]
+pub struct Work {
+    kernel: &'static str,
+    arguments: [u64; 4],
+    input: usize,
+    output: usize,
+}
+
+impl Kernel {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::Matmul => "matmul",
+            Kernel::Reduce => "reduce",
+            Kernel::Vecadd => "vecadd",
+            Kernel::Histogram => "histogram",
+        }
+    }
+
+    fn work(self, place: &Place) -> Work {
+        // A processor core, or a driver that uses them, computes less in the same time.
+        let small = !place.device.starts_with("cuda");
+        let (side, count) = if small { (128, 1 << 18) } else { (512, 1 << 20) };
+        let (arguments, input, output) = match self {
+            Kernel::Matmul => ([side, 0, 0, 0], 8 * side * side, 4 * side * side),
+            Kernel::Reduce => ([count, 0, 0, 0], 4 * count, 8),
+            Kernel::Vecadd => ([count, 0, 0, 0], 8 * count, 4 * count),
+            Kernel::Histogram => ([count, 256, 0, 0], 4 * count, 4 * 256),
+        };
+        Work { kernel: self.name(), arguments, input: input as usize, output: output as usize }
+    }
+}
+
+impl Place {
+    /// As a system file says it.
+    fn config(&self) -> String {
+        let Place { device, cores, priority, spin } = self;
+        // The server's own threads on the first of the cores.
+        let first = cores.first().copied().unwrap_or(0);
+        let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
+        format!(
+            "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}}}]\n\
+             server: {{cores: [{first}], priority: {priority}}}\n"
+        )
+    }
+
+    /// The device as the server has it.
+    fn start(&self) -> anyhow::Result<Arc<dyn Device>> {
+        let system = system::System::parse(&self.config(), "bench.yaml")?;
+        Ok(accel_server::start_device(&system, "bench", &Options::default())?)
+    }
+}
+
+/// One stream with one kernel.
+struct Lane {
+    device: Arc<dyn Device>,
+    stream: StreamId,
+    launch: Launch,
+    event: Event,
+}
+
+impl Lane {
+    fn new(
+        device: &Arc<dyn Device>,
+        context: ContextId,
+        level: u8,
+        work: &Work,
+    ) -> anyhow::Result<Lane> {
+        let no_kernel = || anyhow!("the device has no kernel {}", work.kernel);
+        let kernel = device.kernel(work.kernel).ok_or_else(no_kernel)?;
+        let stream = device.create_stream(context, Level(level))?;
+        let (input, output) =
+            (PeerSlice::anonymous(work.input)?, PeerSlice::anonymous(work.output)?);
+        let launch = Launch { input, output, ..Launch::new(kernel, work.arguments) };
+        Ok(Lane { device: device.clone(), stream, launch, event: Event::new() })
+    }
+
+    fn begin(&self) -> anyhow::Result<()> {
+        Ok(self.device.launch(self.stream, self.launch.clone(), &self.event)?)
+    }
+
+    fn end(&self) -> anyhow::Result<(u64, u64)> {
+        let outcome = self.event.wait();
+        ensure!(outcome.status == Status::Done, "a kernel ended as {:?}", outcome.status);
+        Ok((outcome.started_ns, outcome.finished_ns))
+    }
+
+    fn run(&self) -> anyhow::Result<u64> {
+        let begin = monotonic_ns();
+        self.begin()?;
+        self.end()?;
+        Ok(monotonic_ns() - begin)
+    }
+}
+
+struct Streams {
+    low: Lane,
+    high: Lane,
+}
+
+impl Way for Streams {
+    fn begin(&mut self) -> anyhow::Result<()> {
+        self.low.begin()
+    }
+
+    fn urgent(&mut self) -> anyhow::Result<u64> {
+        self.high.run()
+    }
+
+    fn end(&mut self) -> anyhow::Result<(u64, u64)> {
+        self.low.end()
+    }
+}
+
+struct Processes {
+    peer: Peer,
+    high: Lane,
+}
+
+impl Way for Processes {
+    fn begin(&mut self) -> anyhow::Result<()> {
+        self.peer.begin()
+    }
+
+    fn urgent(&mut self) -> anyhow::Result<u64> {
+        self.high.run()
+    }
+
+    fn end(&mut self) -> anyhow::Result<(u64, u64)> {
+        self.peer.end()
+    }
+}
+
+/// The process of the less urgent kernel. It is told `go`, and says later when the kernel started
+/// and finished. It does not say that it has launched: on one core with the device's threads it
+/// would get to that only after the kernel.
+struct Peer {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+/// Options of the hidden command that is the peer.
+#[derive(clap::Args)]
+pub struct PeerArgs {
+    device: String,
+    kernel: Kernel,
+    priority: u8,
+    #[arg(action = clap::ArgAction::Set)]
+    spin: bool,
+    cores: Vec<usize>,
+}
+
+impl Peer {
+    fn start(place: &Place, kernel: Kernel) -> anyhow::Result<Peer> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["bench-preempt-peer", &place.device, kernel.name()])
+            .args([place.priority.to_string(), place.spin.to_string()])
+            .args(place.cores.iter().map(usize::to_string))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the other process cannot be started")?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let (Some(to), Some(from)) = (to, from) else { unreachable!("both are pipes") };
+        let mut peer = Peer { child, to, from: BufReader::new(from) };
+        peer.expect("ready")?;
+        Ok(peer)
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "the other process has ended");
+        Ok(line.trim().to_owned())
+    }
+
+    fn expect(&mut self, word: &str) -> anyhow::Result<()> {
+        let line = self.line()?;
+        ensure!(line == word, "the other process says {line:?} instead of {word:?}");
+        Ok(())
+    }
+
+    fn begin(&mut self) -> anyhow::Result<()> {
+        Ok(self.to.write_all(b"go\n")?)
+    }
+
+    fn end(&mut self) -> anyhow::Result<(u64, u64)> {
+        let line = self.line()?;
+        let times = line.split_once(' ').map(|(a, b)| (a.parse(), b.parse()));
+        let Some((Ok(started), Ok(finished))) = times else {
+            return Err(anyhow!("the other process says {line:?} instead of two times"));
+        };
+        Ok((started, finished))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The peer: launches when it is told to, until nobody tells it any more.
+pub fn peer(args: &PeerArgs) -> anyhow::Result<ExitCode> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let place = Place {
+        device: args.device.clone(),
+        cores: args.cores.clone(),
+        priority: args.priority,
+        spin: args.spin,
+    };
+    let device = place.start()?;
+    let lane = Lane::new(&device, device.create_context()?, 0, &args.kernel.work(&place))?;
+    let mut out = std::io::stdout().lock();
+    let mut say = |text: String| writeln!(out, "{text}").and_then(|()| out.flush());
+    lane.run()?;
+    say("ready".into())?;
+    for line in std::io::stdin().lines() {
+        ensure!(line? == "go", "told something else");
+        lane.begin()?;
+        let (started, finished) = lane.end()?;
+        say(format!("{started} {finished}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two clients of a server.
+struct Chains {
+    low: Chain,
+    high: Chain,
+    running: Option<Ticket>,
+    _service: Service,
+}
+
+struct Chain {
+    client: Client,
+    callback: CallbackId,
+    request: Request,
+}
+
+impl Chains {
+    fn start(place: &Place, work: &Work) -> anyhow::Result<Chains> {
+        let service = Service::with(&place.config())?;
+        let chain = |name: &str, priority: u32| {
+            let mut client = Client::connect(&service.socket)?;
+            let registration = Registration::service(work.kernel).chain(name, priority);
+            let callback = client.register(&registration.memory(work.input + work.output))?;
+            let request = Request::new()
+                .arguments(&work.arguments)
+                .input(0, work.input)
+                .output(work.input, work.output);
+            Ok::<_, anyhow::Error>(Chain { client, callback, request })
+        };
+        let (low, high) = (chain("low", 1)?, chain("high", 99)?);
+        Ok(Chains { low, high, running: None, _service: service })
+    }
+}
+
+impl Way for Chains {
+    fn begin(&mut self) -> anyhow::Result<()> {
+        let Chain { client, callback, request } = &mut self.low;
+        self.running = Some(client.submit(*callback, request)?);
+        Ok(())
+    }
+
+    fn urgent(&mut self) -> anyhow::Result<u64> {
+        let Chain { client, callback, request } = &mut self.high;
+        let begin = monotonic_ns();
+        client.run(*callback, request)?;
+        Ok(monotonic_ns() - begin)
+    }
+
+    fn end(&mut self) -> anyhow::Result<(u64, u64)> {
+        let mut ticket = self.running.take().context("nothing was begun")?;
+        let outcome = self.low.client.wait(&mut ticket, None)?.ok()?;
+        Ok((outcome.started_ns, outcome.finished_ns))
+    }
+}

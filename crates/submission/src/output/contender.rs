@@ -1,0 +1,90 @@
+//! Who took part, and how plots show them.
+
+use crate::Method;
+use crate::network::Shape;
+use crate::study::{Case, Study};
+use crate::summary::{Spread, Time};
+use report::theme::{Ink, SERIES};
+use std::collections::BTreeMap;
+
+/// A method on an accelerator.
+pub(super) struct Contender<'s> {
+    /// Accelerator and method.
+    pub(super) name: String,
+    /// Index into [`Study::accelerators`].
+    pub(super) accelerator: usize,
+    /// How it was submitted.
+    pub(super) method: Method,
+    /// How it is drawn.
+    pub(super) look: Look,
+    /// By size.
+    pub(super) cases: BTreeMap<Shape, &'s Case>,
+}
+
+/// How a contender is drawn: the method says colour and marker, the accelerator the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Look {
+    /// The place of its method in [`Method::ALL`].
+    pub(super) method: usize,
+    /// How many accelerators before it have the same method.
+    pub(super) turn: usize,
+}
+
+impl Look {
+    /// The colour.
+    pub(super) fn ink(self) -> Ink {
+        SERIES[self.method % SERIES.len()]
+    }
+}
+
+/// All contenders, in the order of accelerators and methods.
+pub(super) fn contenders(study: &Study) -> Vec<Contender<'_>> {
+    let mut turns: BTreeMap<Method, usize> = BTreeMap::new();
+    let contender = |((accelerator, method), cases)| {
+        let turn = turns.entry(method).or_default();
+        let look = Look {
+            method: Method::ALL.iter().position(|one| *one == method).unwrap_or(0),
+            turn: *turn,
+        };
+        *turn += 1;
+        let name = study.contender(accelerator, method);
+        Contender { name, accelerator, method, look, cases }
+    };
+    study.by_contender().into_iter().map(contender).collect()
+}
+
+impl Contender<'_> {
+    /// What there is to say of one of its times at a size; none where it was not measured.
+    pub(super) fn spread(&self, shape: Shape, time: Time) -> Option<Spread> {
+        Spread::of(self.cases.get(&shape)?, time)
+    }
+
+    /// The sum of what was done once, in nanoseconds.
+    pub(super) fn once(&self, shape: Shape) -> Option<f64> {
+        let case = self.cases.get(&shape)?;
+        Some(case.steps.iter().map(|step| step.ns as f64).sum())
+    }
+}
+
+/// All sizes that anybody was measured at, by width, then depth.
+pub(super) fn shapes(study: &Study) -> Vec<Shape> {
+    let mut shapes: Vec<Shape> = study.cases.iter().map(|case| case.shape).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    shapes
+}
+
+/// The widths among sizes.
+pub(super) fn widths(shapes: &[Shape]) -> Vec<usize> {
+    let mut widths: Vec<usize> = shapes.iter().map(|shape| shape.k).collect();
+    widths.dedup();
+    widths
+}
+
+/// The depths among sizes.
+pub(super) fn depths(shapes: &[Shape]) -> Vec<usize> {
+    let mut depths: Vec<usize> = shapes.iter().map(|shape| shape.l).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    depths
+}

@@ -1,0 +1,45 @@
+//! Files that are whole or not there.
+
+use super::Error;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A folder of results.
+pub(super) struct Folder {
+    path: PathBuf,
+    written: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// The folder, which is made where it does not exist.
+    pub(super) fn create(path: &Path) -> Result<Folder, Error> {
+        std::fs::create_dir_all(path)
+            .map_err(|source| Error::Folder { path: path.to_owned(), source })?;
+        Ok(Folder { path: path.to_owned(), written: Vec::new() })
+    }
+
+    /// Writes a file under another name, and renames it.
+    pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let write = || -> std::io::Result<()> {
+            let mut file = tempfile::Builder::new()
+                .prefix(&format!(".{name}."))
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(&self.path)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().map_err(|source| Error::File { path: path.clone(), source })?;
+        self.written.push(path);
+        Ok(())
+    }
+
+    /// All files so far, in order.
+    pub(super) fn written(self) -> Vec<PathBuf> {
+        self.written
+    }
+}

@@ -1,0 +1,63 @@
+//! The machine that a study ran on.
+
+use crate::measure::Seat;
+use realtime::machine;
+use serde::Serialize;
+use std::time::SystemTime;
+
+/// The machine that a study ran on, and what it granted.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// The processor's model.
+    pub processor: String,
+    /// How many cores are switched on.
+    pub cores: usize,
+    /// Whether a hypervisor is below.
+    pub is_virtual: bool,
+    /// The release of the kernel.
+    pub kernel: String,
+    /// What the kernel's clocks count.
+    pub clock_source: Option<String>,
+    /// The core that the measuring thread was kept on.
+    pub core: Option<usize>,
+    /// The `SCHED_FIFO` priority that it got; the ordinary policy if there is none.
+    pub priority: Option<u8>,
+    /// When the study ran, as text.
+    pub date: String,
+    /// The command that made it.
+    pub command: String,
+    /// What spoils or qualifies the results.
+    pub marks: Vec<String>,
+}
+
+impl Machine {
+    /// This machine, as it describes itself, now; and what the measuring thread got.
+    pub fn this(seat: &Seat) -> Machine {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Machine {
+            host: host.trim().to_owned(),
+            processor: machine::core_model(),
+            cores: machine::online_cores().len(),
+            is_virtual: machine::is_virtual(),
+            kernel: machine::kernel_release(),
+            clock_source: machine::clocksource(),
+            core: seat.core,
+            priority: seat.priority,
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            command: command(),
+            marks: Vec::new(),
+        }
+    }
+}
+
+/// The command line of this process, without the folder of the program.
+fn command() -> String {
+    let mut words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(program) = words.first_mut() {
+        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    words.join(" ")
+}
