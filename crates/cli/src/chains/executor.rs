@@ -12,15 +12,14 @@
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use accel::{CallbackId, Client, Registration, Request};
 use anyhow::Context;
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use realtime::thread::{self, Policy};
 use realtime::work::{self, Calibration};
 use serde::{Deserialize, Serialize};
 
+use super::access::{Access, Ask, Failure, Way};
 use super::alarm::Alarm;
 use super::children::die_with;
 use super::mail::{Mail, Message, News};
@@ -45,8 +44,8 @@ pub struct Spec {
     pub plan: ExecutorPlan,
     /// How fast this machine works.
     pub calibration: Calibration,
-    /// The server's socket.
-    pub server: PathBuf,
+    /// How it gets at accelerators.
+    pub way: Way,
     /// The folder of the executors' sockets.
     pub folder: PathBuf,
 }
@@ -132,7 +131,7 @@ fn set_priority(priority: u8) -> anyhow::Result<Option<String>> {
 struct Executor {
     plan: ExecutorPlan,
     folder: PathBuf,
-    client: Option<Client>,
+    access: Access,
     mail: Mail,
     alarm: Alarm,
     ready: Ready,
@@ -168,32 +167,29 @@ struct Callback {
 /// Work, then a request; a callback without requests is one piece.
 struct Piece {
     iterations: u64,
-    request: Option<(CallbackId, Request)>,
+    request: Option<Ask>,
 }
 
 /// How a callback ended.
 enum End {
     Done,
-    Failed(accel::Error),
+    Failed(String),
     OutOfTime,
 }
 
 impl Executor {
     fn prepare(spec: Spec) -> anyhow::Result<Executor> {
-        let Spec { plan, calibration, server, folder } = spec;
+        let Spec { plan, calibration, way, folder } = spec;
         thread::set_name(&plan.id);
         thread::pin(&[plan.core])?;
         let mail = Mail::open(&folder, plan.index).context("inbox")?;
-        let mut requests = plan.parts.iter().flat_map(|p| &p.callbacks).flat_map(|c| &c.requests);
-        let mut client = match requests.next() {
-            Some(_) => Some(Client::connect(&server)?),
-            None => None,
-        };
+        let asks = plan.parts.iter().flat_map(|p| &p.callbacks).any(|c| !c.requests.is_empty());
+        let mut access = Access::open(&way, asks)?;
         let (mut parts, mut callbacks, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
         for (index, part) in plan.parts.iter().enumerate() {
             parts.push(Part::new(part, callbacks.len()));
             for (offset, callback) in part.callbacks.iter().enumerate() {
-                let pieces = pieces(part, offset, &calibration, client.as_mut())
+                let pieces = pieces(part, offset, &calibration, &mut access)
                     .with_context(|| format!("chain {}", part.chain.id))?;
                 let last = offset + 1 == part.callbacks.len();
                 callbacks.push(Callback { part: index, last, cpu_ns: callback.cpu_ns, pieces });
@@ -205,7 +201,7 @@ impl Executor {
         let runs: u64 = plan.parts.iter().map(|p| releases(p) * p.callbacks.len() as u64).sum();
         Ok(Executor {
             folder,
-            client,
+            access,
             mail,
             alarm: Alarm::new().context("timer")?,
             ready: Ready::new(&ranks, most),
@@ -292,7 +288,7 @@ impl Executor {
             }
             End::Failed(error) => {
                 part.report.failed += 1;
-                part.report.error = Some(error.to_string());
+                part.report.error = Some(error);
             }
             End::OutOfTime => {}
         }
@@ -320,12 +316,11 @@ impl Executor {
             let before_ns = thread_cpu_ns();
             work::run(*iterations);
             cpu_ns += thread_cpu_ns() - before_ns;
-            let (Some((id, request)), Some(client)) = (request, &mut self.client) else { continue };
-            client.set_wait(wait);
-            match ask(client, *id, request, self.end_ns) {
+            let Some(request) = request else { continue };
+            match self.access.run(request, wait, self.end_ns) {
                 Ok(()) => {}
-                Err(accel::Error::TimedOut { .. }) => return End::OutOfTime,
-                Err(error) => return End::Failed(error),
+                Err(Failure::OutOfTime) => return End::OutOfTime,
+                Err(Failure::Failed(why)) => return End::Failed(why),
             }
         }
         if callback.cpu_ns > 0 && self.stretches.len() < MAX_SAMPLES {
@@ -395,38 +390,20 @@ fn pieces(
     part: &PartPlan,
     offset: usize,
     calibration: &Calibration,
-    client: Option<&mut Client>,
-) -> Result<Vec<Piece>, accel::Error> {
+    access: &mut Access,
+) -> anyhow::Result<Vec<Piece>> {
     let CallbackPlan { cpu_ns, requests } = &part.callbacks[offset];
     let iterations = calibration.iterations(cpu_ns / requests.len().max(1) as u64);
-    let Some(client) = client.filter(|_| !requests.is_empty()) else {
+    if requests.is_empty() {
         return Ok(vec![Piece { iterations, request: None }]);
-    };
+    }
     let mut pieces = Vec::with_capacity(requests.len());
     for (segment, request) in requests.iter().enumerate() {
         let number = ((part.position + offset) as u64) << 32 | segment as u64;
-        let registration = Registration::service(&request.service)
-            .chain(&part.chain.id, part.chain.priority)
-            .accelerator(&request.accelerator)
-            .callback(number)
-            .exec(Duration::from_nanos(request.exec_ns));
-        let id = client.register(&registration)?;
-        let request = Request::new().arguments(&[request.argument]);
-        pieces.push(Piece { iterations, request: Some((id, request)) });
+        let request = access.register(part, number, request)?;
+        pieces.push(Piece { iterations, request: Some(request) });
     }
     Ok(pieces)
-}
-
-/// Sends a request and waits for it, at most until `end_ns`.
-fn ask(
-    client: &mut Client,
-    id: CallbackId,
-    request: &Request,
-    end_ns: u64,
-) -> Result<(), accel::Error> {
-    let mut ticket = client.submit(id, request)?;
-    let left = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()));
-    client.wait(&mut ticket, Some(left))?.ok().map(|_| ())
 }
 
 fn p99(stretches: &mut [u32]) -> Option<f64> {

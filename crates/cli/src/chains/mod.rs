@@ -6,6 +6,7 @@
 //! order of [`ready`] and hands jobs on by [`mail`]. [`outcome`] turns the reports into results,
 //! [`disturbance`] says what spoiled them, and the report crate prints them.
 
+mod access;
 mod alarm;
 mod bound;
 mod children;
@@ -32,13 +33,13 @@ use realtime::work::Calibration;
 use realtime::{machine, thread};
 use report::chains::{ChainInfo, ChainsRun, PRIORITY};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use system::{Policy, System};
+use system::System;
 
 use crate::serve;
 use fold::Cores;
 use plan::Plan;
 use progress::Progress;
-use trial::{Trial, policy_name};
+use trial::{Arbitration, Trial};
 
 /// The calibration's spread above which it is told.
 const SPREAD: f64 = 0.2;
@@ -48,14 +49,15 @@ const SPREAD: f64 = 0.2;
 pub struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
-    /// The policies to run, in this order
+    /// The policies to run, in this order, of priority, fifo, timeslice, and direct: without a
+    /// server, each executor process with devices of its own
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = serve::parse_policy,
+        value_parser = parse_arbitration,
         default_value = "priority,fifo,timeslice"
     )]
-    policy: Vec<Policy>,
+    policy: Vec<Arbitration>,
     /// How long chains are released under each policy, as in 60s, 10m or 500ms
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
@@ -94,6 +96,15 @@ pub struct ServerArgs {
 enum Offsets {
     Synchronous,
     Random(Option<u64>),
+}
+
+fn parse_arbitration(name: &str) -> Result<Arbitration, String> {
+    match name {
+        "direct" => Ok(Arbitration::Direct),
+        _ => serve::parse_policy(name)
+            .map(Arbitration::Server)
+            .map_err(|expected| format!("{expected}, or direct")),
+    }
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -169,10 +180,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if meets_deadlines(&run) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn check_policies(policies: &[Policy]) -> anyhow::Result<()> {
+fn check_policies(policies: &[Arbitration]) -> anyhow::Result<()> {
     let mut seen = HashSet::new();
     for &policy in policies {
-        let name = policy_name(policy);
+        let name = policy.name();
         anyhow::ensure!(seen.insert(policy), "--policy: found {name} twice, expected it once");
     }
     Ok(())
@@ -293,8 +304,9 @@ mod tests {
 
     #[test]
     fn policy_that_is_given_twice_is_refused() {
-        assert!(check_policies(&[Policy::Fifo, Policy::Priority]).is_ok());
-        let error = check_policies(&[Policy::Fifo, Policy::Fifo]).unwrap_err();
+        let [fifo, direct] = ["fifo", "direct"].map(|name| parse_arbitration(name).unwrap());
+        assert!(check_policies(&[fifo, direct]).is_ok());
+        let error = check_policies(&[fifo, fifo]).unwrap_err();
         assert_eq!(error.to_string(), "--policy: found fifo twice, expected it once");
     }
 }

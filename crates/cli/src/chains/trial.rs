@@ -20,6 +20,7 @@ use realtime::work::Calibration;
 use report::chains::PolicyRun;
 use system::{Policy, System};
 
+use super::access::Way;
 use super::children::{Children, parent_option, wait_until};
 use super::disturbance::{Evidence, Snapshot, Summary};
 use super::executor::{Answer, Report, Spec};
@@ -60,16 +61,25 @@ struct Refusals {
 }
 
 impl Trial<'_> {
-    /// Runs the system under a policy.
-    pub fn run(&self, policy: Policy, progress: &mut Progress) -> anyhow::Result<PolicyRun> {
-        let name = policy_name(policy);
+    /// Runs the system under an arbitration.
+    pub fn run(
+        &self,
+        arbitration: Arbitration,
+        progress: &mut Progress,
+    ) -> anyhow::Result<PolicyRun> {
+        let name = arbitration.name();
         let folder = private_folder()?;
         // Declared after the folder, so that the processes end before it goes.
         let mut children = Children::new(folder.path(), self.interrupted.clone());
         progress.begin(&format!("{name}: starting"));
-        let server = self.start_server(&mut children, policy, folder.path())?;
-        let first = server + 1;
-        self.start_executors(&mut children, folder.path())?;
+        let server = match arbitration {
+            Arbitration::Server(policy) => {
+                Some(self.start_server(&mut children, policy, folder.path())?)
+            }
+            Arbitration::Direct => None,
+        };
+        let first = server.map_or(0, |server| server + 1);
+        self.start_executors(&mut children, arbitration, folder.path())?;
         let refusals = self.wait_ready(&mut children, first)?;
         let before = Snapshot::take(self.cores.used());
         let start_ns = monotonic_ns() + LEAD_NS;
@@ -79,7 +89,10 @@ impl Trial<'_> {
         let reports = self.collect(&mut children, first, start_ns, (name, progress))?;
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
         let after = Snapshot::take(self.cores.used());
-        let (summary, lost) = self.stop_server(&mut children, server, folder.path())?;
+        let (summary, lost) = match server {
+            Some(server) => self.stop_server(&mut children, server, folder.path())?,
+            None => (None, None),
+        };
         let (chains, failed) = outcome::results(self.system, self.plan, &reports);
         let mut marks = self.refused_marks(&refusals, summary.as_ref());
         marks.extend(lost.into_iter().chain(failed));
@@ -99,7 +112,12 @@ impl Trial<'_> {
     }
 
     /// Starts one process per executor.
-    fn start_executors(&self, children: &mut Children, folder: &Path) -> anyhow::Result<()> {
+    fn start_executors(
+        &self,
+        children: &mut Children,
+        arbitration: Arbitration,
+        folder: &Path,
+    ) -> anyhow::Result<()> {
         for executor in &self.plan.executors {
             let command = OsString::from("chain-executor");
             let arguments = [command].into_iter().chain(parent_option());
@@ -107,7 +125,13 @@ impl Trial<'_> {
             let spec = Spec {
                 plan: executor.clone(),
                 calibration: self.calibration,
-                server: socket(folder),
+                way: match arbitration {
+                    Arbitration::Server(_) => Way::Server(socket(folder)),
+                    Arbitration::Direct => {
+                        let cores = self.cores.accelerators.clone();
+                        Way::Direct(std::path::absolute(self.file)?, cores.into_iter().collect())
+                    }
+                },
                 folder: folder.into(),
             };
             children.tell(number, &serde_json::to_string(&spec)?)?;
@@ -126,7 +150,8 @@ impl Trial<'_> {
             |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<String>>().join(",");
         let mut arguments: Vec<OsString> = vec!["chain-server".into()];
         arguments.extend(parent_option());
-        arguments.extend(["--policy".into(), policy_name(policy).into()]);
+        let name = Arbitration::Server(policy).name();
+        arguments.extend(["--policy".into(), name.into()]);
         // What has no bound is run all the same: to see what it does is what the run is for.
         arguments.extend(["--admission".into(), "report".into()]);
         arguments.extend(["--socket".into(), socket(folder).into()]);
@@ -254,12 +279,24 @@ impl Trial<'_> {
     }
 }
 
-/// The name of a policy, as on the command line.
-pub fn policy_name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Priority => report::chains::PRIORITY,
-        Policy::Fifo => "fifo",
-        Policy::Timeslice => "timeslice",
+/// Who decides what an accelerator does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arbitration {
+    /// The server, by this policy.
+    Server(Policy),
+    /// Nobody: each executor process has devices of its own.
+    Direct,
+}
+
+impl Arbitration {
+    /// The name, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arbitration::Server(Policy::Priority) => report::chains::PRIORITY,
+            Arbitration::Server(Policy::Fifo) => "fifo",
+            Arbitration::Server(Policy::Timeslice) => "timeslice",
+            Arbitration::Direct => "direct",
+        }
     }
 }
 
