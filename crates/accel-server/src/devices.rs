@@ -76,6 +76,12 @@ pub(crate) fn start(
             let models = accelerator.kernels.iter().filter_map(|of| kernels::model(of, file));
             let config = device_onnx::Config {
                 models: models.collect(),
+                provider: match accelerator.provider {
+                    Some(ordinal) => device_onnx::Provider::Cuda {
+                        device: u16::try_from(ordinal).unwrap_or(u16::MAX),
+                    },
+                    None => device_onnx::Provider::Cpu,
+                },
                 levels,
                 policy: threads,
                 core: cores.first().copied(),

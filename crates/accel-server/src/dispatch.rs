@@ -21,6 +21,7 @@ use crate::accelerator::Accelerator;
 use crate::admission::Spread;
 use crate::bucket::Request;
 use crate::meter::Meter;
+use crate::placement::Crowd;
 use crate::session::{Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
@@ -129,6 +130,22 @@ impl Engine {
         });
         entry.registrations[number] = Some(registration);
         Ok((number as u32, accelerators[owner].bucket_of(session, priority) as u32))
+    }
+
+    /// What is registered on each accelerator, in the eyes of a chain.
+    pub(crate) fn crowds(&self, chain: &str) -> Vec<Crowd> {
+        let state = self.state.lock();
+        let mut crowds = vec![Crowd::default(); state.accelerators.len()];
+        let entries = state.sessions.values();
+        for registration in entries.flat_map(|entry| entry.registrations.iter().flatten()) {
+            let Some(crowd) = crowds.get_mut(registration.accelerator) else { continue };
+            let share = registration.pace.as_ref().zip(registration.budget_ns);
+            let share_ppm = share.map_or(0, |(pace, budget)| pace.share_ppm(budget));
+            crowd.share_ppm = crowd.share_ppm.saturating_add(share_ppm);
+            crowd.registrations += 1;
+            crowd.of_the_chain |= registration.chain == chain;
+        }
+        crowds
     }
 
     /// Ends a registration and cancels its waiting requests. Returns its memory, which a running

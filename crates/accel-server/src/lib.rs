@@ -40,6 +40,7 @@ mod error;
 mod inbox;
 mod meter;
 mod peer;
+mod placement;
 mod refusal;
 mod register;
 mod session;

@@ -127,6 +127,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// The share of an accelerator's time that such requests take, in millionths.
+    pub(crate) fn share_ppm(&self, each_ns: u64) -> u64 {
+        let time = u128::from(each_ns) * u128::from(self.requests) * 1_000_000;
+        u64::try_from(time / u128::from(self.period_ns.max(1))).unwrap_or(u64::MAX / 1024)
+    }
+
     /// Of a chain with this period and so many requests in each job.
     pub(crate) fn new(period_ns: u64, requests: u32, now_ns: u64) -> Pace {
         let requests = u64::from(requests.max(1));

@@ -5,6 +5,7 @@ use crate::access::Grant;
 use crate::admission::{self, Exec, Source};
 use crate::calibration::{Calibration, Measured};
 use crate::meter::{Pace, Tally};
+use crate::placement::{self, Crowd};
 use crate::refusal::Refusal;
 use crate::session::Registration;
 use accel::control::{Code, Register};
@@ -81,7 +82,7 @@ impl Services {
     }
 
     /// Finds a service on an accelerator; an empty accelerator leaves the choice to the server.
-    fn find(&self, service: &str, accelerator: &str) -> Result<Offer, Refusal> {
+    fn find(&self, service: &str, accelerator: &str, crowds: &[Crowd]) -> Result<Offer, Refusal> {
         if let Some(named) = self.system.service(service) {
             if !accelerator.is_empty() && accelerator != named.accelerator {
                 let text = format!(
@@ -90,7 +91,7 @@ impl Services {
                 );
                 return Err((Code::Unknown, text));
             }
-            let (index, kernel) = self.kernel(&named.kernel, &named.accelerator)?;
+            let (index, kernel) = self.kernel(&named.kernel, &named.accelerator, crowds)?;
             let calibration = self.calibration.as_ref();
             return Ok(Offer {
                 accelerator: index,
@@ -100,7 +101,7 @@ impl Services {
                 measured: calibration.and_then(|calibration| calibration.measured(service)),
             });
         }
-        let (accelerator, kernel) = self.kernel(service, accelerator)?;
+        let (accelerator, kernel) = self.kernel(service, accelerator, crowds)?;
         let fixed_arguments = Vec::new();
         Ok(Offer { accelerator, kernel, fixed_arguments, exec_ns: None, measured: None })
     }
@@ -141,7 +142,12 @@ impl Services {
         Ok(declaration.map_or(Source::Nobody, Source::Declared))
     }
 
-    fn kernel(&self, kernel: &str, accelerator: &str) -> Result<(usize, KernelId), Refusal> {
+    fn kernel(
+        &self,
+        kernel: &str,
+        accelerator: &str,
+        crowds: &[Crowd],
+    ) -> Result<(usize, KernelId), Refusal> {
         let devices = self.devices.iter().enumerate();
         let mut candidates =
             devices.filter(|(_, (id, _))| accelerator.is_empty() || id == accelerator).peekable();
@@ -150,9 +156,13 @@ impl Services {
             let text = format!("accelerator {accelerator:?}: expected one of {ids:?}");
             return Err((Code::Unknown, text));
         }
-        let mut offered = candidates
-            .filter_map(|(index, (_, device))| device.kernel(kernel).map(|kernel| (index, kernel)));
-        offered.next().ok_or_else(|| {
+        let offered: Vec<(usize, KernelId)> = candidates
+            .filter_map(|(index, (_, device))| device.kernel(kernel).map(|kernel| (index, kernel)))
+            .collect();
+        let offering: Vec<usize> = offered.iter().map(|(index, _)| *index).collect();
+        let kinds: Vec<_> = self.system.accelerators.iter().map(|one| one.device).collect();
+        let chosen = placement::choose(&offering, &kinds, crowds);
+        offered.into_iter().find(|(index, _)| Some(*index) == chosen).ok_or_else(|| {
             (Code::Unknown, format!("service {kernel:?}: this server offers {}", self.names()))
         })
     }
@@ -203,9 +213,11 @@ pub(crate) fn check_priority(grant: &Grant, priority: u32) -> Result<(), Refusal
     Err((Code::Priority, text))
 }
 
-/// Checks a client's registration packet, and maps its memory.
+/// Checks a client's registration packet, and maps its memory. `crowds` tells what is on each
+/// accelerator, in the eyes of a chain.
 pub(crate) fn prepare(
     services: &Services,
+    crowds: impl FnOnce(&str) -> Vec<Crowd>,
     grant: &Grant,
     memory_left: u64,
     packet: &Register,
@@ -219,7 +231,7 @@ pub(crate) fn prepare(
     let service = name("service", packet.service.get())?;
     let accelerator = name("accelerator", packet.accelerator.get())?;
     check_priority(grant, packet.chain_priority)?;
-    let offer = services.find(&service, &accelerator)?;
+    let offer = services.find(&service, &accelerator, &crowds(&chain))?;
     services.check_chain(&chain, packet.chain_priority)?;
     let exec = services.exec(&offer, packet);
     let source = services.source(&chain, packet, &exec)?;

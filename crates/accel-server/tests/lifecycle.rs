@@ -59,6 +59,26 @@ fn two_accelerators_in_one_process_are_told_apart() {
 }
 
 #[test]
+fn chains_that_name_no_accelerator_are_spread_and_stay_together() {
+    let yaml =
+        "accelerators: [{id: left, buckets: 2}, {id: right, buckets: 2}]\nserver: {priority: 0}";
+    let fixture = serve(yaml);
+    let launches = || -> Vec<u64> {
+        let devices = fixture.server().devices();
+        devices.iter().map(|(_, device)| device.statistics().launches).collect()
+    };
+    let mut clients = Vec::new();
+    for (chain, priority, expected) in
+        [("a", 3, [1, 0]), ("b", 4, [1, 1]), ("a", 3, [2, 1]), ("b", 4, [2, 2]), ("c", 5, [3, 2])]
+    {
+        let mut client = Busy::with(&fixture, Registration::service("busy").chain(chain, priority));
+        client.run(1);
+        assert_eq!(launches(), expected, "chain {chain}");
+        clients.push(client);
+    }
+}
+
+#[test]
 fn deregistration_cancels_what_waits() {
     let fixture = serve(&one_gpu("buckets: 1", ""));
     let mut first = Busy::new(&fixture, "first", 9);

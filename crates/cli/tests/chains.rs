@@ -78,6 +78,17 @@ fn real_time_chains_serve_every_release_also_across_executors() {
 }
 
 #[test]
+fn chains_without_a_server_have_devices_of_their_own() {
+    let bench = Bench::new(SYSTEM);
+    let run = bench.json(&["--duration", "1s", "--policy", "direct"]);
+    let direct = &run["policies"]["direct"];
+    let brake = &direct["chains"]["brake"];
+    assert_eq!(brake["jobs"], 50, "{run}");
+    assert!(brake["p50_us"].as_f64().unwrap() > 400.0, "the accelerator has worked: {run}");
+    assert!(direct["chains"]["map"]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{run}");
+}
+
+#[test]
 fn best_effort_chain_skips_releases_while_its_job_is_on_another_executor() {
     let bench = Bench::new(SYSTEM);
     let run = bench.json(&["--duration", "1s", "--policy", "fifo"]);

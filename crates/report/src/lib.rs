@@ -45,6 +45,7 @@ pub mod page;
 pub mod simulation;
 pub mod stats;
 pub mod study;
+pub mod text;
 pub mod theme;
 
 pub use error::Error;

@@ -98,6 +98,8 @@ pub struct Accelerator {
     pub concurrent_lowest: bool,
     /// Whether the threads that wait for a GPU look for the end without sleeping.
     pub spin: bool,
+    /// The GPU that ONNX Runtime computes on; the processor if there is none.
+    pub provider: Option<u32>,
     /// What the device offers beside its own kernels.
     pub kernels: Vec<Kernel>,
 }

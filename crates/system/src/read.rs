@@ -278,13 +278,18 @@ fn time_unit(field: Field<'_>) -> Result<TimeUnit, Error> {
 }
 
 fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
-    let keys = ["id", "buckets", "device", "cores", "concurrent_lowest", "spin", "kernels"];
+    let keys =
+        ["id", "buckets", "device", "cores", "concurrent_lowest", "spin", "provider", "kernels"];
     let fields = field.fields(&keys)?;
     let device = fields.or("device", DeviceKind::default(), device)?;
     let spin = fields.optional("spin");
     let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
     if let Some(field) = spin.as_ref().filter(|_| !is_gpu) {
         return Err(field.refuse("spin only with device cuda:N or vulkan:N"));
+    }
+    let provider = fields.optional("provider");
+    if let Some(field) = provider.as_ref().filter(|_| device != DeviceKind::Onnx) {
+        return Err(field.refuse("provider only with device onnx"));
     }
     let mut kernels: Vec<Kernel> = Vec::new();
     for field in fields.optional("kernels").map_or(Ok(Vec::new()), |list| list.list())? {
@@ -301,8 +306,17 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         cores: fields.or("cores", Vec::new(), cores)?,
         concurrent_lowest: fields.or("concurrent_lowest", false, |field| field.boolean())?,
         spin: spin.map_or(Ok(false), |field| field.boolean())?,
+        provider: provider.map_or(Ok(None), self::provider)?,
         kernels,
     })
+}
+
+fn provider(field: Field<'_>) -> Result<Option<u32>, Error> {
+    match device(field.clone()) {
+        Ok(DeviceKind::Cpu) => Ok(None),
+        Ok(DeviceKind::Cuda(ordinal)) => Ok(Some(ordinal)),
+        _ => Err(field.refuse("cpu or cuda:N")),
+    }
 }
 
 fn device(field: Field<'_>) -> Result<DeviceKind, Error> {

@@ -124,13 +124,15 @@ fn flow_list<T: ToString>(items: &[T]) -> String {
 }
 
 fn accelerator(accelerator: &Accelerator) -> Map {
-    let Accelerator { id, buckets, device, cores, concurrent_lowest, spin, kernels } = accelerator;
+    let Accelerator { id, buckets, device, cores, concurrent_lowest, spin, provider, kernels } =
+        accelerator;
     let mut map = Map::with("id", text(id));
     map.put("buckets", buckets);
     map.put_unless("device", *device, DeviceKind::default(), |kind| text(&kind.to_string()));
     map.put_unless("cores", cores.as_slice(), &[], flow_list);
     map.put_unless("concurrent_lowest", *concurrent_lowest, false, |yes| yes);
     map.put_unless("spin", *spin, false, |yes| yes);
+    map.put_some("provider", *provider, |ordinal| text(&DeviceKind::Cuda(ordinal).to_string()));
     let flows: Vec<String> = kernels.iter().map(|of| kernel(of).flow()).collect();
     map.put_unless("kernels", flows.as_slice(), &[], flow_list);
     map

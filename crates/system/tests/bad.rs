@@ -84,7 +84,7 @@ kappa: 2
     ),
     (
         "accelerators: [gpu0]\n",
-        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, kernels"#,
+        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, provider, kernels"#,
     ),
     (
         "accelerators: [{id: gpu0}]\n",
@@ -147,6 +147,14 @@ kappa: 2
         r#"bad.yaml:1:112: accelerators[0].kernels[0].groups[1]: found "0", expected a number from 1 to 65535"#,
     ),
     (
+        "accelerators: [{id: a, buckets: 6, provider: 'cuda:0'}]\n",
+        r#"bad.yaml:1:46: accelerators[0].provider: found "cuda:0", expected provider only with device onnx"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: onnx, provider: 'vulkan:0'}]\n",
+        r#"bad.yaml:1:60: accelerators[0].provider: found "vulkan:0", expected cpu or cuda:N"#,
+    ),
+    (
         "accelerators: [{id: a, buckets: 6, kernels: [{name: x}]}]\n",
         r#"bad.yaml:1:46: accelerators[0].kernels[0]: found a mapping, expected kernels only with device cuda:N, vulkan:N or onnx"#,
     ),
@@ -164,7 +172,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, units: 2}]\n",
-        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, kernels",
+        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, provider, kernels",
     ),
     (
         "accelerators:
@@ -558,7 +566,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
   "buckets": 6,
   "bukets": 6}]}
 "##,
-        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, kernels",
+        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, provider, kernels",
     ),
     (
         "{\"kappa\": 1\n",

@@ -147,22 +147,33 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
     let cores = vec(0..MAX_CORES, 0..3).prop_map(distinct);
     let cuda = prop_oneof![code(), library()];
     let kernels = vec((name(), model(), cuda, shader()), 0..3);
-    (name(), 1..=MAX_BUCKETS, device, cores, any::<[bool; 2]>(), kernels).prop_map(
-        |(id, buckets, device, cores, [concurrent_lowest, spin], mut kernels)| {
-            kernels.sort_by(|a, b| a.0.cmp(&b.0));
-            kernels.dedup_by(|a, b| a.0 == b.0);
-            let kernel = |(name, model, cuda, shader)| match device {
-                DeviceKind::Onnx => Some(Kernel { name, source: model }),
-                DeviceKind::Cuda(_) => Some(Kernel { name, source: cuda }),
-                DeviceKind::Vulkan(_) => Some(Kernel { name, source: shader }),
-                DeviceKind::Cpu => None,
-            };
-            let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
-            let kernels = kernels.into_iter().filter_map(kernel).collect();
-            let spin = spin && is_gpu;
-            Accelerator { id, buckets, device, cores, concurrent_lowest, spin, kernels }
-        },
-    )
+    (name(), 1..=MAX_BUCKETS, device, cores, any::<[bool; 2]>(), option::of(0..1000u32), kernels)
+        .prop_map(
+            |(id, buckets, device, cores, [concurrent_lowest, spin], provider, mut kernels)| {
+                kernels.sort_by(|a, b| a.0.cmp(&b.0));
+                kernels.dedup_by(|a, b| a.0 == b.0);
+                let kernel = |(name, model, cuda, shader)| match device {
+                    DeviceKind::Onnx => Some(Kernel { name, source: model }),
+                    DeviceKind::Cuda(_) => Some(Kernel { name, source: cuda }),
+                    DeviceKind::Vulkan(_) => Some(Kernel { name, source: shader }),
+                    DeviceKind::Cpu => None,
+                };
+                let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
+                let kernels = kernels.into_iter().filter_map(kernel).collect();
+                let spin = spin && is_gpu;
+                let provider = provider.filter(|_| device == DeviceKind::Onnx);
+                Accelerator {
+                    id,
+                    buckets,
+                    device,
+                    cores,
+                    concurrent_lowest,
+                    spin,
+                    provider,
+                    kernels,
+                }
+            },
+        )
 }
 
 fn model() -> impl Strategy<Value = Source> {

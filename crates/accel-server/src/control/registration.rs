@@ -32,8 +32,9 @@ impl Control {
             return Err((Code::Limit, format!("{limit} registrations in this session, its limit")));
         }
         let left = connection.grant.memory_bytes.saturating_sub(open.memory_bytes);
-        let prepared =
-            register::prepare(&self.settings.services, &connection.grant, left, packet, fds)?;
+        let (services, grant) = (&self.settings.services, &connection.grant);
+        let crowds = |chain: &str| self.engine.crowds(chain);
+        let prepared = register::prepare(services, crowds, grant, left, packet, fds)?;
         let tally = self.admission.tally(&prepared.chain, prepared.priority, &prepared.source);
         let claim = Claim {
             session,

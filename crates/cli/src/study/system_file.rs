@@ -23,6 +23,7 @@ pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
             cores: Vec::new(),
             concurrent_lowest: accelerator.concurrent_lowest,
             spin: false,
+            provider: None,
             kernels: Vec::new(),
         })
         .collect();

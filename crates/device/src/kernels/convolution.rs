@@ -1,17 +1,9 @@
 //! `convolution`: a 3 x 3 convolution of a grid, zeros beyond its edge.
-//!
-//! A block computes 32 rows of 128 columns. It loads them with a border of one element around,
-//! zero where the grid ends.
 
+use super::window::{self, COLUMNS, LOADED, PITCH, Window};
 use super::{Kernel, Plan, SCRATCH_FLOATS, Scratch, Task, memory};
-use crate::check;
 use crate::{Error, FailureCode, Launch};
 
-const ROWS: usize = 32;
-const COLUMNS: usize = 128;
-/// Width of a tile with its border.
-const PITCH: usize = COLUMNS + 2;
-const LOADED: usize = (ROWS + 2) * PITCH;
 const FILTER: usize = 9;
 const _: () = assert!(LOADED + COLUMNS + FILTER <= SCRATCH_FLOATS);
 
@@ -25,41 +17,23 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 fn plan(launch: &Launch) -> Result<Plan, Error> {
-    let [width, height, ..] = launch.arguments;
-    let area = width.checked_mul(height);
-    check::numbers("input", &launch.input, area.and_then(|a| a.checked_add(FILTER as u64)))?;
-    check::numbers("output", &launch.output, area)?;
-    // Both are zero or at most the area, but one may be huge when the other is zero.
-    let tiles = width.div_ceil(COLUMNS as u64).checked_mul(height.div_ceil(ROWS as u64));
-    check::grid(KERNEL.name, 0, width, tiles.unwrap_or(u64::MAX))
+    window::plan(KERNEL.name, launch, FILTER as u64)
 }
 
 fn block(task: &Task<'_>, block: u32, scratch: &mut Scratch) -> Result<(), FailureCode> {
     let (width, height) = (task.size(0), task.size(1));
-    if width == 0 || height == 0 {
-        return Ok(());
-    }
-    let across = width.div_ceil(COLUMNS);
-    let (top, left) = (block as usize / across * ROWS, block as usize % across * COLUMNS);
-    let (bottom, right) = ((top + ROWS).min(height), (left + COLUMNS).min(width));
+    let Some(window) = Window::of(block, width, height) else { return Ok(()) };
     let (tile, line, filter) = scratch.tiles(LOADED, COLUMNS, FILTER);
     task.input.read_f32(width * height, filter).map_err(memory)?;
-
-    // Element (y, x) of the grid lies at (y + 1 - top, x + 1 - left) of the tile.
     tile.fill(0.0);
-    let from = left.saturating_sub(1);
-    let count = (right + 1).min(width) - from;
-    for y in top.saturating_sub(1)..(bottom + 1).min(height) {
-        let at = (y + 1 - top) * PITCH + from + 1 - left;
-        task.input.read_f32(y * width + from, &mut tile[at..at + count]).map_err(memory)?;
-    }
-    for y in top..bottom {
-        let row = (y - top) * PITCH;
-        let line = &mut line[..right - left];
+    window.load(&task.input, tile)?;
+    for y in window.top..window.bottom {
+        let row = (y - window.top) * PITCH;
+        let line = &mut line[..window.right - window.left];
         for (i, value) in line.iter_mut().enumerate() {
             *value = weigh(&tile[row + i..], filter);
         }
-        task.output.write_f32(y * width + left, line).map_err(memory)?;
+        task.output.write_f32(y * width + window.left, line).map_err(memory)?;
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ mod matmul;
 mod reduce;
 mod stencil;
 mod vecadd;
+mod window;
 
 pub use busy::{
     BLOCK_NS as BUSY_BLOCK_NS, MAX_NS as BUSY_MAX_NS, block_ns as busy_block_ns,

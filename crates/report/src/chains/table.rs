@@ -2,8 +2,9 @@
 
 use super::unit::{Unit, count};
 use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, over_bound};
+use crate::text::{clean, pad};
 use anstyle::{AnsiColor, Style};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// The widest name of a chain; longer ones are cut.
 const MAX_NAME: usize = 26;
@@ -140,30 +141,6 @@ impl Text {
             }
         }
     }
-}
-
-/// Text from outside, without characters that would move the cursor.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Fills or cuts a text to a width in columns.
-fn pad(text: &str, width: usize) -> String {
-    let have = text.width();
-    if have <= width {
-        return format!("{text}{}", " ".repeat(width - have));
-    }
-    let mut cut = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        let next = used + c.width().unwrap_or(0);
-        if next > width - 1 {
-            break;
-        }
-        cut.push(c);
-        used = next;
-    }
-    format!("{cut}…{}", " ".repeat(width - 1 - used))
 }
 
 fn round(number: f64) -> String {

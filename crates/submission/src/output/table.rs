@@ -5,7 +5,8 @@ use super::unit::{count, shape as size};
 use crate::network::Shape;
 use crate::study::{Missing, Study};
 use crate::summary::{Spread, Time};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use report::text::{clean, pad};
+use unicode_width::UnicodeWidthStr;
 
 /// The widest name of a contender; longer ones are cut.
 const MAX_NAME: usize = 26;
@@ -145,28 +146,4 @@ impl Unit {
         let times = [spread.median_ns, spread.p99_ns, spread.max_ns, spread.jitter_ns];
         times.map(|ns| format!("{:>CELL$}", self.cell(ns))).concat()
     }
-}
-
-/// Text from outside, without characters that would move the cursor.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Fills or cuts a text to a width in columns.
-fn pad(text: &str, width: usize) -> String {
-    let have = text.width();
-    if have <= width {
-        return format!("{text}{}", " ".repeat(width - have));
-    }
-    let mut cut = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        let next = used + c.width().unwrap_or(0);
-        if next > width - 1 {
-            break;
-        }
-        cut.push(c);
-        used = next;
-    }
-    format!("{cut}…{}", " ".repeat(width - 1 - used))
 }
