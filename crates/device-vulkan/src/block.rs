@@ -1,10 +1,11 @@
 //! Blocks of the kernels: slices of client memory, reached by the device itself or copied.
 
+use crate::binding::{Bound, LEAST_RANGE};
 use crate::config::Groups;
 use crate::gpu::Gpu;
 use crate::imports::Piece;
 use crate::kernel::{Direct, GROUP, REDUCED, SLICE, TILE, slice_rows, spread, strip_rows};
-use crate::worker::{Bound, Dispatch, Worker};
+use crate::worker::{Dispatch, Worker};
 use device::hosted::Task;
 use device::{FailureCode, Launch};
 use shm::memory::PeerSlice;
@@ -13,8 +14,6 @@ use std::sync::atomic::Ordering;
 
 const WORD: u64 = 4;
 const SUM_BYTES: u64 = 8;
-/// A binding of a kernel of one's own has at least as many bytes.
-pub(crate) const LEAST_RANGE: u64 = 16;
 
 /// A block that is being run. The launch was checked, so sizes in bytes fit 64 bits.
 pub(crate) struct Block<'a> {

@@ -1,7 +1,8 @@
 //! How fast the device works, measured on itself.
 
 use crate::Error;
-use crate::worker::{Bound, Dispatch, Worker};
+use crate::binding::Bound;
+use crate::worker::{Dispatch, Worker};
 use device::{FailureCode, Level};
 use realtime::clock::monotonic_ns;
 

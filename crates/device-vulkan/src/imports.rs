@@ -59,7 +59,8 @@ impl Imports {
         let (mapping, offset) = memory.mapping()?;
         let limits = gpu.device.limits();
         let start = offset as u64 + from;
-        let before = start % limits.min_storage_buffer_offset_alignment.max(1);
+        // Of words at least, which a device may leave to the kernel.
+        let before = start % limits.min_storage_buffer_offset_alignment.max(4);
         let range = before + to.checked_sub(from).filter(|bytes| *bytes > 0)?;
         if range > limits.max_storage_buffer_range.into() {
             return None;
@@ -131,5 +132,64 @@ impl Import {
         // SAFETY: it was made from this device. No launch uses the mapping, see `is_unused`, or
         // nothing runs any more; commands that were recorded with it are not submitted again.
         unsafe { self.buffer.destroy(&gpu.device) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    /// A device that reaches memory itself; says why if there is none.
+    fn gpu() -> Option<Gpu> {
+        let started = Gpu::new(&Config::default()).inspect_err(|error| println!("SKIP: {error}"));
+        started.ok().filter(|gpu| {
+            if gpu.device.importer().is_none() {
+                println!("SKIP: {} does not import memory", gpu.device.found().name);
+            }
+            gpu.device.importer().is_some()
+        })
+    }
+
+    #[test]
+    fn pieces_begin_as_the_device_wants_it_and_are_never_too_large() {
+        let Some(gpu) = gpu() else { return };
+        let imports = gpu.imports.as_ref().unwrap();
+        let limits = gpu.device.limits();
+        let alignment = limits.min_storage_buffer_offset_alignment.max(4);
+        let most = u64::from(limits.max_storage_buffer_range);
+        let memory = PeerSlice::anonymous(most as usize + 4096).unwrap();
+        let reach = |from, to| imports.reach(&gpu, &memory, (from, to));
+        let (first, _) = reach(0, 100).unwrap();
+        for from in [0, 1, alignment - 1, alignment, alignment + 4, 1000 * alignment + 1] {
+            let (piece, before) = reach(from, from + 10).unwrap();
+            assert_eq!((piece.number, piece.buffer), (first.number, first.buffer));
+            assert!(piece.offset.is_multiple_of(alignment) && before < alignment);
+            assert_eq!((piece.offset + before, piece.range), (from, before + 10));
+        }
+        assert_eq!(reach(0, most).map(|(piece, _)| piece.range), Some(most));
+        for (from, to) in [(0, most + 1), (1, most + 1), (10, 10), (10, 9)] {
+            assert_eq!(reach(from, to), None, "{from} to {to}");
+        }
+        assert_eq!(imports.reach(&gpu, &PeerSlice::empty(), (0, 1)), None);
+        assert_eq!(imports.count(), 1);
+    }
+
+    #[test]
+    fn what_a_lost_device_may_still_use_is_kept() {
+        let Some(gpu) = gpu() else { return };
+        let imports = gpu.imports.as_ref().unwrap();
+        for lost in [false, true] {
+            let memory = PeerSlice::anonymous(100).unwrap();
+            assert!(imports.reach(&gpu, &memory, (0, 100)).is_some());
+            imports.sweep(&gpu);
+            assert_eq!(imports.count(), 1);
+            drop(memory);
+            if lost {
+                gpu.lose();
+            }
+            imports.sweep(&gpu);
+            assert_eq!(imports.count(), usize::from(lost));
+        }
     }
 }

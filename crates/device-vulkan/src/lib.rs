@@ -24,6 +24,7 @@
 //! Limits:
 //! - The first launch with a mapping waits until it is imported. Results of `reduce` and
 //!   `histogram` are put together by the unit: their inputs alone are reached without a copy.
+//! - Memory that a launch still uses when its context goes stays imported until the next one goes.
 //! - A kernel that does not end keeps its unit, and the end of the device waiting, until the driver
 //!   gives the device up as lost. Software drivers never do.
 //! - The threads of the driver itself do not get the policy of the device's threads.
@@ -43,6 +44,7 @@
 //! ```
 
 mod backend;
+mod binding;
 mod block;
 mod calibration;
 mod config;

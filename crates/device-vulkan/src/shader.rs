@@ -69,7 +69,8 @@ fn translate_module(text: &str, entry: &str, limits: Limits) -> Result<Vec<u32>,
 }
 
 fn parse(text: &str) -> Result<Parsed, String> {
-    naga::front::wgsl::parse_str(text).map_err(|error| error.emit_to_string(text))
+    naga::front::wgsl::parse_str(text)
+        .map_err(|error| error.emit_to_string(text).trim_end().to_owned())
 }
 
 fn write(
@@ -81,7 +82,7 @@ fn write(
 ) -> Result<Vec<u32>, String> {
     let info = Validator::new(ValidationFlags::all(), capabilities)
         .validate(module)
-        .map_err(|error| error.emit_to_string(text))?;
+        .map_err(|error| error.emit_to_string(text).trim_end().to_owned())?;
     let (policy, zeros) = match checks {
         Checks::Added => {
             (BoundsCheckPolicy::Restrict, spv::ZeroInitializeWorkgroupMemoryMode::Polyfill)

@@ -1,9 +1,8 @@
 //! What a unit has of its own: command buffers, staging buffers, a semaphore.
 
 use crate::Error;
-use crate::block::LEAST_RANGE;
+use crate::binding::{Binding, Bound, LEAST_RANGE};
 use crate::gpu::Gpu;
-use crate::imports::Piece;
 use crate::staging::Staging;
 use ash::vk;
 use device::{FailureCode, Level};
@@ -45,35 +44,6 @@ struct Recorded {
     set: vk::DescriptorSet,
     /// Of the input and of the output.
     bindings: Option<[Binding; 2]>,
-}
-
-/// What a set names. What it names may be gone, and something else have its handle; but no two
-/// things have the same age.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Binding {
-    age: Age,
-    buffer: vk::Buffer,
-    offset: u64,
-    range: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Age {
-    /// The generation of a staging buffer.
-    Staging(u64),
-    /// The number of an imported mapping.
-    Client(u64),
-}
-
-/// What a kernel sees as its input, or as its output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Bound {
-    /// All of the staging buffer: the kernel knows its sizes from its arguments.
-    Whole,
-    /// So many bytes of the staging buffer.
-    Exact(u64),
-    /// The client's memory itself, which is kept until the dispatch has ended.
-    Client(Piece),
 }
 
 /// One dispatch.
@@ -208,31 +178,11 @@ impl Worker {
         self.wait()
     }
 
-    /// What a kernel is bound to. What it must not see there is cleared.
+    /// What a kernel is bound to.
     fn bindings(&mut self, dispatch: &Dispatch) -> [Binding; 2] {
-        let most = u64::from(self.gpu.device.limits().max_storage_buffer_range) / 4 * 4;
-        let age = Age::Staging(self.generation);
-        let of = |bound: Bound, staging: &mut Staging| {
-            let range = |bytes: u64| {
-                bytes.next_multiple_of(4).clamp(LEAST_RANGE, most).min(staging.capacity)
-            };
-            let range = match bound {
-                Bound::Client(Piece { number, buffer, offset, range }) => {
-                    return Binding { age: Age::Client(number), buffer, offset, range };
-                }
-                Bound::Whole => range(staging.capacity),
-                Bound::Exact(bytes) => {
-                    let range = range(bytes);
-                    // Whatever was there belongs to somebody else.
-                    staging.clear_from(bytes);
-                    staging.soil(range);
-                    range
-                }
-            };
-            Binding { age, buffer: staging.handle(), offset: 0, range }
-        };
-        let input = of(dispatch.input, &mut self.input);
-        let output = of(dispatch.output, &mut self.output);
+        let most = u64::from(self.gpu.device.limits().max_storage_buffer_range);
+        let input = dispatch.input.binding(&mut self.input, self.generation, most);
+        let output = dispatch.output.binding(&mut self.output, self.generation, most);
         if dispatch.output == Bound::Whole {
             // `busy` writes a word that nobody reads; for all others the host says what it reads.
             self.output.soil(LEAST_RANGE);
@@ -248,14 +198,10 @@ impl Worker {
             return Ok(());
         }
         recorded.bindings = None;
-        let info = |binding: Binding| {
-            let Binding { buffer, offset, range, .. } = binding;
-            [vk::DescriptorBufferInfo { buffer, offset, range }]
-        };
         let control = vk::DescriptorBufferInfo::default()
             .buffer(self.control.handle())
             .range(ARGUMENTS_BYTES);
-        let infos = [info(bindings[0]), info(bindings[1]), [control]];
+        let infos = [[bindings[0].info()], [bindings[1].info()], [control]];
         let kinds = [
             vk::DescriptorType::STORAGE_BUFFER,
             vk::DescriptorType::STORAGE_BUFFER,

@@ -10,6 +10,7 @@ use device_vulkan::{ClientMemory, Config, Found, Groups, Module, Source, VulkanD
 use shm::memory::PeerSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Sums of neighbours, as far as there are some; the last work group leaves what is there.
 const SUMS: &str = "
@@ -155,11 +156,11 @@ fn results_are_the_same_at_all_offsets_and_lengths() {
                 same(&devices, kernel, arguments, [(first, input * 4), output]);
             }
         }
-        for bytes in [0, 1, 3, 4, 15, 16, 17, 20, 63, 64, 66, 1000, 4095, 4096] {
-            for first in [0, 1, 4, 8, 16, 48, 4096] {
+        for bytes in [0, 1, 4, 15, 16, 17, 20, 66, 1000, 4096] {
+            for first in [0, 1, 4, 16, 48] {
                 // The output begins as the input does, or at an alignment of its own.
                 for second in [first + bytes, 8192, 8196, 8193] {
-                    for argument in [1, bytes as u64 / 4, bytes as u64] {
+                    for argument in [bytes as u64 / 4, bytes as u64] {
                         let parts = [(first, bytes), (second, bytes)];
                         same(&devices, "sums", [argument.max(1), 0, 0, 0], parts);
                     }
@@ -218,12 +219,27 @@ fn memory_at_the_address_of_memory_that_is_gone_is_not_taken_for_it() {
             drop((all, output));
             // Sometimes the device lets go of it, too; sometimes it has many.
             if i % 3 != 0 {
-                device.destroy_context(device.create_context().unwrap()).unwrap();
+                lets_go(&device, 0);
             }
         }
         println!("{}: the same address {again} times", found.name);
         assert!(again > 0);
         assert_eq!(state(&device).staged_bytes, 0);
+    }
+}
+
+/// Waits until the device has so many mappings, none less. It lets go when a context goes, but not
+/// of what a launch had that has just told its end.
+fn lets_go(device: &VulkanDevice, expected: usize) {
+    let start = Instant::now();
+    loop {
+        device.destroy_context(device.create_context().unwrap()).unwrap();
+        let imported = state(device).imported;
+        if imported == expected {
+            return;
+        }
+        assert!(imported > expected, "{imported}, not {expected}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{imported}, not {expected}");
     }
 }
 
@@ -236,19 +252,25 @@ fn contexts_that_come_and_go_leave_no_memory_behind() {
             let output = memory(256);
             staged(&device, "sums", [64, 0, 0, 0], &input, &output);
             staged(&device, "sums", [64, 0, 0, 0], &input, &shared);
-            // `launch` ends its context while its memory is there.
-            assert!((2..=4).contains(&state(&device).imported));
+            // `launch` ends its context while its memory is there, and perhaps in use.
+            assert!((2..=10).contains(&state(&device).imported));
         }
-        let sweep = || device.destroy_context(device.create_context().unwrap()).unwrap();
-        sweep();
-        assert_eq!(state(&device).imported, 2);
+        lets_go(&device, 2);
         drop(input);
         assert_eq!(state(&device).imported, 2);
-        sweep();
-        assert_eq!(state(&device).imported, 1);
+        lets_go(&device, 1);
         drop(shared);
-        sweep();
-        assert_eq!(state(&device), ClientMemory { imported: 0, staged_bytes: 0 });
+        lets_go(&device, 0);
+        assert_eq!(state(&device).staged_bytes, 0);
+    }
+}
+
+/// Sets it at the end, also when the test fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -263,6 +285,7 @@ fn memory_that_changes_meanwhile_harms_nobody() {
         let (output, after) = (output.unwrap(), after.unwrap());
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _end = End(&done);
             scope.spawn(|| {
                 let mut state = 1u32;
                 while !done.load(Ordering::Relaxed) {
@@ -281,7 +304,6 @@ fn memory_that_changes_meanwhile_harms_nobody() {
                 assert_eq!(counts.iter().map(|count| *count as usize).sum::<usize>(), N);
                 assert_eq!(read_words(&after), [7; 1_000]);
             }
-            done.store(true, Ordering::Relaxed);
         });
     }
 }

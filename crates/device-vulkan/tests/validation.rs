@@ -57,6 +57,11 @@ fn works_in_all_ways() {
             let modules = vec![module("one", Source::Wgsl(ONE.into()))];
             let config = Config { import, modules, ..config(&found) };
             let device = device_vulkan::start(config).unwrap();
+            // More than the heap of a driver for processor cores; the pages are never touched.
+            let huge = memory(3 << 30);
+            let (input, output) = (huge.slice(0, 80).unwrap(), huge.slice(128, 40).unwrap());
+            let outcome = launch(&device, "vecadd", [10, 0, 0, 0], &input, &output);
+            assert_eq!(outcome.status, Status::Done);
             // As large as one block, and as many.
             for n in [1, 1000, 300_000] {
                 let input = floats(&vec![1.0; 2 * n]);
