@@ -428,7 +428,10 @@ fn vulkan() -> Vec<FoundDevice> {
         let about = format!("{name}, {driver}, Vulkan {major}.{minor}");
         match &device.missing {
             Some(missing) => format!("{about}: cannot be used: {missing}"),
-            None => format!("{about}, {} compute queues", device.compute_queues),
+            None => {
+                let reaches = if device.imports { ", reaches clients' memory" } else { "" };
+                format!("{about}, {} compute queues{reaches}", device.compute_queues)
+            }
         }
     };
     let found_device = |device: &device_vulkan::Found| {

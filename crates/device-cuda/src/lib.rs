@@ -18,21 +18,24 @@
 //! A kernel that fails in a way that breaks the context (an illegal access, say) ends that launch,
 //! and those that run at the same time, as [`device::FailureCode::Lost`]. One that takes ten times
 //! the budget of its launch, and half a second at least, never ends:
-//! [`device::FailureCode::Endless`]. In both cases the context is reset, and everything is loaded
-//! into it anew, before the next launch. If the driver cannot do that, all later launches end as
-//! `Lost`.
+//! [`device::FailureCode::Endless`]; only the one that began first is judged, for the others may
+//! be waiting for it. In both cases the context is reset, and everything is loaded into it anew,
+//! before the next launch. If the driver cannot do that, all later launches end as `Lost`. As it
+//! is the process's primary context, a GPU may be started only once in a process.
 
 mod buffer;
 mod builtin;
 mod context;
 mod driver;
 mod gpu;
+mod kernel;
 mod library;
 mod patience;
 mod pins;
 mod replay;
 mod service;
 mod sleeper;
+mod slice;
 mod worker;
 
 pub use driver::{Found, devices};

@@ -7,10 +7,10 @@ use crate::driver::describe;
 use crate::library::Opened;
 use crate::patience::{Began, Patience};
 use crate::pins::Reached;
-use crate::replay::{Advice, Graph, Key, Replays};
+use crate::replay::{Advice, Graph, Replays};
 use crate::sleeper::Sleeper;
+use crate::slice::{Place, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
-use device::hosted::Task;
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -40,41 +40,6 @@ pub struct Worker {
     sleeper: Option<Sleeper>,
     /// A service for each that is a library, by its number among the users'.
     libraries: Vec<Option<Opened>>,
-}
-
-/// What a slice runs.
-#[derive(Clone, Copy)]
-pub enum Program {
-    /// A kernel, and perhaps one thread block of another one after it.
-    Kernel(Entry, Option<Entry>),
-    /// A library, by its number.
-    Library(usize),
-}
-
-/// A slice of a launch.
-pub struct Slice<'a> {
-    /// Whose it is.
-    pub task: &'a Task<'a>,
-    /// What runs.
-    pub program: Program,
-    /// How much of it.
-    pub shape: Shape,
-    /// Which slice.
-    pub number: u32,
-    /// What the kernel is given.
-    pub arguments: [u64; 4],
-    /// How long it may run before it counts as endless.
-    pub patience: Option<Duration>,
-}
-
-/// Where a slice reads and writes, on the GPU.
-#[derive(Clone, Copy)]
-struct Place {
-    input: sys::CUdeviceptr,
-    output: sys::CUdeviceptr,
-    workspace: sys::CUdeviceptr,
-    /// The client's memory itself; else it is copied.
-    direct: bool,
 }
 
 // SAFETY: handles of the driver, which any thread may use that has made the context its own; and
@@ -175,9 +140,9 @@ impl Worker {
         let graph = match (advice, key) {
             (Advice::Launch(graph), _) => graph,
             (Advice::Capture, Some(key)) => {
-                // SAFETY: the stream is this unit's. The unit's memory that the graph uses lives
-                // until the graphs are cleared; the client's until its number is forgotten, after
-                // which no request asks for the graph.
+                // SAFETY: the stream is this unit's. The unit's memory that the graph uses lives as
+                // long as the unit, outgrown or not; the client's until its number is forgotten,
+                // after which no request asks for the graph.
                 let captured =
                     unsafe { Graph::capture(stream, || self.submit_parts(slice, place, stream)) };
                 match captured {
@@ -321,59 +286,10 @@ fn spin(event: sys::CUevent, patience: &mut Patience<'_>) -> Result<(), DriverEr
     }
 }
 
-/// What makes a request the same as another one; none for one that cannot be a graph, because it
-/// has several slices or memory that the driver did not take.
-fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
-    let Slice { task, shape, arguments, .. } = slice;
-    let part = |bytes: u64, memory: Option<Reached>| match (bytes, memory) {
-        (0, _) => Some((0, 0, 0)),
-        (_, Some(Reached { number, offset, device: Some(_) })) => {
-            Some((number, offset, bytes as usize))
-        }
-        _ => None,
-    };
-    let [input, output] = reached;
-    (shape.slices() == 1).then_some(())?;
-    Some(Key {
-        kernel: task.kernel.0,
-        level: task.level.0,
-        arguments: *arguments,
-        input: part(shape.input, input)?,
-        output: part(shape.output, output)?,
-    })
-}
-
 /// The hardware's priority for a level: the levels are spread over what there is.
 fn priority(level: u8, levels: u8, least: i32, greatest: i32) -> i32 {
     let steps = i32::from(levels.max(2)) - 1;
     least - (least - greatest) * i32::from(level) / steps
-}
-
-/// Puts a kernel into a stream.
-///
-/// # Safety
-/// The kernel has the parameters of a service; memory is large enough for what it does.
-unsafe fn start(
-    kernel: Entry,
-    (blocks, threads): (u32, u32),
-    (mut input, mut output, mut workspace, mut first): (u64, u64, u64, u32),
-    mut arguments: [u64; 4],
-    stream: sys::CUstream,
-) -> Result<(), DriverError> {
-    let [a, b, c, d] = &mut arguments;
-    let mut parameters: [*mut c_void; 8] = [
-        (&raw mut input).cast(),
-        (&raw mut output).cast(),
-        (&raw mut workspace).cast(),
-        std::ptr::from_mut(a).cast(),
-        std::ptr::from_mut(b).cast(),
-        std::ptr::from_mut(c).cast(),
-        std::ptr::from_mut(d).cast(),
-        (&raw mut first).cast(),
-    ];
-    let (grid, block) = ((blocks, 1, 1), (threads, 1, 1));
-    // SAFETY: the caller's promise; the driver copies the parameters now.
-    unsafe { result::launch_kernel(kernel.0, grid, block, 0, stream, &mut parameters) }
 }
 
 impl Drop for Worker {

@@ -29,10 +29,13 @@ fn on_all(test: impl Fn(Config)) {
 /// All levels compute, what is built in and what is not, with memory that was there before.
 fn works(device: &CudaDevice, numbers: &Numbers) {
     for level in 0..device.properties().levels {
-        numbers.fill(usize::from(level));
-        let factor = u64::from(level) + 2;
-        assert_eq!(numbers.scale(device, stream(device, level), factor).status, Status::Done);
-        assert!(numbers.are_scaled(factor), "level {level}");
+        let (stream, factor) = (stream(device, level), u64::from(level) + 2);
+        // From the second time on it is a graph.
+        for time in 0..3 {
+            numbers.fill(usize::from(level) + time);
+            assert_eq!(numbers.scale(device, stream, factor).status, Status::Done);
+            assert!(numbers.are_scaled(factor), "level {level}");
+        }
         assert_eq!(end(&begin(device, level, "busy", 1_000_000, BUDGET)).status, Status::Done);
     }
 }
@@ -136,6 +139,36 @@ fn others_do_not_suffer_from_an_endless_launch() {
 }
 
 #[test]
+fn memory_grows_beside_an_endless_launch_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("memory_grows_beside_an_endless_launch", &[]);
+    assert_eq!(counts.of("stale"), 0);
+}
+
+/// Of a unit that has some already.
+#[test]
+fn memory_grows_beside_an_endless_launch() {
+    on_all(|config| {
+        let device = device(Config { levels: 2, lowest: 1, ..config });
+        let (numbers, larger) = (Numbers::new(1000), Numbers::new(1 << 20));
+        let upper = stream(&device, 1);
+        // While one unit is busy, most of these are the other one's.
+        let busy = begin(&device, 0, "busy", 50_000_000, None);
+        for _ in 0..10 {
+            assert_eq!(numbers.scale(&device, upper, 2).status, Status::Done);
+        }
+        assert_eq!(end(&busy).status, Status::Done);
+        let endless = begin(&device, 0, "endless", 0, BUDGET);
+        std::thread::sleep(Duration::from_millis(20));
+        let event = Event::new();
+        device.launch(upper, larger.launch(&device, 2), &event).unwrap();
+        assert_eq!(end(&endless).status, ENDLESS);
+        are_innocent(&[event]);
+        works(&device, &larger);
+        assert_eq!(device.statistics().resets, 1);
+    });
+}
+
+#[test]
 fn device_can_be_dropped_with_an_endless_launch_on_the_fake_driver() {
     let (_, counts) = on_the_fake_driver("device_can_be_dropped_with_an_endless_launch", &[]);
     assert_eq!(counts.of("stale"), 0);
@@ -152,6 +185,27 @@ fn device_can_be_dropped_with_an_endless_launch() {
         drop(first);
         assert_eq!(end(&endless).status, ENDLESS);
         // Nothing is left of it on the GPU.
+        works(&device(config), &numbers);
+    });
+}
+
+#[test]
+fn device_can_be_dropped_after_a_reset_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("device_can_be_dropped_after_a_reset", &[]);
+    assert_eq!(counts.of("stale"), 0);
+}
+
+/// Most of its units have not noticed it yet.
+#[test]
+fn device_can_be_dropped_after_a_reset() {
+    on_all(|config| {
+        let first = device(config.clone());
+        let numbers = Numbers::new(1000);
+        works(&first, &numbers);
+        assert_eq!(end(&begin(&first, 2, "illegal", 0, BUDGET)).status, LOST);
+        assert_eq!(end(&begin(&first, 0, "empty", 0, BUDGET)).status, Status::Done);
+        assert_eq!(first.statistics().resets, 1);
+        drop(first);
         works(&device(config), &numbers);
     });
 }

@@ -136,9 +136,9 @@ fn right(device: &CudaDevice, stream: StreamId, images: &Images, times: usize) -
 #[test]
 fn library_is_captured_and_replayed_on_the_fake_driver() {
     let (_, counts) = on_the_fake_driver("library_serves_and_refuses", &[]);
-    // Five requests before the refusals, one after them, and five after the reset: two copies and
-    // two kernels; and a copy before a refusal.
-    assert_eq!((counts.of("captured"), counts.of("graph_launches")), (2 * 4 + 1, 4 + 1 + 4));
+    // Five requests before the refusals, two in other memory after them, and five after the
+    // reset: two copies and two kernels each time; and a copy before a refusal.
+    assert_eq!((counts.of("captured"), counts.of("graph_launches")), (3 * 4 + 1, 4 + 1 + 4));
     assert_eq!(counts.of("stale"), 0);
 }
 
@@ -157,7 +157,7 @@ fn library_serves_and_refuses() {
             let ended = too_many.read(&device, stream);
             assert_eq!(ended.status, Status::Failed(FailureCode::Kernel as u32));
         }
-        assert!(right(&device, stream, &images, 1) >= 9);
+        assert!(right(&device, stream, &Images::new(10), 2) >= 19);
         assert_eq!(device.statistics().resets, 0);
         // It is opened anew with the context.
         end(&begin(&device, 0, "illegal", 0, None));

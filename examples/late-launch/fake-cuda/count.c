@@ -11,8 +11,8 @@
  *   locks                                      mutexes, read and write locks taken in calls
  *   engine_locks                               mutexes that the engines took to wake callers
  *   unsupported                                calls of entry points that do nothing here
- *   stale                                      calls with a stream, event or graph of a context that
- *                                              was reset, with which a real driver may crash
+ *   stale                                      calls with a stream, event or graph of a context
+ *                                              that was reset: a real driver may crash
  *
  * A forked child writes nothing: it would overwrite its parent's line.
  */

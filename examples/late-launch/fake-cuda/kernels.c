@@ -112,6 +112,6 @@ const struct kernel *kernel_named(const char *name) {
 }
 
 const char *kernel_names(void) {
-    return "saxpy, vecadd, spin, noop, those of Keeptime's CUDA device, of its tests and of its study of "
-           "submissions, and that of examples/gpu-service";
+    return "saxpy, vecadd, spin, noop, those of Keeptime's CUDA device, of its tests and of its "
+           "study of submissions, and that of examples/gpu-service";
 }

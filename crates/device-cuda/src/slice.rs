@@ -1,0 +1,100 @@
+//! A slice of a launch: what runs, where, and what makes it the same as another one.
+
+use crate::builtin::Shape;
+use crate::context::Entry;
+use crate::pins::Reached;
+use crate::replay::Key;
+use cudarc::driver::{DriverError, result, sys};
+use device::hosted::Task;
+use std::ffi::c_void;
+use std::time::Duration;
+
+/// What a slice runs.
+#[derive(Clone, Copy)]
+pub enum Program {
+    /// A kernel, and perhaps one thread block of another one after it.
+    Kernel(Entry, Option<Entry>),
+    /// A library, by its number.
+    Library(usize),
+}
+
+/// A slice of a launch.
+pub struct Slice<'a> {
+    /// Whose it is.
+    pub task: &'a Task<'a>,
+    /// What runs.
+    pub program: Program,
+    /// How much of it.
+    pub shape: Shape,
+    /// Which slice.
+    pub number: u32,
+    /// What the kernel is given.
+    pub arguments: [u64; 4],
+    /// How long it may run before it counts as endless.
+    pub patience: Option<Duration>,
+}
+
+/// Where a slice reads and writes, on the GPU.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Where the input lies.
+    pub input: sys::CUdeviceptr,
+    /// Where the output goes.
+    pub output: sys::CUdeviceptr,
+    /// Eight bytes or more.
+    pub workspace: sys::CUdeviceptr,
+    /// The client's memory itself; else it is copied.
+    pub direct: bool,
+}
+
+/// What makes a request the same as another one; none for one that cannot be a graph, because it
+/// has several slices or memory that the driver did not take.
+pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
+    let Slice { task, shape, arguments, .. } = slice;
+    let part = |bytes: u64, memory: Option<Reached>| match (bytes, memory) {
+        (0, _) => Some((0, 0, 0)),
+        (_, Some(Reached { number, offset, device: Some(_) })) => {
+            Some((number, offset, bytes as usize))
+        }
+        _ => None,
+    };
+    let [input, output] = reached;
+    (shape.slices() == 1).then_some(())?;
+    Some(Key {
+        kernel: task.kernel.0,
+        level: task.level.0,
+        arguments: *arguments,
+        input: part(shape.input, input)?,
+        output: part(shape.output, output)?,
+    })
+}
+
+/// Puts a kernel into a stream.
+///
+/// # Errors
+/// What the driver says.
+///
+/// # Safety
+/// The kernel has the parameters of a service; memory is large enough for what it does.
+pub unsafe fn start(
+    kernel: Entry,
+    (blocks, threads): (u32, u32),
+    (mut input, mut output, mut workspace, mut first): (u64, u64, u64, u32),
+    mut arguments: [u64; 4],
+    stream: sys::CUstream,
+) -> Result<(), DriverError> {
+    let [a, b, c, d] = &mut arguments;
+    let mut parameters: [*mut c_void; 8] = [
+        (&raw mut input).cast(),
+        (&raw mut output).cast(),
+        (&raw mut workspace).cast(),
+        std::ptr::from_mut(a).cast(),
+        std::ptr::from_mut(b).cast(),
+        std::ptr::from_mut(c).cast(),
+        std::ptr::from_mut(d).cast(),
+        (&raw mut first).cast(),
+    ];
+    let (grid, block) = ((blocks, 1, 1), (threads, 1, 1));
+    // SAFETY: the caller's promise; the driver copies the parameters now.
+    unsafe { result::launch_kernel(kernel.0, grid, block, 0, stream, &mut parameters) }
+}
