@@ -395,7 +395,11 @@ impl State {
             self.evict(request.session.id, why);
             self.drop_waiting(request.session.id);
         } else {
-            self.notice(format!("{what} was lost: the device broke down, and is set up anew"));
+            let then = match self.accelerators[accelerator].device.statistics().fault {
+                Some(why) => format!("cannot be set up anew: {why}"),
+                None => "is set up anew".to_owned(),
+            };
+            self.notice(format!("{what} was lost: the device broke down, and {then}"));
         }
     }
 

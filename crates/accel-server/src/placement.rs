@@ -46,7 +46,7 @@ mod tests {
     fn chain_stays_together_and_others_go_where_there_is_most_room() {
         let idle = Crowd::default();
         let all = [0, 1, 2, 3];
-        let chosen = |crowds| choose(&all, &KINDS, &crowds);
+        let chosen = |crowds: [Crowd; 4]| choose(&all, &KINDS, &crowds);
         assert_eq!(chosen([idle; 4]), Some(0));
         assert_eq!(chosen([crowd(1, 1, false), idle, idle, idle]), Some(2));
         assert_eq!(

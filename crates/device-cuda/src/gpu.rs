@@ -17,8 +17,10 @@ use crate::worker::{UNREACHABLE, Worker};
 use cudarc::driver::{DriverError, sys};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch, kernels};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 use std::time::{Duration, Instant};
 
 /// A request that takes so many times what it declared never ends.
@@ -44,8 +46,8 @@ pub struct Gpu {
     cycles_per_ms: u64,
     /// Lives of the context that ended because it broke.
     resets: AtomicU64,
-    /// It could not be reset: nothing works any more.
-    lost: AtomicBool,
+    /// Why it could not be reset: nothing works any more.
+    lost: OnceLock<String>,
     /// Held by the one that resets it.
     resetting: Mutex<()>,
     /// Of units whose thread has ended.
@@ -90,7 +92,7 @@ impl Gpu {
             fill: driver::resident_blocks(context.gpu(), builtin::BUSY_THREADS)?,
             cycles_per_ms: 1_000_000,
             resets: AtomicU64::new(0),
-            lost: AtomicBool::new(false),
+            lost: OnceLock::new(),
             resetting: Mutex::default(),
             retired: Arc::default(),
             context: RwLock::new(context),
@@ -182,7 +184,7 @@ impl Gpu {
     }
 
     fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
+        self.lost.get().is_some()
     }
 
     fn context(&self) -> RwLockReadGuard<'_, Context> {
@@ -208,8 +210,12 @@ impl Gpu {
     fn reset(&self) {
         // Whoever comes second finds what the first one has made of it.
         let _turn = self.resetting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_lost() && self.context().is_broken() && self.renew().is_err() {
-            self.lost.store(true, Ordering::Relaxed);
+        if self.is_lost() || !self.context().is_broken() {
+            return;
+        }
+        if let Err(why) = self.renew() {
+            // Nobody else writes it: this is the only turn.
+            let _ = self.lost.set(why);
         }
     }
 
@@ -283,6 +289,10 @@ impl Backend for Gpu {
         self.resets.load(Ordering::Relaxed)
     }
 
+    fn fault(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+
     fn block(&self, held: &mut Held, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
         let context = self.sound()?;
         // It is taken away only when the thread ends.
@@ -313,7 +323,7 @@ impl Drop for Gpu {
                 worker.forget();
             }
         }
-        if self.lost.load(Ordering::Relaxed) {
+        if self.lost.get().is_some() {
             return context.abandon();
         }
         context.with(|| retired.clear());

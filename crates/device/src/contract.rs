@@ -174,6 +174,8 @@ pub struct Statistics {
     pub realtime: bool,
     /// How often the device was set up anew, because it had broken down.
     pub resets: u64,
+    /// Why it could not be set up anew: nothing runs on it any more.
+    pub fault: Option<String>,
 }
 
 /// An accelerator. All methods may be called from any thread at once, also from an [`Observer`].

@@ -33,6 +33,11 @@ pub trait Backend: Send + Sync + 'static {
         0
     }
 
+    /// Why it cannot be set up anew, if it has broken down for good.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+
     /// Runs one block to its end.
     ///
     /// # Errors

@@ -366,6 +366,7 @@ impl<B: Backend> Device for Hosted<B> {
             compute_threads: self.compute_threads.clone(),
             realtime: self.realtime,
             resets: self.shared.backend.resets(),
+            fault: self.shared.backend.fault(),
         }
     }
 }
