@@ -136,7 +136,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: a, buckets: 6, device: 'cuda:0', kernels: [{name: x, library: y, threads: 3}]}]\n",
-        r#"bad.yaml:1:90: accelerators[0].kernels[0].threads: unknown key; expected one of name, library, configuration, input, output"#,
+        r#"bad.yaml:1:86: accelerators[0].kernels[0].threads: unknown key; expected one of name, library, configuration, input, output"#,
     ),
     (
         "accelerators: [{id: a, buckets: 6, device: 'vulkan:0', kernels: [{name: x, shader: y, entry: main, groups: [1, 1, 1], items_per_group: 2}]}]\n",
@@ -144,7 +144,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: a, buckets: 6, device: 'vulkan:0', kernels: [{name: x, shader: y, entry: main, groups: [1, 0, 1]}]}]\n",
-        r#"bad.yaml:1:112: accelerators[0].kernels[0].groups[1]: found "0", expected a number from 1 to 65535"#,
+        r#"bad.yaml:1:112: accelerators[0].kernels[0].groups[1]: found "0", expected a whole number from 1 to 65535"#,
     ),
     (
         "accelerators: [{id: a, buckets: 6, provider: 'cuda:0'}]\n",
