@@ -219,7 +219,8 @@ mod tests {
             Ok(Ok(ring)) => ring,
             refused => return eprintln!("SKIP: no switch records here: {refused:?}"),
         };
-        let pause = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 1000 };
+        // A shorter one may be over before the thread has gone to sleep: no switch then.
+        let pause = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 200_000 };
         let sleep = || rustix::thread::nanosleep(&pause);
         (0..200).for_each(|_| drop(sleep()));
         let mut first = Vec::new();
