@@ -16,6 +16,7 @@
 
 mod answer;
 mod intake;
+mod trouble;
 
 use crate::accelerator::Accelerator;
 use crate::admission::Spread;
@@ -26,7 +27,7 @@ use crate::session::{Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
 use answer::{Answer, Ended, publish};
-use device::{ContextId, FailureCode, Outcome};
+use device::{ContextId, Outcome};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use shm::{Doorbell, PeerSlice};
@@ -363,7 +364,7 @@ impl State {
         let (counter, status) = match status {
             device::Status::Done => (&mut self.counters.done, Status::Done),
             device::Status::Cancelled => (&mut self.counters.cancelled, Status::Cancelled),
-            device::Status::Failed(code) if lost(code) => {
+            device::Status::Failed(code) if trouble::is_lost(code) => {
                 (&mut self.counters.failed, Status::DeviceLost)
             }
             device::Status::Failed(_) => (&mut self.counters.failed, Status::DeviceFailed),
@@ -375,31 +376,6 @@ impl State {
     fn notice(&mut self, text: String) {
         if self.notices.len() < MAX_NOTICES {
             self.notices.push(text);
-        }
-    }
-
-    /// A request has ended because the device broke down. Each client that this happens to is
-    /// told by its answer; one whose request never ended is not served any more.
-    fn broke_down(&mut self, accelerator: usize, request: &Request, code: u32) {
-        if !lost(code) {
-            return;
-        }
-        let owner = &self.accelerators[accelerator].id;
-        let session = self.sessions.get(&request.session.id);
-        let registration = session.and_then(|s| s.registrations.get(request.registration as usize));
-        let chain = registration.and_then(Option::as_ref).map_or("?", |r| r.chain.as_str());
-        let (id, pid) = (request.launch_id, request.session.pid);
-        let what = format!("{owner}: chain {chain}, request {id} of process {pid}");
-        if code == FailureCode::Endless as u32 {
-            let why = format!("{what} never ended; the device is set up anew");
-            self.evict(request.session.id, why);
-            self.drop_waiting(request.session.id);
-        } else {
-            let then = match self.accelerators[accelerator].device.statistics().fault {
-                Some(why) => format!("cannot be set up anew: {why}"),
-                None => "is set up anew".to_owned(),
-            };
-            self.notice(format!("{what} was lost: the device broke down, and {then}"));
         }
     }
 
@@ -443,38 +419,6 @@ impl State {
         }
         answers
     }
-
-    fn overran(&mut self, accelerator: usize, lane: usize, action: Overrun) -> Vec<Answer> {
-        let Some(owner) = self.accelerators.get_mut(accelerator) else { return Vec::new() };
-        let Some(request) = &owner.lanes[lane].running else { return Vec::new() };
-        let session = self.sessions.get(&request.session.id);
-        let registration = session.and_then(|s| s.registrations.get(request.registration as usize));
-        let chain = registration.and_then(Option::as_ref).map_or("?", |r| r.chain.as_str());
-        let declared_us = request.launch.budget_ns.unwrap_or(0) / 1000;
-        let mut text = format!(
-            "{}: chain {chain}, request {} of process {} runs longer than the declared {declared_us} us",
-            owner.id, request.launch_id, request.session.pid
-        );
-        owner.lanes[lane].overran = true;
-        self.counters.overruns += 1;
-        if action == Overrun::Demote {
-            match owner.demote(lane) {
-                Ok(()) if owner.lanes[lane].demoted => {
-                    self.counters.demotions += 1;
-                    text += ", demoted to the lowest bucket";
-                }
-                Ok(()) => {}
-                Err(error) => text += &format!(", cannot be demoted: {error}"),
-            }
-        }
-        self.notice(text);
-        self.advance(accelerator, None)
-    }
-}
-
-/// Whether the device broke down.
-fn lost(code: u32) -> bool {
-    code == FailureCode::Lost as u32 || code == FailureCode::Endless as u32
 }
 
 fn set_spreads(accelerators: &mut [Accelerator], spreads: &[Spread]) {
