@@ -115,13 +115,24 @@ fn requests_are_measured_beside_their_floor() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     for mode in ["suspend", "spin"] {
-        for what in ["request", "floor"] {
+        for what in ["request", "device", "server", "floor"] {
             let quantiles = &result["modes"][mode][what];
             let value = |key: &str| quantiles[key].as_f64().unwrap();
             let all = [value("p50_ns"), value("p99_ns"), value("p999_ns"), value("max_ns")];
             assert!(all[0] > 0.0 && all.is_sorted(), "{mode} {what}: {all:?}");
         }
     }
+}
+
+#[test]
+fn time_on_the_device_is_not_the_servers() {
+    let output =
+        output(&["bench", "requests", "--samples", "250", "--busy-us", "2000", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let p50 = |what: &str| result["modes"]["suspend"][what]["p50_ns"].as_f64().unwrap();
+    assert!(p50("device") >= 2e6, "{result}");
+    assert!(p50("server") < p50("device") && p50("request") >= p50("device"), "{result}");
 }
 
 #[test]

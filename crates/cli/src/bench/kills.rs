@@ -175,7 +175,7 @@ fn survive<R: FnMut() -> anyhow::Result<u64>>(
     stop: &AtomicBool,
     set_up: impl FnOnce() -> anyhow::Result<R>,
 ) -> Survivor {
-    let mut survivor = Survivor { delays: Samples::default(), requests: 0, failures: Vec::new() };
+    let mut survivor = Survivor { delays: Samples::new(), requests: 0, failures: Vec::new() };
     let mut request = match set_up() {
         Ok(request) => request,
         Err(error) => {
@@ -232,7 +232,7 @@ fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> 
 
 /// How long the server takes to reclaim everything of a client, from the kill on.
 fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<Quantiles> {
-    let mut times = Samples::default();
+    let mut times = Samples::new();
     for _ in 0..count {
         let before = watcher.status()?;
         let mut victim = Victim::start(socket, "flood")?;

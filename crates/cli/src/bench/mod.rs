@@ -21,7 +21,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Benchmark {
-    /// Round trip of an empty request, beside a bare futex ping-pong of two processes
+    /// Round trip of a request and the server's share of it, beside a bare futex ping-pong of two processes
     Requests(requests::Args),
     /// Kill clients at random under load, and watch the others
     Kills(kills::Args),
@@ -41,5 +41,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Benchmark::Locks(args) => locks::run(args),
         Benchmark::Preempt(args) => preempt::run(args),
         Benchmark::Submission(args) => submission::run(args),
+    }
+}
+
+/// A device that a server can have here.
+fn parse_device(text: &str) -> Result<String, String> {
+    let numbered = |kind: &str| {
+        let number = text.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
+        number.is_some_and(|number| number.parse::<u16>().is_ok())
+    };
+    match text == "cpu" || numbered("cuda") || numbered("vulkan") {
+        true => Ok(text.to_owned()),
+        false => Err("expected cpu, cuda:N or vulkan:N".into()),
     }
 }

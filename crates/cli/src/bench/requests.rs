@@ -1,5 +1,8 @@
 //! `keeptime bench requests`: what a request costs, from the client through the server, the
-//! software accelerator and back, with a kernel that does nothing.
+//! device and back, with a kernel that does nothing or keeps the device busy for a given time.
+//!
+//! The device reports when it was given the kernel and when it had its end: the rest of the round
+//! trip is the server's share, with the client's and the wakes between them.
 //!
 //! Requests and floor are measured in turns, a few hundred of one and then of the other, so that
 //! both see the same machine. Before each round trip the client pauses, so that the other side is
@@ -10,7 +13,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use accel::{Client, Registration, Request, Wait};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use serde_json::json;
@@ -33,6 +36,15 @@ pub struct Args {
     /// Microseconds between round trips, in which the other side goes to sleep
     #[arg(long, default_value_t = 30)]
     pause_us: u64,
+    /// The accelerator: cpu, cuda:N or vulkan:N
+    #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
+    device: String,
+    /// Microseconds that the kernel keeps the device busy; 0 for a kernel that does nothing
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    busy_us: u64,
+    /// The device's threads look for the end without sleeping
+    #[arg(long)]
+    spin: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -42,21 +54,45 @@ struct Placement {
     name: &'static str,
     client: usize,
     server: usize,
+    /// Of the device's own threads.
+    device: Vec<usize>,
 }
 
 struct Mode {
     name: &'static str,
     request: Quantiles,
+    device: Quantiles,
+    share: Quantiles,
     floor: Quantiles,
+}
+
+impl Mode {
+    /// What is printed, in this order.
+    fn rows(&self) -> [(&'static str, Quantiles); 4] {
+        let Mode { request, device, share, floor, .. } = *self;
+        [("request", request), ("device", device), ("server", share), ("floor", floor)]
+    }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let (first, last) = (cores[0], cores[cores.len() - 1]);
-    let mut placements = vec![Placement { name: "one_core", client: first, server: first }];
+    // The threads of a GPU wait while the server works: they have cores of their own if there are.
+    let apart: Vec<usize> =
+        cores.iter().copied().filter(|core| *core != first && *core != last).collect();
+    let own = args.device != "cpu" && !apart.is_empty();
+    let device = if own { apart } else { vec![first] };
+    let mut placements = Vec::new();
     if first != last {
-        placements.insert(0, Placement { name: "two_cores", client: last, server: first });
+        let device = device.clone();
+        placements.push(Placement { name: "two_cores", client: last, server: first, device });
+    }
+    if args.device == "cpu" {
+        placements.push(Placement { name: "one_core", client: first, server: first, device });
+    }
+    if placements.is_empty() {
+        bail!("{} needs a core beside the client's, and there is one core", args.device);
     }
     let priorities = if prioritise(50).is_ok() { [50, 90] } else { [0, 0] };
     if priorities[0] == 0 {
@@ -86,18 +122,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Result<Vec<Mode>> {
     let [own, server] = priorities;
     // The children first: they inherit the affinity of this thread.
-    let service = Service::start(place.server, server)?;
+    let Args { device, spin, busy_us, .. } = args;
+    let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
+    let (core, cores) = (place.server, &place.device);
+    let service = Service::with(&format!(
+        "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}}}]\n\
+         server: {{cores: [{core}], priority: {server}, limits: {{connects_per_second: 10000}}}}\n"
+    ))?;
     let mut floor = Floor::start(place.server, server)?;
     thread::pin(&[place.client])?;
     prioritise(own)?;
     let mut client = Client::connect(&service.socket)?;
-    let empty = client.register(&Registration::service("empty").chain("bench", 1))?;
-    let request = Request::new();
+    let kernel = if *busy_us == 0 { "empty" } else { "busy" };
+    let callback = client.register(&Registration::service(kernel).chain("bench", 1))?;
+    let request = Request::new().arguments(&[busy_us * 1000]);
     let mut modes = Vec::new();
     for (name, wait) in [("suspend", Wait::Suspend), ("spin", Wait::Spin)] {
         client.set_wait(wait);
-        let mut requests = Samples::default();
-        let mut floors = Samples::default();
+        let [mut requests, mut devices, mut shares, mut floors] = [const { Samples::new() }; 4];
         // The first turn warms up.
         for turn in 0..=args.samples.div_ceil(TURN) {
             for _ in 0..TURN {
@@ -110,13 +152,19 @@ fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Resul
             for _ in 0..TURN {
                 pause(args.pause_us);
                 let start = monotonic_ns();
-                client.run(empty, &request)?;
+                let outcome = client.run(callback, &request)?;
+                let ns = monotonic_ns() - start;
                 if turn > 0 {
-                    requests.push(monotonic_ns() - start);
+                    let on_device = outcome.finished_ns.saturating_sub(outcome.started_ns);
+                    requests.push(ns);
+                    devices.push(on_device);
+                    shares.push(ns.saturating_sub(on_device));
                 }
             }
         }
-        modes.push(Mode { name, request: requests.quantiles(), floor: floors.quantiles() });
+        let [request, device, share, floor] =
+            [requests, devices, shares, floors].map(|samples| samples.quantiles());
+        modes.push(Mode { name, request, device, share, floor });
     }
     thread::pin(&thread::cores())?;
     Ok(modes)
@@ -132,14 +180,14 @@ fn pause(us: u64) {
 
 fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
     let mut text = format!(
-        "Round trip of an empty request, {} of each, {} us apart, microseconds\n\n\
+        "Round trip of a request of {} us on {}, {} of each, {} us apart, microseconds\n\n\
          {:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
-        args.samples, args.pause_us, "placement", "waiting", "what", "p50", "p99", "p99.9", "max"
+        args.busy_us, args.device, args.samples, args.pause_us, "placement", "waiting", "what", "p50", "p99", "p99.9", "max"
     );
     let us = |ns: f64| format!("{:.2}", ns / 1000.0);
     for (place, modes) in results {
         for mode in modes {
-            for (what, q) in [("request", mode.request), ("floor", mode.floor)] {
+            for (what, q) in mode.rows() {
                 text += &format!(
                     "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
                     place.name,
@@ -152,7 +200,7 @@ fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
                 );
             }
             let ratio =
-                |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.request) / of(&mode.floor));
+                |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.share) / of(&mode.floor));
             text += &format!(
                 "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
                 "",
@@ -166,9 +214,11 @@ fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
         }
     }
     if let Some(mode) = results.first().and_then(|(_, modes)| modes.first()) {
-        let share = |paam: f64| mode.request.p50_ns / paam * 100.0;
+        // Of the kernel itself theirs is not.
+        let mode_ns = mode.share.p50_ns;
+        let share = |paam: f64| mode_ns / paam * 100.0;
         text += &format!(
-            "\nThe median of a suspending client is {:.1} to {:.1} % of the 198 to 391 us that PAAM reports.\n",
+            "\nThe server's median share for a suspending client is {:.1} to {:.1} % of the 198 to 391 us that PAAM reports.\n",
             share(PAAM_NS[1]),
             share(PAAM_NS[0])
         );
@@ -183,7 +233,7 @@ fn render_json(
 ) -> anyhow::Result<String> {
     let modes = |modes: &[Mode]| -> serde_json::Value {
         let entry =
-            |m: &Mode| (m.name.to_string(), json!({"request": m.request, "floor": m.floor}));
+            |m: &Mode| (m.name.to_string(), json!({"request": m.request, "device": m.device, "server": m.share, "floor": m.floor}));
         serde_json::Value::Object(modes.iter().map(entry).collect())
     };
     let placements: serde_json::Map<String, serde_json::Value> =
@@ -191,6 +241,8 @@ fn render_json(
     let value = json!({
         "modes": results.first().map(|(_, m)| modes(m)),
         "placements": placements,
+        "device": args.device,
+        "busy_us": args.busy_us,
         "samples": args.samples,
         "pause_us": args.pause_us,
         "priorities": {"client": priorities[0], "server": priorities[1]},

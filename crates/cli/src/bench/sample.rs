@@ -3,10 +3,14 @@
 use report::stats::{ascending, nearest_rank};
 
 /// Durations in nanoseconds.
-#[derive(Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
+    /// None yet.
+    pub const fn new() -> Samples {
+        Samples(Vec::new())
+    }
+
     /// Adds a duration.
     pub fn push(&mut self, ns: u64) {
         self.0.push(ns as f64);

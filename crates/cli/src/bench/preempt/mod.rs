@@ -33,7 +33,7 @@ const REST_NS: u64 = 50_000;
 #[derive(clap::Args)]
 pub struct Args {
     /// The accelerator: cpu, cuda:N or vulkan:N
-    #[arg(long, default_value = "cpu", value_parser = parse_device)]
+    #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
     /// Kernels, of matmul, reduce, vecadd, histogram
     #[arg(
@@ -66,17 +66,6 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-fn parse_device(text: &str) -> Result<String, String> {
-    let numbered = |kind: &str| {
-        let number = text.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
-        number.is_some_and(|number| number.parse::<u16>().is_ok())
-    };
-    match text == "cpu" || numbered("cuda") || numbered("vulkan") {
-        true => Ok(text.to_owned()),
-        false => Err("expected cpu, cuda:N or vulkan:N".into()),
-    }
 }
 
 /// Runs the command.
