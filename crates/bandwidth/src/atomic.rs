@@ -1,0 +1,6 @@
+//! The one facade for atomics: the processor's, or loom's under `--cfg loom`.
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -1,0 +1,70 @@
+//! What can go wrong at either end of the control socket.
+
+use crate::handshake::Refusal;
+use rustix::io::Errno;
+use std::path::PathBuf;
+
+/// An error of this crate. Those of [`crate::Hold::attach`] hold no memory of their own.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody answers at the socket.
+    #[error("no regulator answers: {call}: {errno}")]
+    NoRegulator {
+        /// The call that failed.
+        call: &'static str,
+        /// The reason.
+        errno: Errno,
+    },
+    /// The regulator said no.
+    #[error("the regulator refuses: {0}")]
+    Refused(Refusal),
+    /// Whatever listens at the socket is no regulator of this version.
+    #[error("not a regulator of version {expected}: {found}", expected = crate::page::VERSION)]
+    Protocol {
+        /// What it did instead.
+        found: &'static str,
+    },
+    /// A system call failed.
+    #[error("{call}: {errno}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// The reason.
+        errno: Errno,
+    },
+    /// The configuration cannot be served.
+    #[error("{key}: {found}: {expected}")]
+    Config {
+        /// The setting.
+        key: &'static str,
+        /// What it is.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// Another regulator listens at the socket.
+    #[error("{path}: another regulator is running there")]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The socket cannot be set up.
+    #[error("{path}: {call}: {errno}")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// The call that failed.
+        call: &'static str,
+        /// The reason.
+        errno: Errno,
+    },
+    /// Shared memory failed.
+    #[error(transparent)]
+    Memory(#[from] shm::Error),
+}
+
+impl Error {
+    pub(crate) fn system(call: &'static str) -> impl Fn(Errno) -> Error {
+        move |errno| Error::System { call, errno }
+    }
+}

@@ -1,0 +1,266 @@
+//! The control thread: lets holders in, and sees them off.
+//!
+//! It sleeps in one epoll set on the door, on every connection that has not said hello yet, on a
+//! descriptor of every holder's process, and on a bell that whoever finds nonsense rings. A
+//! connection lasts for one question and one answer. Nothing here waits for a peer: what does not
+//! fit a socket's buffer is not sent.
+
+use super::access::{Pace, allows};
+use super::door::Door;
+use super::entries::Guest;
+use super::peer::Peer;
+use super::{Config, Shared};
+use crate::Error;
+use crate::handshake::{Hello, PACKET_BYTES, Refusal, Welcome};
+use crate::page::VERSION;
+use realtime::clock::monotonic_ns;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const DOOR: u64 = 0;
+/// Connections and processes have the numbers of [`super::entries::Entries::next_id`], which are
+/// smaller.
+const NEWS: u64 = u64::MAX;
+
+/// How long a new connection may take to say hello.
+const HELLO_NS: u64 = 1_000_000_000;
+/// Connections that have not said hello.
+const MOST_PENDING: usize = 32;
+/// Pause after a refused knock, so that knocking in a loop costs little.
+const PAUSE_NS: u64 = 1_000_000;
+
+pub(super) struct Control {
+    config: Config,
+    door: Door,
+    shared: Arc<Shared>,
+    epoll: OwnedFd,
+    pace: Pace,
+    pending: HashMap<u64, Pending>,
+    /// The door is not looked at before this time.
+    paused_until_ns: Option<u64>,
+}
+
+/// Somebody who may hold the lock but has not said hello.
+struct Pending {
+    socket: OwnedFd,
+    peer: Peer,
+    process: OwnedFd,
+    since_ns: u64,
+}
+
+impl Control {
+    pub(super) fn new(config: Config, door: Door, shared: Arc<Shared>) -> Result<Control, Error> {
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
+        let pace = Pace::new(config.connects_per_second);
+        let pending = HashMap::new();
+        let control = Control { config, door, shared, epoll, pace, pending, paused_until_ns: None };
+        let watched = control.watch(control.door.socket.as_fd(), DOOR, epoll::EventFlags::empty());
+        let watched = watched
+            .and_then(|()| control.watch(control.shared.news.as_fd(), NEWS, epoll::EventFlags::ET));
+        watched.map_err(Error::system("epoll_ctl"))?;
+        Ok(control)
+    }
+
+    /// The thread: serves until the regulator ends.
+    pub(super) fn run(mut self) {
+        if let Some(priority) = self.config.priority {
+            // Without the right to it, deaths are noticed as soon as an ordinary thread runs.
+            let _ = realtime::thread::set_policy(realtime::thread::Policy::Fifo(priority));
+        }
+        let mut events = Vec::with_capacity(64);
+        // Acquire: pairs with the release in the drop of `Holders`, which then rings.
+        while !self.shared.stop.load(Ordering::Acquire) {
+            events.clear();
+            let timeout = self.timeout();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                // None that this set can give.
+                Err(errno) => panic!("epoll_wait: {errno}"),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    DOOR => self.answer_the_door(),
+                    NEWS => self.drop_nonsense(),
+                    id if self.pending.contains_key(&id) => self.serve(id),
+                    id => self.bury(id),
+                }
+            }
+            self.housekeeping();
+        }
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>, id: u64, more: epoll::EventFlags) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | more;
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(id), flags)
+    }
+
+    /// Until the next thing that no descriptor will announce.
+    fn timeout(&self) -> Option<Timespec> {
+        let hello = self.pending.values().map(|pending| pending.since_ns + HELLO_NS).min();
+        let next = [hello, self.paused_until_ns].into_iter().flatten().min()?;
+        let wait_ns = next.saturating_sub(monotonic_ns()).clamp(1000, 999_999_999);
+        Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
+    }
+
+    fn answer_the_door(&mut self) {
+        // A bounded number, so that knocking does not keep the thread from the dead.
+        for _ in 0..16 {
+            let socket = match self.door.accept() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(_) => return self.pause(),
+            };
+            match self.admit(&socket) {
+                Ok((peer, process)) => self.keep(socket, peer, process),
+                Err(refusal) => {
+                    self.refuse(&socket, refusal);
+                    return self.pause();
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: &OwnedFd) -> Result<(Peer, OwnedFd), Refusal> {
+        let (peer, process) = Peer::of(socket).map_err(|_| Refusal::Resources)?;
+        if !allows(&self.config, &peer) {
+            return Err(Refusal::NotAllowed);
+        }
+        if !self.pace.admits(peer.uid, monotonic_ns()) {
+            return Err(Refusal::Pace);
+        }
+        if self.pending.len() >= MOST_PENDING {
+            return Err(Refusal::Full);
+        }
+        Ok((peer, process))
+    }
+
+    fn keep(&mut self, socket: OwnedFd, peer: Peer, process: OwnedFd) {
+        let id = self.shared.entries().next_id();
+        match self.watch(socket.as_fd(), id, epoll::EventFlags::empty()) {
+            Ok(()) => {
+                let pending = Pending { socket, peer, process, since_ns: monotonic_ns() };
+                self.pending.insert(id, pending);
+            }
+            Err(_) => self.refuse(&socket, Refusal::Resources),
+        }
+    }
+
+    /// A connection has something to say, or has closed.
+    fn serve(&mut self, id: u64) {
+        let Some(pending) = self.pending.get(&id) else { return };
+        let mut packet = [0u8; PACKET_BYTES + 1];
+        let received = rustix::net::recv(&pending.socket, &mut packet[..], RecvFlags::DONTWAIT);
+        let length = match received {
+            Ok((_, length)) => length,
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(_) => 0,
+        };
+        // One question: whatever the answer is, the connection ends here.
+        let Some(Pending { socket, peer, process, .. }) = self.pending.remove(&id) else { return };
+        let _ = epoll::delete(&self.epoll, &socket);
+        if length == 0 {
+            return;
+        }
+        let answer = match packet.get(..length).and_then(Hello::parse) {
+            None => Err(Refusal::Malformed),
+            Some(hello) if hello.version != VERSION => Err(Refusal::Version),
+            Some(hello) => self.add(&socket, Guest { peer, image: hello.image, process, id }),
+        };
+        if let Err(refusal) = answer {
+            self.refuse(&socket, refusal);
+        }
+    }
+
+    /// Makes somebody a holder.
+    fn add(&mut self, socket: &OwnedFd, guest: Guest) -> Result<(), Refusal> {
+        let (id, uid) = (guest.id, guest.peer.uid);
+        let shared = self.shared.clone();
+        let mut entries = shared.entries();
+        entries.collect_images(&shared.table, guest.peer.pid as u32, guest.image);
+        if entries.count_of(&shared.table, uid) >= self.config.holders_per_user {
+            return Err(Refusal::Full);
+        }
+        // Watched first: a process that has ended shows at once, and the set keeps what it watches
+        // until the entry closes it.
+        self.watch(guest.process.as_fd(), id, epoll::EventFlags::empty())
+            .map_err(|_| Refusal::Resources)?;
+        let (page, offset) = match entries.add(&shared.table, Some(guest)) {
+            Ok(added) => added,
+            Err(Error::Refused(refusal)) => return Err(refusal),
+            Err(_) => return Err(Refusal::Resources),
+        };
+        let pages = [page.as_fd(), shared.bell.as_fd(), shared.watch.as_fd()];
+        if send(socket, Welcome::Offset(offset), &pages).is_err() {
+            entries.bury(&shared.table, id);
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, socket: &OwnedFd, refusal: Refusal) {
+        self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+        // Whoever does not read it learns nothing.
+        let _ = send(socket, Welcome::Refused(refusal), &[]);
+    }
+
+    /// A holder's process has ended.
+    fn bury(&self, id: u64) {
+        let counters = &self.shared.counters;
+        if let Some(held) = self.shared.entries().bury(&self.shared.table, id) {
+            counters.died.fetch_add(1, Ordering::Relaxed);
+            counters.died_holding.fetch_add(u64::from(held), Ordering::Relaxed);
+        }
+    }
+
+    fn drop_nonsense(&self) {
+        let shared = &self.shared;
+        let suspects = shared.table.suspects();
+        let dropped = shared.entries().drop_nonsense(&shared.table, &suspects);
+        shared.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
+    }
+
+    /// Does not look at the door for a while.
+    fn pause(&mut self) {
+        if self.paused_until_ns.is_none() {
+            let _ = epoll::delete(&self.epoll, &self.door.socket);
+            self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
+        }
+    }
+
+    /// Late hellos, and the pause of the door.
+    fn housekeeping(&mut self) {
+        let now_ns = monotonic_ns();
+        let late = self.pending.iter().filter(|(_, pending)| now_ns >= pending.since_ns + HELLO_NS);
+        let late: Vec<u64> = late.map(|(id, _)| *id).collect();
+        for id in late {
+            if let Some(pending) = self.pending.remove(&id) {
+                self.refuse(&pending.socket, Refusal::Malformed);
+            }
+        }
+        if self.paused_until_ns.is_some_and(|until| now_ns >= until) {
+            let opened = self.watch(self.door.socket.as_fd(), DOOR, epoll::EventFlags::empty());
+            // Without memory for it now, the door is tried again after another pause.
+            self.paused_until_ns = opened.err().map(|_| now_ns + PAUSE_NS);
+        }
+    }
+}
+
+/// Sends one packet, with descriptors. Returns at once.
+fn send(socket: &OwnedFd, welcome: Welcome, pages: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !pages.is_empty() && !control.push(SendAncillaryMessage::ScmRights(pages)) {
+        return Err(Errno::INVAL);
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(&welcome.packet())], &mut control, flags)?;
+    Ok(())
+}

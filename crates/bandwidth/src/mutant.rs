@@ -1,0 +1,48 @@
+//! Deliberate mistakes for the model checker.
+//!
+//! A model test that cannot fail proves nothing, so `tests/loom.rs` switches each of these on
+//! and demands that loom finds it. In normal builds the switch is a constant.
+
+/// A mistake that loom must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A holder looks whether the regulator sleeps before it has taken the lock.
+    LookBeforeTaking,
+    /// A holder may look whether the regulator sleeps before others see that it holds.
+    NoFence,
+    /// A holder wakes without changing the bell, so that a regulator about to sleep misses it.
+    BellNotRung,
+    /// The regulator goes to sleep without having looked after it announced its sleep.
+    NoSecondLook,
+    /// The regulator reads the bell after its last look at the holders.
+    BellReadLate,
+    /// A release with nothing held counts below zero.
+    ReleaseUnchecked,
+}
+
+impl Mutant {
+    /// Whether this mistake is on.
+    #[cfg(not(loom))]
+    pub(crate) const fn is_on(self) -> bool {
+        false
+    }
+
+    /// Whether this mistake is on.
+    #[cfg(loom)]
+    pub(crate) fn is_on(self) -> bool {
+        CURRENT.get() == Some(self)
+    }
+
+    /// Runs a model with this mistake on. Loom's threads all run on the calling thread.
+    #[cfg(loom)]
+    pub fn with(self, model: impl FnOnce()) {
+        CURRENT.set(Some(self));
+        model();
+        CURRENT.set(None);
+    }
+}
+
+#[cfg(loom)]
+std::thread_local! {
+    static CURRENT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
