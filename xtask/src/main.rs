@@ -80,7 +80,8 @@ fn test() -> anyhow::Result<()> {
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    let models = "test --release -p shm -p guard --test loom --test mutex_loom --test rwlock_loom";
+    let models = "test --release -p shm -p guard -p bandwidth --test loom --test mutex_loom \
+                  --test rwlock_loom";
     Step::cargo(models)
         .arg("--target-dir")
         .arg(target().join("loom"))

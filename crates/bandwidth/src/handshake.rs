@@ -26,7 +26,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"ktbw");
 pub struct Hello {
     /// The version it speaks.
     pub version: u32,
-    /// A number that all callers in this program image give, and no other image of the process.
+    /// As of [`image`].
     pub image: u64,
 }
 
@@ -94,6 +94,22 @@ impl Refusal {
         let known = (code as usize).checked_sub(1).and_then(|at| Self::KNOWN.get(at));
         known.copied().unwrap_or(Refusal::Other(code))
     }
+}
+
+/// The number of this program image: of 16 random bytes that the kernel gives each one. They also
+/// guard its stack, so only a hash of half their size is shown. The same in all versions and in
+/// all libraries of a process, which would otherwise take each other for another image.
+pub fn image() -> u64 {
+    // SAFETY: takes a number; every Linux knows this one.
+    let random = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const [u8; 16];
+    if random.is_null() {
+        return 0;
+    }
+    // SAFETY: the kernel's promise: 16 bytes that stay as long as the image.
+    let random = unsafe { &*random };
+    // FNV-1a.
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    random.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 fn words(bytes: &[u8]) -> Option<[u32; 4]> {

@@ -14,7 +14,7 @@
 //! acquisitions go into memory that nobody reads. Who wants the next regulator attaches again.
 
 use crate::ceiling::Ceiling;
-use crate::handshake::{Hello, PACKET_BYTES, Welcome};
+use crate::handshake::{self, Hello, PACKET_BYTES, Welcome};
 use crate::page::{Bell, Cell, PAGE_BYTES, VERSION, Watch};
 use crate::{Error, memory};
 use realtime::clock::monotonic_ns;
@@ -26,7 +26,6 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
 };
-use std::hash::Hasher;
 use std::io::IoSliceMut;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -224,7 +223,7 @@ fn knock(path: &Path) -> Result<(u32, [OwnedFd; 3]), Error> {
         .map_err(Error::system("socket"))?;
     let address = SocketAddrUnix::new(path).map_err(nobody("connect"))?;
     rustix::net::connect(&socket, &address).map_err(nobody("connect"))?;
-    let hello = Hello { version: VERSION, image: image() };
+    let hello = Hello { version: VERSION, image: handshake::image() };
     match rustix::net::send(&socket, &hello.packet(), SendFlags::NOSIGNAL) {
         // One that refuses at the door has closed already, and its answer is there.
         Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => {}
@@ -286,17 +285,4 @@ fn wait_readable(socket: &OwnedFd) -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
-}
-
-/// A number of this program image: of 16 random bytes that the kernel gives each one. They also
-/// guard its stack, so only their hash is shown.
-fn image() -> u64 {
-    // SAFETY: takes a number; every Linux knows this one.
-    let random = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const [u8; 16];
-    let mut hash = std::hash::DefaultHasher::new();
-    if !random.is_null() {
-        // SAFETY: the kernel's promise: 16 bytes that stay as long as the image.
-        hash.write(unsafe { &*random });
-    }
-    hash.finish()
 }

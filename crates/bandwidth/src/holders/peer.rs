@@ -17,15 +17,25 @@ impl Peer {
     /// Reads the credentials of a connected socket; also a descriptor that becomes readable when
     /// the process ends.
     pub(crate) fn of(socket: &OwnedFd) -> Result<(Peer, OwnedFd), Errno> {
-        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
-        let mut groups = vec![credentials.gid.as_raw()];
+        let credentials = credentials(socket)?;
+        // 0 for a process of another name space that cannot be seen from here.
+        let pid = Pid::from_raw(credentials.pid).ok_or(Errno::SRCH)?;
+        let mut groups = vec![credentials.gid];
         groups.extend(supplementary_groups(socket)?);
         let process = match socket_pidfd(socket) {
             Some(process) => process,
-            None => pidfd_of_waiting(socket, credentials.pid)?,
+            None => pidfd_of_waiting(socket, pid)?,
         };
-        let pid = credentials.pid.as_raw_nonzero().get();
-        Ok((Peer { pid, uid: credentials.uid.as_raw(), groups }, process))
+        Ok((Peer { pid: credentials.pid, uid: credentials.uid, groups }, process))
+    }
+}
+
+/// SO_PEERCRED: process, user and group at the time of the connect.
+fn credentials(socket: &OwnedFd) -> Result<libc::ucred, Errno> {
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    match option(socket, libc::SO_PEERCRED, &mut credentials) {
+        true => Ok(credentials),
+        false => Err(last_errno()),
     }
 }
 
@@ -33,19 +43,29 @@ impl Peer {
 fn socket_pidfd(socket: &OwnedFd) -> Option<OwnedFd> {
     const SO_PEERPIDFD: i32 = 77;
     let mut fd: i32 = -1;
-    let mut length = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the option writes one int, for which there is room, and its length.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERPIDFD,
-            (&raw mut fd).cast(),
-            &raw mut length,
-        )
-    };
+    let got = option(socket, SO_PEERPIDFD, &mut fd);
     // SAFETY: on success the kernel has made a new descriptor that nobody else owns.
-    (result == 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    (got && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Numbers that the kernel may write over.
+trait Plain {}
+impl Plain for i32 {}
+impl Plain for libc::ucred {}
+
+/// Reads an option of a socket; false with `errno` set when there is none.
+fn option<T: Plain>(socket: &OwnedFd, name: i32, into: &mut T) -> bool {
+    let mut length = size_of::<T>() as libc::socklen_t;
+    let into = std::ptr::from_mut(into).cast();
+    // SAFETY: the kernel writes at most `length` bytes, for which there is room, and the length.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, into, &raw mut length)
+    };
+    result == 0
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// By its number, which a successor could have by now. But then the process that connected is
@@ -82,10 +102,10 @@ fn supplementary_groups(socket: &OwnedFd) -> Result<Vec<u32>, Errno> {
             groups.truncate(count);
             return Ok(groups);
         }
-        match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::ERANGE) if count > groups.len() => groups.resize(count, 0),
-            Some(libc::ENOPROTOOPT) => return Ok(Vec::new()),
-            code => return Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO))),
+        match last_errno() {
+            Errno::RANGE if count > groups.len() => groups.resize(count, 0),
+            Errno::NOPROTOOPT => return Ok(Vec::new()),
+            errno => return Err(errno),
         }
     }
 }

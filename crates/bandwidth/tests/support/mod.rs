@@ -1,9 +1,24 @@
 //! What the tests share.
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use bandwidth::Holders;
+use bandwidth::handshake::{Hello, Welcome, image};
 use bandwidth::holders::Config;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use bandwidth::page::{PAGE_BYTES, VERSION};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must come.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Holders at a socket of their own.
 pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
@@ -11,7 +26,110 @@ pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("keeptime-bandwidth-{}-{number}.sock", std::process::id());
     let socket = std::env::temp_dir().join(name);
-    let mut config = Config { socket: socket.clone(), ..Config::default() };
+    // Fast enough for a test that connects in a loop.
+    let config =
+        Config { socket: socket.clone(), connects_per_second: 10_000, ..Config::default() };
+    let mut config = config;
     change(&mut config);
     (Holders::start(config).unwrap(), socket)
+}
+
+/// Waits until it is so, and says how long that took.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+    begun.elapsed()
+}
+
+/// A connection of somebody who does not use [`bandwidth::Hold`].
+pub struct Stranger(OwnedFd);
+
+impl Stranger {
+    pub fn connect(socket: &Path) -> Stranger {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let own = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+        rustix::net::connect(&own, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+        Stranger(own)
+    }
+
+    /// Sends a packet; the regulator may have closed already.
+    pub fn send(&self, packet: &[u8]) {
+        let sent = rustix::net::send(&self.0, packet, SendFlags::NOSIGNAL);
+        assert!(matches!(sent, Ok(_) | Err(Errno::PIPE | Errno::CONNRESET)), "{sent:?}");
+    }
+
+    /// What the regulator says, and how many pages it gives; None when it has closed.
+    pub fn answer(&self) -> Option<(Welcome, Vec<OwnedFd>)> {
+        match self.receive() {
+            // Said once, ahead of the last words.
+            Err(Errno::CONNRESET) => self.receive().ok().flatten(),
+            answer => answer.unwrap(),
+        }
+    }
+
+    fn receive(&self) -> Result<Option<(Welcome, Vec<OwnedFd>)>, Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut packet = [0; 64];
+        let mut parts = [std::io::IoSliceMut::new(&mut packet)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let length = rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags)?.bytes;
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut pages = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                pages.extend(received);
+            }
+        }
+        Ok(Some((Welcome::parse(&packet[..length]).expect("an answer"), pages)))
+    }
+
+    /// Becomes a holder, whose cell can be written at will.
+    pub fn attach(socket: &Path) -> (RawCell, Vec<OwnedFd>) {
+        let stranger = Stranger::connect(socket);
+        stranger.send(&Hello { version: VERSION, image: image() }.packet());
+        let (welcome, pages) = stranger.answer().expect("an answer");
+        let Welcome::Offset(offset) = welcome else { panic!("{welcome:?}") };
+        (RawCell { base: map(&pages[0], true).unwrap(), offset: offset as usize }, pages)
+    }
+}
+
+/// Maps a page that the regulator gave.
+pub fn map(page: &OwnedFd, writable: bool) -> Result<usize, Errno> {
+    let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+    let null = std::ptr::null_mut();
+    // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing; it stays.
+    let base = unsafe { rustix::mm::mmap(null, PAGE_BYTES, access, MapFlags::SHARED, page, 0) }?;
+    Ok(base.addr())
+}
+
+/// A holder's cell, by the layout that `page.rs` draws.
+pub struct RawCell {
+    base: usize,
+    offset: usize,
+}
+
+impl RawCell {
+    pub fn version(&self) -> &AtomicU32 {
+        self.word(0)
+    }
+
+    pub fn holds(&self) -> &AtomicU32 {
+        self.word(4)
+    }
+
+    pub fn acquired_ns(&self) -> &AtomicU64 {
+        // SAFETY: as in `word`.
+        unsafe { &*((self.base + self.offset + 8) as *const AtomicU64) }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: inside a page that stays mapped.
+        unsafe { &*((self.base + self.offset + at) as *const AtomicU32) }
+    }
 }

@@ -1,0 +1,88 @@
+//! What it costs to take the lock and to release it.
+//!
+//! `unchanged`: the holder holds already. `awake`: nobody of the regulator sleeps. `asleep`: a
+//! thread of the regulator sleeps, on the same machine, and is woken by each acquisition; the time
+//! is that of the holder alone, until its call returns. `ceiling`: as awake, and the calling
+//! thread is raised and restored.
+//!
+//! `cargo bench -p bandwidth --bench lock`
+
+#![allow(missing_docs, reason = "criterion generates a public function")]
+
+use bandwidth::holders::Config;
+use bandwidth::{Hold, Holders};
+use criterion::{Criterion, criterion_group, criterion_main};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn regulator(name: &str, ceiling: Option<u32>) -> (Holders, Hold) {
+    let file = format!("keeptime-bandwidth-bench-{}-{name}.sock", std::process::id());
+    let socket = std::env::temp_dir().join(file);
+    let config = Config { socket: socket.clone(), ceiling, ..Config::default() };
+    let holders = Holders::start(config).expect("a regulator");
+    let hold = Hold::attach(&socket).expect("a hold");
+    (holders, hold)
+}
+
+fn lock(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("lock");
+    let (_holders, hold) = regulator("awake", None);
+    group.bench_function("acquire and release, unchanged", |bencher| {
+        hold.acquire();
+        bencher.iter(|| hold.acquire() && hold.release());
+        hold.release();
+    });
+    group.bench_function("acquire and release, awake", |bencher| {
+        bencher.iter(|| hold.acquire() && hold.release());
+    });
+    let (holders, hold) = regulator("asleep", None);
+    group.bench_function("acquire, asleep", |bencher| {
+        bencher.iter_custom(|count| waking(&holders, &hold, count));
+    });
+    let (_holders, hold) = regulator("ceiling", Some(50));
+    group.bench_function("acquire and release with a ceiling, awake", |bencher| {
+        bencher.iter(|| drop(hold.hold()));
+    });
+    let (holders, _hold) = regulator("read", None);
+    let _more: Vec<Hold> = (0..7).map(|_| holders.local_hold().expect("a hold")).collect();
+    group.bench_function("is held, of 8 holders", |bencher| bencher.iter(|| holders.is_held()));
+    group.finish();
+}
+
+/// The time of so many acquisitions, each of which finds a sleeping thread of the regulator.
+fn waking(holders: &Holders, hold: &Hold, count: u64) -> Duration {
+    let (sleeps, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let regulator = scope.spawn(|| {
+            while !ended.load(Ordering::Acquire) {
+                sleeps.fetch_add(1, Ordering::Release);
+                holders.wait_until_held(None);
+                while holders.is_held() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut spent = Duration::ZERO;
+        for sleep in 1..=count {
+            while sleeps.load(Ordering::Acquire) < sleep {
+                std::thread::yield_now();
+            }
+            // Until it really sleeps: what the kernel says of the thread takes longer than that.
+            std::thread::sleep(Duration::from_micros(50));
+            if sleep == count {
+                ended.store(true, Ordering::Release);
+            }
+            let begun = Instant::now();
+            hold.acquire();
+            spent += begun.elapsed();
+            // The other thread must have seen it before it is given back.
+            std::thread::sleep(Duration::from_micros(50));
+            hold.release();
+        }
+        regulator.join().expect("the regulator's thread");
+        spent
+    })
+}
+
+criterion_group!(benches, lock);
+criterion_main!(benches);

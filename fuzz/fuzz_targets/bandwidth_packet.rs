@@ -1,0 +1,7 @@
+//! See `checks/bandwidth_packet.rs`.
+#![no_main]
+
+#[path = "../checks/bandwidth_packet.rs"]
+mod bandwidth_packet;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bandwidth_packet::check(bytes));
