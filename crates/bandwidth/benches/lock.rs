@@ -1,8 +1,8 @@
 //! What it costs to take the lock and to release it.
 //!
 //! `unchanged`: the holder holds already. `awake`: nobody of the regulator sleeps. `asleep`: a
-//! thread of the regulator sleeps, on the same machine, and is woken by each acquisition; the time
-//! is that of the holder alone, until its call returns. `ceiling`: as awake, and the calling
+//! thread of the regulator sleeps, on another core, and is woken by each acquisition; the time is
+//! that of the holder alone, until its call returns. `ceiling`: as awake, and the calling
 //! thread is raised and restored.
 //!
 //! `cargo bench -p bandwidth --bench lock`
@@ -12,7 +12,7 @@
 use bandwidth::holders::Config;
 use bandwidth::{Hold, Holders};
 use criterion::{Criterion, criterion_group, criterion_main};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 fn regulator(name: &str, ceiling: Option<u32>) -> (Holders, Hold) {
@@ -51,37 +51,45 @@ fn lock(criterion: &mut Criterion) {
 
 /// The time of so many acquisitions, each of which finds a sleeping thread of the regulator.
 fn waking(holders: &Holders, hold: &Hold, count: u64) -> Duration {
-    let (sleeps, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (asleep, awake) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let regulator = scope.spawn(|| {
-            while !ended.load(Ordering::Acquire) {
-                sleeps.fetch_add(1, Ordering::Release);
-                holders.wait_until_held(None);
+        scope.spawn(|| {
+            pin(1);
+            for _ in 0..count {
                 while holders.is_held() {
                     std::thread::yield_now();
                 }
+                asleep.fetch_add(1, Ordering::Release);
+                holders.wait_until_held(None);
+                awake.fetch_add(1, Ordering::Release);
             }
         });
+        pin(0);
         let mut spent = Duration::ZERO;
-        for sleep in 1..=count {
-            while sleeps.load(Ordering::Acquire) < sleep {
-                std::thread::yield_now();
-            }
-            // Until it really sleeps: what the kernel says of the thread takes longer than that.
+        for number in 1..=count {
+            reach(&asleep, number);
+            // About to sleep; the kernel has put it to sleep well before this is over.
             std::thread::sleep(Duration::from_micros(50));
-            if sleep == count {
-                ended.store(true, Ordering::Release);
-            }
             let begun = Instant::now();
             hold.acquire();
             spent += begun.elapsed();
-            // The other thread must have seen it before it is given back.
-            std::thread::sleep(Duration::from_micros(50));
+            reach(&awake, number);
             hold.release();
         }
-        regulator.join().expect("the regulator's thread");
         spent
     })
+}
+
+/// Two cores, as the holder's and a best-effort one are; the same where there is only one.
+fn pin(number: usize) {
+    let cores = realtime::thread::cores();
+    realtime::thread::pin(&[cores[number.min(cores.len() - 1)]]).expect("a core of this process");
+}
+
+fn reach(counter: &AtomicU64, number: u64) {
+    while counter.load(Ordering::Acquire) < number {
+        std::thread::yield_now();
+    }
 }
 
 criterion_group!(benches, lock);

@@ -1,6 +1,7 @@
-//! Sleeping on the bell, and waking all that sleep there, without touching `errno`.
+//! Sleeping on a word, and waking all that sleep there, without touching `errno`.
 //!
-//! Not [`shm::futex`], which wakes one sleeper: here each best-effort core has one.
+//! Waking one, as [`shm::futex`] does, would let any process that has the word sleep there and take
+//! the wake-up of the regulator.
 
 #[cfg(loom)]
 pub(crate) use model::{wait, wake_all};
@@ -26,29 +27,47 @@ mod real {
     }
 }
 
-/// The kernel's promise as a model: looking at the word and going to sleep is one step. The model
-/// has one word.
+/// The kernel's promise as a model: looking at the word and going to sleep is one step.
 #[cfg(loom)]
 mod model {
     use crate::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
     use std::time::Duration;
 
+    #[derive(Default)]
+    struct Sleepers {
+        next: u64,
+        /// The word and the number of each.
+        list: Vec<(usize, u64)>,
+    }
+
     loom::lazy_static! {
-        static ref QUEUE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+        static ref QUEUE: (Mutex<Sleepers>, Condvar) =
+            (Mutex::new(Sleepers::default()), Condvar::new());
+    }
+
+    fn address(word: &AtomicU32) -> usize {
+        std::ptr::from_ref(word).addr()
     }
 
     pub(crate) fn wait(word: &AtomicU32, expected: u32, _timeout: Option<Duration>) -> bool {
-        let guard = QUEUE.0.lock().unwrap();
+        let mut sleepers = QUEUE.0.lock().unwrap();
         // The value that the word has: a load may give loom's threads an older one.
-        if word.fetch_add(0, Ordering::SeqCst) == expected {
-            drop(QUEUE.1.wait(guard).unwrap());
+        if word.fetch_add(0, Ordering::SeqCst) != expected {
+            return true;
+        }
+        sleepers.next += 1;
+        let own = (address(word), sleepers.next);
+        sleepers.list.push(own);
+        while sleepers.list.contains(&own) {
+            sleepers = QUEUE.1.wait(sleepers).unwrap();
         }
         true
     }
 
-    pub(crate) fn wake_all(_word: &AtomicU32) {
-        let _guard = QUEUE.0.lock().unwrap();
+    pub(crate) fn wake_all(word: &AtomicU32) {
+        let mut sleepers = QUEUE.0.lock().unwrap();
+        sleepers.list.retain(|(at, _)| *at != address(word));
         QUEUE.1.notify_all();
     }
 }

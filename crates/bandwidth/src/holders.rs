@@ -24,7 +24,7 @@ pub use table::MOST as MOST_HOLDERS;
 use crate::Error;
 use crate::hold::Hold;
 use crate::memory::{Others, Page};
-use crate::page::{self, Bell, Watch};
+use crate::page::{Bell, Crew, Watch};
 use control::Control;
 use door::Door;
 use entries::Entries;
@@ -107,18 +107,17 @@ impl Config {
 }
 
 /// The holders of the lock, as the regulator knows them. Dropping it closes the door.
-#[derive(Debug)]
 pub struct Holders {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the control thread and the threads of the cores share.
-#[derive(Debug)]
 struct Shared {
     table: Table,
     bell: Page,
     watch: Page,
+    crew: Crew,
     entries: Mutex<Entries>,
     counters: Counters,
     /// Tells the control thread to look at the suspects, or to end.
@@ -186,7 +185,7 @@ impl Holders {
     }
 
     /// Sleeps until somebody holds the lock, at most `timeout`; returns whether somebody does. Any
-    /// number of threads: one acquisition wakes them all.
+    /// number of threads: a holder wakes one of them, and that one the others.
     pub fn wait_until_held(&self, timeout: Option<Duration>) -> bool {
         self.shared.wait_until_held(timeout)
     }
@@ -240,12 +239,19 @@ impl Drop for Holders {
     }
 }
 
+impl std::fmt::Debug for Holders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Holders").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
 impl Shared {
     fn new(config: &Config) -> Result<Shared, Error> {
         let shared = Shared {
             table: Table::new()?,
             bell: Page::new("keeptime-bandwidth-bell", Others::Write)?,
             watch: Page::new("keeptime-bandwidth-watch", Others::Read)?,
+            crew: Crew::default(),
             entries: Mutex::new(Entries::new(config.holders)),
             counters: Counters::default(),
             news: Doorbell::new()?,
@@ -284,7 +290,8 @@ impl Shared {
             if left == Some(Duration::ZERO) {
                 return false;
             }
-            page::sleep(self.bell(), self.watch(), || self.is_held() || ended(), left);
+            let stays_awake = || self.is_held() || ended();
+            self.crew.sleep(self.bell(), self.watch(), stays_awake, left);
         }
         self.is_held()
     }

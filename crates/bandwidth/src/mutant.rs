@@ -16,6 +16,10 @@ pub enum Mutant {
     NoSecondLook,
     /// The regulator reads the bell after its last look at the holders.
     BellReadLate,
+    /// A thread of the regulator that leaves the bell does not wake those that rely on it.
+    FollowersNotWoken,
+    /// A thread of the regulator reads the turn after it saw that another one leads.
+    TurnReadLate,
     /// A release with nothing held counts below zero.
     ReleaseUnchecked,
 }

@@ -23,7 +23,8 @@
 //! value that it read. A full fence lies between the write and the look on both sides, so that at
 //! least one of the two sees the other. If the holder sees the sleeper, the bell has either changed
 //! before the regulator read it, and then the cells that it looks at next have the hold; or it
-//! changes afterwards, and then the kernel refuses the sleep or ends it.
+//! changes afterwards, and then the kernel refuses the sleep or ends it. Of the regulator's threads
+//! one sleeps there for all ([`Crew`]).
 //!
 //! Every acquisition looks at `sleepers`, not only the first: whoever returns from it need not
 //! trust that another thread, perhaps preempted just now, gets to ring.
@@ -156,7 +157,7 @@ impl Cell {
             self.acquisitions.fetch_add(1, Ordering::Relaxed);
         }
         if !Mutant::NoFence.is_on() {
-            // Pairs with the fence in `sleep`: the hold is there, then the sleepers are looked at.
+            // Pairs with the fence in `lead`: the hold is there, then the sleepers are looked at.
             fence(Ordering::SeqCst);
         }
         let asleep = match Mutant::LookBeforeTaking.is_on() {
@@ -194,11 +195,11 @@ impl Cell {
 }
 
 impl Bell {
-    /// Wakes all threads of the regulator that sleep or are about to. One system call.
+    /// Wakes the regulator, if it sleeps or is about to. One system call.
     #[cold]
     pub fn ring(&self) {
         if !Mutant::BellNotRung.is_on() {
-            // Release: pairs with the acquire in `sleep`; who reads the new value sees the hold.
+            // Release: pairs with the acquire in `lead`; who reads the new value sees the hold.
             self.rung.fetch_add(1, Ordering::Release);
         }
         futex::wake_all(&self.rung);
@@ -229,14 +230,57 @@ impl Watch {
     }
 }
 
-/// Regulator: sleeps until the bell rings, unless `is_held` finds a hold, at most `timeout`. May
-/// return early for no reason. Returns false when the time ran out. Any number of threads.
-pub fn sleep(
-    bell: &Bell,
-    watch: &Watch,
-    is_held: impl Fn() -> bool,
-    timeout: Option<Duration>,
-) -> bool {
+/// The threads of the regulator that wait for a holder; one of them sleeps on the bell for all, so
+/// that a holder wakes one thread however many cores are regulated.
+///
+/// Who leads sleeps on the bell. The others sleep while `turn` has the value that they read before
+/// they saw that somebody leads. A leader that leaves, for whatever reason, first stops leading,
+/// then changes `turn` and wakes them: who read the old value does not sleep, and who read the new
+/// one sees that nobody leads.
+pub struct Crew {
+    led: AtomicU32,
+    turn: AtomicU32,
+}
+
+impl Default for Crew {
+    fn default() -> Crew {
+        Crew { led: AtomicU32::new(0), turn: AtomicU32::new(0) }
+    }
+}
+
+impl Crew {
+    /// Sleeps until somebody may hold the lock, unless `is_held` finds a hold, at most `timeout`.
+    /// May return early for no reason. Any number of threads.
+    pub fn sleep(
+        &self,
+        bell: &Bell,
+        watch: &Watch,
+        is_held: impl Fn() -> bool,
+        timeout: Option<Duration>,
+    ) {
+        // Acquire: pairs with the release below. Read before the leader is looked for.
+        let mut turn = self.turn.load(Ordering::Acquire);
+        // Acquire: whatever the last leader saw is seen by the next one.
+        let (yes, no) = (Ordering::Acquire, Ordering::Relaxed);
+        if self.led.compare_exchange(0, 1, yes, no).is_err() {
+            if Mutant::TurnReadLate.is_on() {
+                turn = self.turn.load(Ordering::Acquire);
+            }
+            futex::wait(&self.turn, turn, timeout);
+            return;
+        }
+        lead(bell, watch, is_held, timeout);
+        self.led.store(0, Ordering::Release);
+        if !Mutant::FollowersNotWoken.is_on() {
+            // Release: who sees the new turn sees that nobody leads.
+            self.turn.fetch_add(1, Ordering::Release);
+            futex::wake_all(&self.turn);
+        }
+    }
+}
+
+/// Sleeps on the bell, unless somebody holds the lock.
+fn lead(bell: &Bell, watch: &Watch, is_held: impl Fn() -> bool, timeout: Option<Duration>) {
     watch.sleepers.fetch_add(1, Ordering::Relaxed);
     // Pairs with the fence in `acquire`: the sleep is announced, then the cells are looked at.
     fence(Ordering::SeqCst);
@@ -247,9 +291,10 @@ pub fn sleep(
     if Mutant::BellReadLate.is_on() {
         rung = bell.rung.load(Ordering::Acquire);
     }
-    let in_time = held || futex::wait(&bell.rung, rung, timeout);
+    if !held {
+        futex::wait(&bell.rung, rung, timeout);
+    }
     watch.sleepers.fetch_sub(1, Ordering::Relaxed);
-    in_time
 }
 
 /// Model memory; real cells, bells and watches are laid over zeroed pages.
