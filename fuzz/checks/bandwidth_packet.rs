@@ -29,7 +29,10 @@ fn check_cell(bytes: &[u8]) {
     // SAFETY: a cell is 64 bytes of atomics, for which every value is valid; nobody else has them.
     let cell = unsafe { &*(&raw mut memory).cast::<Cell>() };
     match cell.said() {
-        Said::Holds(said) => assert_eq!((version, said), (VERSION, holds)),
+        Said::Holds(said) => {
+            assert_eq!((version, said), (VERSION, holds));
+            assert!(holds < 1 << 24, "{holds} holds");
+        }
         Said::Free => assert_eq!((version, holds), (0, 0)),
         Said::Closed => assert_eq!(version, u32::MAX),
         Said::Nonsense => assert!(version != VERSION || holds >= 1 << 24),
