@@ -49,12 +49,16 @@ fn sleep_model() {
     });
 }
 
-/// Two cores of the regulator fall asleep: both are woken. All schedules with up to 3 preemptions;
-/// there are too many of three threads with more.
-fn cores_model() {
+/// Runs all schedules with up to 3 preemptions, where all that there are take minutes.
+fn bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    builder.check(|| {
+    builder.check(model);
+}
+
+/// Two cores of the regulator fall asleep: both are woken.
+fn cores_model() {
+    bounded(|| {
         let pages = Pages::new();
         let regulator = || {
             let pages = pages.clone();
@@ -68,7 +72,7 @@ fn cores_model() {
 
 /// One holder takes the lock and lets it go while another takes it and keeps it.
 fn holders_model() {
-    loom::model(|| {
+    bounded(|| {
         let pages = Pages::new();
         let regulator = {
             let pages = pages.clone();
