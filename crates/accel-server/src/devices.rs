@@ -54,6 +54,7 @@ pub(crate) fn start(
                 // Bounds are for requests one after the other, unless the file says otherwise.
                 lowest: if accelerator.concurrent_lowest { 4 } else { 1 },
                 spins: accelerator.spin,
+                blocks_per_slice: accelerator.blocks_per_slice,
                 services: services.collect::<Result<_, _>>()?,
             };
             device_cuda::start(&config).map(|device| device as Arc<dyn Device>)

@@ -33,10 +33,12 @@ pub struct Shape {
     pub input: u64,
     /// Bytes to copy out.
     pub output: u64,
-    /// Words of workspace, zero at the start.
+    /// Words of workspace.
     pub workspace: u64,
-    /// The output is zero at the start.
+    /// Output and workspace are zero at the start.
     pub cleared: bool,
+    /// It works on the client's own memory; else its input and output are copied.
+    pub in_place: bool,
     /// Threads of a block.
     pub threads: u32,
     /// Thread blocks.
@@ -51,6 +53,12 @@ impl Shape {
         self.blocks.div_ceil(self.slice.max(1)).max(1)
     }
 
+    /// Whether its slices share memory of the GPU, which the launch has to itself.
+    pub fn is_resident(&self) -> bool {
+        let shared = self.cleared || self.input > 0 || self.output > 0;
+        self.slices() > 1 && !self.in_place && shared
+    }
+
     /// As the host's scheduler wants it.
     ///
     /// # Errors
@@ -59,47 +67,59 @@ impl Shape {
         let (slices, value) = (self.slices(), launch.arguments[0]);
         match u32::try_from(slices) {
             Ok(blocks) if self.blocks <= MOST_BLOCKS => {
-                Ok(Plan { blocks, workspace: 0, finishes: false })
+                let resident = self.is_resident();
+                Ok(Plan { blocks, workspace: resident.into(), finishes: resident })
             }
             _ => Err(Error::BadArgument { kernel, index: 0, value, least: 0, most: MOST_BLOCKS }),
         }
     }
 }
 
-/// The shape of a checked launch of a kernel of [`NAMES`] on a GPU that so many blocks of
-/// [`BUSY_THREADS`] threads fill.
+/// Thread blocks of a launch of a kernel of [`NAMES`], of 256 threads each; none for those that
+/// `blocks_per_slice` is not about.
+pub fn thread_blocks(name: &str, arguments: [u64; 4]) -> Option<u64> {
+    let [n, m, ..] = arguments;
+    Some(match name {
+        "vecadd" | "histogram" => n.div_ceil(256),
+        "matmul" => n.div_ceil(16).saturating_mul(n.div_ceil(16)),
+        "reduce" => n.div_ceil(8192),
+        "stencil" | "convolution" | "activation" => n.saturating_mul(m).div_ceil(256),
+        _ => return None,
+    })
+}
+
+/// The shape of a checked launch of a kernel of [`NAMES`], in slices of so many blocks or, with 0,
+/// in one, on a GPU that so many blocks of [`BUSY_THREADS`] threads fill.
 ///
 /// # Errors
 /// As [`kernels::check`].
-pub fn shape(name: &'static str, launch: &Launch, fill: u64) -> Result<Shape, Error> {
+pub fn shape(
+    name: &'static str,
+    launch: &Launch,
+    blocks_per_slice: u32,
+    fill: u64,
+) -> Result<Shape, Error> {
     kernels::check(name, launch)?;
     let [n, m, ..] = launch.arguments;
+    let blocks = thread_blocks(name, launch.arguments).unwrap_or(1);
     // The check has found that the buffers hold all of it: nothing below overflows.
-    let each = |blocks: u64| Shape { threads: 256, blocks, slice: MOST_BLOCKS, ..Shape::default() };
+    let each = |input: u64, output: u64| Shape {
+        input,
+        output,
+        threads: 256,
+        blocks,
+        slice: slice_of(blocks_per_slice),
+        ..Shape::default()
+    };
+    let area = n.saturating_mul(m);
     Ok(match name {
-        "vecadd" => Shape { input: 8 * n, output: 4 * n, ..each(n.div_ceil(256)) },
-        "matmul" => {
-            Shape { input: 8 * n * n, output: 4 * n * n, ..each(n.div_ceil(16) * n.div_ceil(16)) }
-        }
-        "reduce" => {
-            let blocks = n.div_ceil(8192);
-            Shape { input: 4 * n, output: 8, workspace: blocks, ..each(blocks) }
-        }
-        "histogram" => {
-            Shape { input: 4 * n, output: 4 * m, cleared: true, ..each(n.div_ceil(256)) }
-        }
-        "stencil" => {
-            let area = n.saturating_mul(m);
-            Shape { input: 4 * area, output: 4 * area, ..each(area.div_ceil(256)) }
-        }
-        "convolution" => {
-            let area = n.saturating_mul(m);
-            Shape { input: 4 * (area + 9), output: 4 * area, ..each(area.div_ceil(256)) }
-        }
-        "activation" => {
-            let area = n.saturating_mul(m);
-            Shape { input: 4 * (area + n), output: 4 * area, ..each(area.div_ceil(256)) }
-        }
+        "vecadd" => each(8 * n, 4 * n),
+        "matmul" => each(8 * n * n, 4 * n * n),
+        "reduce" => Shape { workspace: blocks, ..each(4 * n, 8) },
+        "histogram" => Shape { cleared: true, ..each(4 * n, 4 * m) },
+        "stencil" => each(4 * area, 4 * area),
+        "convolution" => each(4 * (area + 9), 4 * area),
+        "activation" => each(4 * (area + n), 4 * area),
         "busy" => {
             // Each slice fills the GPU: nothing else runs beside it.
             let blocks = kernels::busy_blocks(n) * fill;
@@ -122,19 +142,28 @@ pub fn shape_of(service: &Service, launch: &Launch) -> Result<Shape, Error> {
     };
     let input = fits("input", service.input, launch.input.len())?;
     let output = fits("output", service.output, launch.output.len())?;
-    let (threads, blocks, slice) = match &service.program {
-        Program::Library { .. } => (1, 1, 1),
+    let whole = Shape { input, output, workspace: 1, threads: 1, blocks: 1, ..Shape::default() };
+    Ok(match &service.program {
+        Program::Library { .. } => Shape { slice: 1, ..whole },
         Program::Kernel(function) => {
             let blocks = match u64::from(function.items_per_block) {
                 0 => 1,
                 each => items.div_ceil(each).max(1),
             };
-            let slice = match u64::from(function.blocks_per_slice) {
-                0 => MOST_BLOCKS,
-                slice => slice,
-            };
-            (function.threads, blocks, slice)
+            Shape {
+                // Also in a request of one slice: the function relies on it or it does not.
+                cleared: function.blocks_per_slice > 0 && !function.in_place,
+                in_place: function.in_place,
+                threads: function.threads,
+                blocks,
+                slice: slice_of(function.blocks_per_slice),
+                ..whole
+            }
         }
-    };
-    Ok(Shape { input, output, workspace: 1, cleared: false, threads, blocks, slice })
+    })
+}
+
+/// Thread blocks of a slice; 0 stands for all.
+fn slice_of(blocks: u32) -> u64 {
+    if blocks == 0 { MOST_BLOCKS } else { blocks.into() }
 }

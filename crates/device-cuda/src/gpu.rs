@@ -10,9 +10,10 @@ use crate::context::{Context, Source};
 use crate::driver::{self, describe};
 use crate::kernel::{self, Kernel};
 use crate::library::Opened;
-use crate::patience::ENDLESS;
+use crate::patience::{ENDLESS, LOST};
+use crate::residence::{Residence, Residences};
 use crate::service::Program;
-use crate::slice::{self, Slice};
+use crate::slice::{self, Part, Slice};
 use crate::worker::{UNREACHABLE, Worker};
 use cudarc::driver::{DriverError, sys};
 use device::hosted::{Backend, Plan, Task};
@@ -38,6 +39,9 @@ pub struct Gpu {
     /// Of the users' kernels, in their order.
     sources: Vec<Option<Source>>,
     context: RwLock<Context>,
+    residences: Residences,
+    /// Of the kernels that every device offers, but `busy`; 0: all.
+    blocks_per_slice: u32,
     levels: u8,
     spins: bool,
     /// How many blocks of `busy` fill it.
@@ -87,6 +91,8 @@ impl Gpu {
             ordinal: config.ordinal,
             kernels,
             sources,
+            residences: Residences::default(),
+            blocks_per_slice: config.blocks_per_slice,
             levels: config.levels,
             spins: config.spins,
             fill: driver::resident_blocks(context.gpu(), builtin::BUSY_THREADS)?,
@@ -134,7 +140,7 @@ impl Gpu {
         let kernel = self.kernels.get(launch.kernel.0 as usize).ok_or(unknown)?;
         let shape = match &kernel.service {
             Some(service) => builtin::shape_of(service, launch),
-            None => builtin::shape(kernel.info.name, launch, self.fill),
+            None => builtin::shape(kernel.info.name, launch, self.blocks_per_slice, self.fill),
         };
         Ok((kernel, shape?))
     }
@@ -144,7 +150,7 @@ impl Gpu {
         context: &Context,
         worker: &mut Worker,
         task: &Task<'_>,
-        number: u32,
+        part: Part,
     ) -> Result<(), DriverError> {
         // It was checked when it was submitted, and has not changed since.
         let unknown = DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN);
@@ -152,7 +158,9 @@ impl Gpu {
         let index = task.kernel.0 as usize;
         let is = |name: &str| kernel.service.is_none() && kernel.info.name == name;
         let mut arguments = task.arguments;
-        if is("busy") {
+        if let Part::Slice(number) = part
+            && is("busy")
+        {
             let ns = u128::from(kernels::busy_block_ns(arguments[0], number));
             arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
         }
@@ -165,7 +173,39 @@ impl Gpu {
         let patience = task.budget_ns.map(|budget| {
             Duration::from_nanos(budget).saturating_mul(PATIENCE_FACTOR).max(LEAST_PATIENCE)
         });
-        worker.run(context, &Slice { task, program, shape, number, arguments, patience })
+        // Its first word is there if, and only if, the launch is resident.
+        let residence = match task.workspace.first() {
+            Some(word) => {
+                let found = self.residences.of(context.life, word, &shape);
+                Some(found.ok_or(DriverError(LOST))?)
+            }
+            None => None,
+        };
+        let residence = residence.as_deref();
+        if part == Part::Conclusion && residence.is_some_and(Residence::is_concluded) {
+            return Ok(());
+        }
+        worker.run(context, &Slice { task, program, shape, part, residence, arguments, patience })
+    }
+
+    fn run_part(&self, held: &mut Held, task: &Task<'_>, part: Part) -> Result<(), FailureCode> {
+        let context = self.sound()?;
+        // It is taken away only when the thread ends.
+        let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
+        if worker.life != context.life {
+            worker.forget();
+            *worker = self.equip(&context).map_err(|_| FailureCode::Lost)?;
+        }
+        let ran = self.run(&context, worker, task, part);
+        ran.map_err(|error| {
+            let code = self.failure(&context, error);
+            if context.is_broken() {
+                // What was made in it must not be destroyed any more, and it may still be in use.
+                worker.forget();
+                task.workspace.first().inspect(|word| self.residences.spoil(word));
+            }
+            code
+        })
     }
 
     /// What a unit has in a context; the calling thread enters it.
@@ -223,6 +263,7 @@ impl Gpu {
     fn renew(&self) -> Result<(), String> {
         let mut context = self.unused()?;
         context.reset()?;
+        self.residences.forget(context.life + 1);
         *context = Context::open(self.ordinal, context.life + 1, &self.sources)?;
         self.resets.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -254,6 +295,8 @@ impl Gpu {
         }
         match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY | UNREACHABLE => FailureCode::Memory,
+            // Of a launch between two slices, when the context was reset.
+            LOST => FailureCode::Lost,
             _ => FailureCode::Kernel,
         }
     }
@@ -294,22 +337,15 @@ impl Backend for Gpu {
     }
 
     fn block(&self, held: &mut Held, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
-        let context = self.sound()?;
-        // It is taken away only when the thread ends.
-        let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
-        if worker.life != context.life {
-            worker.forget();
-            *worker = self.equip(&context).map_err(|_| FailureCode::Lost)?;
-        }
-        let ran = self.run(&context, worker, task, block);
-        ran.map_err(|error| {
-            let code = self.failure(&context, error);
-            if context.is_broken() {
-                // What was made in it must not be destroyed any more.
-                worker.forget();
-            }
-            code
-        })
+        self.run_part(held, task, Part::Slice(block))
+    }
+
+    fn finish(&self, held: &mut Held, task: &Task<'_>) -> Result<(), FailureCode> {
+        self.run_part(held, task, Part::Conclusion)
+    }
+
+    fn over(&self, workspace: &[AtomicU64]) {
+        workspace.first().inspect(|word| self.residences.end(word));
     }
 }
 
@@ -326,7 +362,13 @@ impl Drop for Gpu {
         if self.lost.get().is_some() {
             return context.abandon();
         }
-        context.with(|| retired.clear());
+        let is_sound = !context.is_broken();
+        context.with(|| {
+            retired.clear();
+            if is_sound {
+                self.residences.free();
+            }
+        });
         context.close();
     }
 }

@@ -12,6 +12,9 @@
 //! slice runs, units that are [kept](device::hosted::Unit) for the upper levels launch on streams
 //! of higher priority, whose thread blocks the GPU prefers.
 //!
+//! A launch of several slices has memory on the GPU of its own (`residence`): its input is copied
+//! once, before the first slice, and its output once, behind the last one.
+//!
 //! A request that comes again, with the same arguments and memory, is launched as one graph, which
 //! is captured when it is seen for the second time.
 //!
@@ -33,11 +36,13 @@ mod library;
 mod patience;
 mod pins;
 mod replay;
+mod residence;
 mod service;
 mod sleeper;
 mod slice;
 mod worker;
 
+pub use builtin::thread_blocks;
 pub use driver::{Found, devices};
 pub use service::{Bytes, Code, Function, Program, Service};
 
@@ -66,6 +71,8 @@ pub struct Config {
     /// Whether a unit looks for the end of its slice without sleeping: faster by the time that a
     /// thread takes to wake, at the price of a core for each running slice.
     pub spins: bool,
+    /// Thread blocks of a slice of the kernels that every device offers, but `busy`; 0: all.
+    pub blocks_per_slice: u32,
     /// Services beside the kernels that every device offers.
     pub services: Vec<Service>,
 }
@@ -79,6 +86,7 @@ impl Default for Config {
             policy: Policy::Normal,
             cores: Vec::new(),
             spins: false,
+            blocks_per_slice: 0,
             services: Vec::new(),
         }
     }

@@ -35,7 +35,7 @@ pub enum Program {
 /// A function for the GPU, and how many of its blocks a request has.
 ///
 /// It has these parameters: `const void *input, void *output, unsigned long long *workspace`
-/// (eight bytes), `unsigned long long a0, a1, a2, a3` (the arguments of the request), `unsigned
+/// (eight bytes, which the slices of a request share), `unsigned long long a0, a1, a2, a3` (the arguments of the request), `unsigned
 /// first`: the number of the first thread block of this slice, to be added to `blockIdx.x`.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -47,8 +47,12 @@ pub struct Function {
     pub threads: u32,
     /// Items that a block works on; argument 0 is the number of items. 0: always one block.
     pub items_per_block: u32,
-    /// Thread blocks of a slice, after which more urgent work may come; 0: all.
+    /// Thread blocks of a slice, after which more urgent work may come; 0: all. If not, and unless
+    /// it works in place, output and workspace are zero when a request begins.
     pub blocks_per_slice: u32,
+    /// It works on the client's own memory, which the GPU reads over its bus each time; else input
+    /// and output are copied, once for each request. The workspace is then one for each slice.
+    pub in_place: bool,
 }
 
 /// Code for a GPU.

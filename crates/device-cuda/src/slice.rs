@@ -4,6 +4,7 @@ use crate::builtin::Shape;
 use crate::context::Entry;
 use crate::pins::Reached;
 use crate::replay::Key;
+use crate::residence::Residence;
 use cudarc::driver::{DriverError, result, sys};
 use device::hosted::Task;
 use std::ffi::c_void;
@@ -18,7 +19,16 @@ pub enum Program {
     Library(usize),
 }
 
-/// A slice of a launch.
+/// A part of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// A slice, by its number.
+    Slice(u32),
+    /// What follows the slices, once all have ended.
+    Conclusion,
+}
+
+/// A slice of a launch, or what follows the slices.
 pub struct Slice<'a> {
     /// Whose it is.
     pub task: &'a Task<'a>,
@@ -26,8 +36,10 @@ pub struct Slice<'a> {
     pub program: Program,
     /// How much of it.
     pub shape: Shape,
-    /// Which slice.
-    pub number: u32,
+    /// Which part of the launch.
+    pub part: Part,
+    /// The memory of a launch that is resident.
+    pub residence: Option<&'a Residence>,
     /// What the kernel is given.
     pub arguments: [u64; 4],
     /// How long it may run before it counts as endless.

@@ -8,8 +8,9 @@ use crate::library::Opened;
 use crate::patience::{Began, Patience};
 use crate::pins::Reached;
 use crate::replay::{Advice, Graph, Replays};
+use crate::residence::Residence;
 use crate::sleeper::Sleeper;
-use crate::slice::{Place, Program, Slice, key, start};
+use crate::slice::{Part, Place, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
 use std::ffi::c_void;
 use std::time::Duration;
@@ -95,12 +96,18 @@ impl Worker {
         self.began.begin();
         // From now on copies are straight from it and to it, too.
         let reached = [&task.input, &task.output].map(|memory| context.pins.reach(memory));
-        let ended = self.place(shape, reached).and_then(|place| {
-            let submitted = self.submit(slice, place, reached, stream);
-            // Also when something was refused: what was put into the stream before it may still
-            // use the client's memory. That it does so for ever is worse news than the refusal.
-            self.wait(context, stream, slice.patience).and(submitted)
-        });
+        let submitted = match slice.residence {
+            Some(residence) => self.submit_resident(slice, residence, stream),
+            None => self
+                .place(shape, reached)
+                .and_then(|place| self.submit(slice, place, reached, stream)),
+        };
+        // Also when something was refused: what was put into the stream before it may still use
+        // the client's memory. That it does so for ever is worse news than the refusal.
+        let ended = self.wait(context, stream, slice.patience).and(submitted);
+        if let (Ok(()), Some(residence)) = (&ended, slice.residence) {
+            residence.leave();
+        }
         self.began.end();
         ended
     }
@@ -112,18 +119,42 @@ impl Worker {
         reached: [Option<Reached>; 2],
     ) -> Result<Place, DriverError> {
         let workspace = self.workspace.room(8 * shape.workspace.max(1))?;
-        // A launch of several slices has one memory for all: the client's own.
-        let direct = shape.slices() > 1 && shape.output > 0;
+        let direct = shape.in_place;
         if !direct {
             let (input, output) = (self.input.room(shape.input)?, self.output.room(shape.output)?);
             return Ok(Place { input, output, workspace, direct });
         }
-        let [input, output] = reached.map(|memory| memory.and_then(|memory| memory.device));
-        match (input, output) {
-            (input, Some(output)) if input.is_some() || shape.input == 0 => {
-                Ok(Place { input: input.unwrap_or(0), output, workspace, direct })
-            }
-            _ => Err(DriverError(UNREACHABLE)),
+        let device = |memory: Option<Reached>, bytes| match memory.and_then(|memory| memory.device)
+        {
+            Some(device) => Ok(device),
+            None if bytes == 0 => Ok(0),
+            None => Err(DriverError(UNREACHABLE)),
+        };
+        let [input, output] = reached;
+        let (input, output) = (device(input, shape.input)?, device(output, shape.output)?);
+        Ok(Place { input, output, workspace, direct })
+    }
+
+    /// Puts a part of a launch that has its own memory into a stream.
+    fn submit_resident(
+        &mut self,
+        slice: &Slice<'_>,
+        residence: &Residence,
+        stream: sys::CUstream,
+    ) -> Result<(), DriverError> {
+        if slice.part == Part::Conclusion {
+            let place = residence.conclude(&slice.shape)?;
+            // SAFETY: as in `submit_parts`, with the launch's memory; its slices have ended.
+            return unsafe { conclude(slice, place, stream) };
+        }
+        // SAFETY: as in `submit_parts`, with the launch's memory: whatever else uses it is put into
+        // streams behind this.
+        let fill = |place| unsafe { fill(slice, place, stream) };
+        let (place, last) = residence.enter(stream, &slice.shape, fill)?;
+        // SAFETY: as there. The last one was told that all others have ended.
+        unsafe {
+            self.compute(slice, place, stream)?;
+            if last { conclude(slice, place, stream) } else { Ok(()) }
         }
     }
 
@@ -176,49 +207,49 @@ impl Worker {
         place: Place,
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
-        let Slice { task, shape, program, number, arguments, .. } = slice;
-        let Place { input, output, workspace, direct } = place;
-        let first = u64::from(*number) * shape.slice;
-        let blocks = shape.slice.min(shape.blocks.saturating_sub(first));
         // SAFETY: the client's memory lives as long as the launch, and is long enough, which was
         // checked; no reference to it is formed. The unit's own memory is large enough, and no
         // other thread uses it. All is over before the slice ends.
         unsafe {
-            if !direct && shape.input > 0 {
-                let from = task.input.as_ptr().cast::<c_void>();
-                sys::cuMemcpyHtoDAsync_v2(input, from, shape.input as usize, stream).result()?;
+            fill(slice, place, stream)?;
+            self.compute(slice, place, stream)?;
+            conclude(slice, place, stream)
+        }
+    }
+
+    /// Puts the kernel of a slice into a stream.
+    ///
+    /// # Safety
+    /// As [`start`].
+    unsafe fn compute(
+        &mut self,
+        slice: &Slice<'_>,
+        place: Place,
+        stream: sys::CUstream,
+    ) -> Result<(), DriverError> {
+        let Slice { shape, program, part, arguments, .. } = slice;
+        let Place { input, output, workspace, .. } = place;
+        let Part::Slice(number) = part else { return Ok(()) };
+        let first = u64::from(*number) * shape.slice;
+        let blocks = shape.slice.min(shape.blocks.saturating_sub(first));
+        match program {
+            Program::Kernel(kernel, _) if blocks > 0 => {
+                let grid = (blocks as u32, shape.threads);
+                // The first block's number is below 2^32, as that of all blocks is.
+                let place = (input, output, workspace, first as u32);
+                // SAFETY: the caller's promise.
+                unsafe { start(*kernel, grid, place, *arguments, stream) }
             }
-            if shape.cleared && shape.output > 0 {
-                result::memset_d8_async(output, 0, shape.output as usize, stream)?;
-            }
-            match program {
-                Program::Kernel(kernel, then) => {
-                    if blocks > 0 {
-                        let grid = (blocks as u32, shape.threads);
-                        // The first block's number is below 2^32, as that of all blocks is.
-                        let place = (input, output, workspace, first as u32);
-                        start(*kernel, grid, place, *arguments, stream)?;
-                    }
-                    if let Some(then) = then {
-                        let place = (input, output, workspace, 0);
-                        start(*then, (1, 1), place, *arguments, stream)?;
-                    }
-                }
-                Program::Library(number) => {
-                    let opened = self.libraries.get_mut(*number).and_then(Option::as_mut);
-                    let done = opened
-                        .is_some_and(|service| service.enqueue(stream, input, output, arguments));
-                    if !done {
-                        return Err(DriverError(REFUSED));
-                    }
-                }
-            }
-            if !direct && shape.output > 0 {
-                let to = task.output.as_ptr().cast::<c_void>();
-                sys::cuMemcpyDtoHAsync_v2(to, output, shape.output as usize, stream).result()?;
+            Program::Kernel(..) => Ok(()),
+            Program::Library(number) => {
+                let opened = self.libraries.get_mut(*number).and_then(Option::as_mut);
+                // SAFETY: the caller's promise.
+                let done = opened.is_some_and(|service| unsafe {
+                    service.enqueue(stream, input, output, arguments)
+                });
+                if done { Ok(()) } else { Err(DriverError(REFUSED)) }
             }
         }
-        Ok(())
     }
 
     /// Runs `busy` for so many cycles.
@@ -272,6 +303,52 @@ impl Worker {
         // What a library does when it closes would use the context.
         self.libraries.drain(..).for_each(std::mem::forget);
     }
+}
+
+/// Puts into a stream what comes before the kernel: the input, and zeros.
+///
+/// # Safety
+/// The client's memory and the place are as long as the shape says, and live until all is over.
+unsafe fn fill(slice: &Slice<'_>, place: Place, stream: sys::CUstream) -> Result<(), DriverError> {
+    let Slice { task, shape, .. } = slice;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !place.direct && shape.input > 0 {
+            let from = task.input.as_ptr().cast::<c_void>();
+            sys::cuMemcpyHtoDAsync_v2(place.input, from, shape.input as usize, stream).result()?;
+        }
+        if shape.cleared && shape.output > 0 {
+            result::memset_d8_async(place.output, 0, shape.output as usize, stream)?;
+        }
+        if shape.cleared && shape.workspace > 0 {
+            result::memset_d8_async(place.workspace, 0, 8 * shape.workspace as usize, stream)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts into a stream what comes after the kernel: the one that follows, and the output.
+///
+/// # Safety
+/// As [`fill`] and [`start`].
+unsafe fn conclude(
+    slice: &Slice<'_>,
+    place: Place,
+    stream: sys::CUstream,
+) -> Result<(), DriverError> {
+    let Slice { task, shape, program, arguments, .. } = slice;
+    let Place { input, output, workspace, direct } = place;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Program::Kernel(_, Some(then)) = program {
+            start(*then, (1, 1), (input, output, workspace, 0), *arguments, stream)?;
+        }
+        if !direct && shape.output > 0 {
+            let to = task.output.as_ptr().cast::<c_void>();
+            sys::cuMemcpyDtoHAsync_v2(to, output, shape.output as usize, stream).result()?;
+        }
+    }
+    Ok(())
 }
 
 /// Looks for an event without sleeping.

@@ -20,8 +20,9 @@ fn conforms_on_the_fake_driver() {
 #[test]
 fn every_gpu_conforms() {
     for ordinal in gpus() {
-        for spins in [false, true] {
-            let device = start(&Config { ordinal, spins, ..Config::default() }).unwrap();
+        for (spins, blocks_per_slice) in [(false, 0), (true, 0), (false, 5)] {
+            let config = Config { ordinal, spins, blocks_per_slice, ..Config::default() };
+            let device = start(&config).unwrap();
             let report = conformance::run(device);
             println!("{report}");
             assert!(report.passed(), "\n{report}");
@@ -41,6 +42,7 @@ fn scale(code: &str) -> Service {
             threads: 100,
             items_per_block: 100,
             blocks_per_slice: 3,
+            in_place: false,
         }),
         input: Bytes { fixed: 0, per_item: 4 },
         output: Bytes { fixed: 0, per_item: 4 },

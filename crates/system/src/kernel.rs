@@ -40,6 +40,7 @@ const CODE: &[&str] = &[
     "threads",
     "items_per_block",
     "blocks_per_slice",
+    "in_place",
     "input",
     "output",
 ];
@@ -59,6 +60,7 @@ fn code(field: Field<'_>) -> Result<Source, Error> {
         threads: fields.or("threads", 256, |field| field.number(1..=1024))?,
         items_per_block: fields.or("items_per_block", 0, any)?,
         blocks_per_slice: fields.or("blocks_per_slice", 0, any)?,
+        in_place: fields.or("in_place", false, |field| field.boolean())?,
         input: fields.or("input", [0; 2], byte_counts)?,
         output: fields.or("output", [0; 2], byte_counts)?,
     })

@@ -98,6 +98,9 @@ pub struct Accelerator {
     pub concurrent_lowest: bool,
     /// Whether the threads that wait for a GPU look for the end without sleeping.
     pub spin: bool,
+    /// Thread blocks of a slice of a CUDA GPU's own kernels, after which more urgent work may
+    /// come; 0: all.
+    pub blocks_per_slice: u32,
     /// The GPU that ONNX Runtime computes on; the processor if there is none.
     pub provider: Option<u32>,
     /// What the device offers beside its own kernels.
@@ -137,6 +140,8 @@ pub enum Source {
         items_per_block: u32,
         /// Blocks after which more urgent work may come; 0: all.
         blocks_per_slice: u32,
+        /// Whether it works on the client's memory itself, not on a copy.
+        in_place: bool,
         /// Bytes of the input: in any case, and for each item.
         input: [u64; 2],
         /// Bytes of the output, likewise.

@@ -278,14 +278,27 @@ fn time_unit(field: Field<'_>) -> Result<TimeUnit, Error> {
 }
 
 fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
-    let keys =
-        ["id", "buckets", "device", "cores", "concurrent_lowest", "spin", "provider", "kernels"];
+    let keys = [
+        "id",
+        "buckets",
+        "device",
+        "cores",
+        "concurrent_lowest",
+        "spin",
+        "blocks_per_slice",
+        "provider",
+        "kernels",
+    ];
     let fields = field.fields(&keys)?;
     let device = fields.or("device", DeviceKind::default(), device)?;
     let spin = fields.optional("spin");
     let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
     if let Some(field) = spin.as_ref().filter(|_| !is_gpu) {
         return Err(field.refuse("spin only with device cuda:N or vulkan:N"));
+    }
+    let blocks = fields.optional("blocks_per_slice");
+    if let Some(field) = blocks.as_ref().filter(|_| !matches!(device, DeviceKind::Cuda(_))) {
+        return Err(field.refuse("blocks_per_slice only with device cuda:N"));
     }
     let provider = fields.optional("provider");
     if let Some(field) = provider.as_ref().filter(|_| device != DeviceKind::Onnx) {
@@ -306,6 +319,7 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         cores: fields.or("cores", Vec::new(), cores)?,
         concurrent_lowest: fields.or("concurrent_lowest", false, |field| field.boolean())?,
         spin: spin.map_or(Ok(false), |field| field.boolean())?,
+        blocks_per_slice: blocks.map_or(Ok(0), |field| field.number(0..=u32::MAX))?,
         provider: provider.map_or(Ok(None), self::provider)?,
         kernels,
     })

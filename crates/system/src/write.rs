@@ -124,14 +124,24 @@ fn flow_list<T: ToString>(items: &[T]) -> String {
 }
 
 fn accelerator(accelerator: &Accelerator) -> Map {
-    let Accelerator { id, buckets, device, cores, concurrent_lowest, spin, provider, kernels } =
-        accelerator;
+    let Accelerator {
+        id,
+        buckets,
+        device,
+        cores,
+        concurrent_lowest,
+        spin,
+        blocks_per_slice,
+        provider,
+        kernels,
+    } = accelerator;
     let mut map = Map::with("id", text(id));
     map.put("buckets", buckets);
     map.put_unless("device", *device, DeviceKind::default(), |kind| text(&kind.to_string()));
     map.put_unless("cores", cores.as_slice(), &[], flow_list);
     map.put_unless("concurrent_lowest", *concurrent_lowest, false, |yes| yes);
     map.put_unless("spin", *spin, false, |yes| yes);
+    map.put_unless("blocks_per_slice", *blocks_per_slice, 0, |blocks| blocks);
     map.put_some("provider", *provider, |ordinal| text(&DeviceKind::Cuda(ordinal).to_string()));
     let flows: Vec<String> = kernels.iter().map(|of| kernel(of).flow()).collect();
     map.put_unless("kernels", flows.as_slice(), &[], flow_list);
@@ -152,6 +162,7 @@ fn kernel(kernel: &Kernel) -> Map {
             threads,
             items_per_block,
             blocks_per_slice,
+            in_place,
             input,
             output,
         } => {
@@ -160,6 +171,7 @@ fn kernel(kernel: &Kernel) -> Map {
             map.put_unless("threads", *threads, 256, |threads| threads);
             map.put_unless("items_per_block", *items_per_block, 0, |items| items);
             map.put_unless("blocks_per_slice", *blocks_per_slice, 0, |blocks| blocks);
+            map.put_unless("in_place", *in_place, false, |yes| yes);
             map.put_unless("input", *input, [0; 2], |counts| flow_list(&counts));
             map.put_unless("output", *output, [0; 2], |counts| flow_list(&counts));
         }

@@ -84,7 +84,7 @@ kappa: 2
     ),
     (
         "accelerators: [gpu0]\n",
-        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, provider, kernels"#,
+        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, provider, kernels"#,
     ),
     (
         "accelerators: [{id: gpu0}]\n",
@@ -121,6 +121,18 @@ kappa: 2
     (
         "accelerators: [{id: gpu0, buckets: 6, spin: true}]\n",
         r#"bad.yaml:1:45: accelerators[0].spin: found "true", expected spin only with device cuda:N or vulkan:N"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'vulkan:0', blocks_per_slice: 8}]\n",
+        r#"bad.yaml:1:74: accelerators[0].blocks_per_slice: found "8", expected blocks_per_slice only with device cuda:N"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'cuda:0', blocks_per_slice: -1}]\n",
+        r#"bad.yaml:1:72: accelerators[0].blocks_per_slice: found "-1", expected a whole number from 0 to 4294967295"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'cuda:0', kernels: [{name: x, code: y, function: f, in_place: 1}]}]\n",
+        r#"bad.yaml:1:106: accelerators[0].kernels[0].in_place: found "1", expected true or false"#,
     ),
     (
         "accelerators: [{id: a, buckets: 6, device: onnx, kernels: [{name: x, code: y}]}]\n",
@@ -172,7 +184,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, units: 2}]\n",
-        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, provider, kernels",
+        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, provider, kernels",
     ),
     (
         "accelerators:
@@ -566,7 +578,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
   "buckets": 6,
   "bukets": 6}]}
 "##,
-        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, provider, kernels",
+        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, provider, kernels",
     ),
     (
         "{\"kappa\": 1\n",

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use system::{
-    AccessRule, Admission, Bound, DeviceKind, Overrun, Policy, Subject, System, TimeUnit, Wait,
+    AccessRule, Admission, Bound, DeviceKind, Overrun, Policy, Source, Subject, System, TimeUnit,
+    Wait,
 };
 
 fn repository() -> PathBuf {
@@ -102,7 +103,7 @@ epsilon: 2 us
 sigma: 3 ns
 hop: \"0.5 ms\"
 accelerators:
-  - {id: a, buckets: 3, device: cuda:1, cores: [4, 5], concurrent_lowest: true}
+  - {id: a, buckets: 3, device: cuda:1, cores: [4, 5], concurrent_lowest: true, blocks_per_slice: 528, kernels: [{name: k, code: k.cu, function: f, blocks_per_slice: 9, in_place: true}]}
   - {id: b, buckets: 1, device: vulkan:0}
   - {id: c, buckets: 1, device: onnx}
 executors: [{id: e, core: 7, priority: 0}, {id: f, core: 7, priority: 0}]
@@ -140,6 +141,10 @@ server:
     let devices: Vec<_> = system.accelerators.iter().map(|a| a.device).collect();
     assert_eq!(devices, [DeviceKind::Cuda(1), DeviceKind::Vulkan(0), DeviceKind::Onnx]);
     assert_eq!(system.accelerators[0].cores, [4, 5]);
+    assert_eq!(system.accelerators[0].blocks_per_slice, 528);
+    let source = &system.accelerators[0].kernels[0].source;
+    let Source::Code { blocks_per_slice, in_place, .. } = source else { panic!("{source:?}") };
+    assert_eq!((*blocks_per_slice, *in_place), (9, true));
     let service = system.service("s").unwrap();
     assert_eq!(service.arguments, [1, u64::MAX]);
     assert_eq!(service.exec_ns, Some(4_000_000));

@@ -147,9 +147,25 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
     let cores = vec(0..MAX_CORES, 0..3).prop_map(distinct);
     let cuda = prop_oneof![code(), library()];
     let kernels = vec((name(), model(), cuda, shader()), 0..3);
-    (name(), 1..=MAX_BUCKETS, device, cores, any::<[bool; 2]>(), option::of(0..1000u32), kernels)
+    (
+        name(),
+        1..=MAX_BUCKETS,
+        device,
+        cores,
+        any::<[bool; 2]>(),
+        (any::<u32>(), option::of(0..1000u32)),
+        kernels,
+    )
         .prop_map(
-            |(id, buckets, device, cores, [concurrent_lowest, spin], provider, mut kernels)| {
+            |(
+                id,
+                buckets,
+                device,
+                cores,
+                [concurrent_lowest, spin],
+                (blocks, provider),
+                mut kernels,
+            )| {
                 kernels.sort_by(|a, b| a.0.cmp(&b.0));
                 kernels.dedup_by(|a, b| a.0 == b.0);
                 let kernel = |(name, model, cuda, shader)| match device {
@@ -161,6 +177,8 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
                 let is_gpu = matches!(device, DeviceKind::Cuda(_) | DeviceKind::Vulkan(_));
                 let kernels = kernels.into_iter().filter_map(kernel).collect();
                 let spin = spin && is_gpu;
+                let is_cuda = matches!(device, DeviceKind::Cuda(_));
+                let blocks_per_slice = if is_cuda { blocks } else { 0 };
                 let provider = provider.filter(|_| device == DeviceKind::Onnx);
                 Accelerator {
                     id,
@@ -169,6 +187,7 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
                     cores,
                     concurrent_lowest,
                     spin,
+                    blocks_per_slice,
                     provider,
                     kernels,
                 }
@@ -199,9 +218,15 @@ fn shader() -> impl Strategy<Value = Source> {
 
 fn code() -> impl Strategy<Value = Source> {
     let counts = [0..=1u64 << 40, 0..=1 << 40];
-    let sizes = (1..=1024u32, any::<u32>(), any::<u32>());
+    let sizes = (1..=1024u32, any::<u32>(), any::<u32>(), any::<bool>());
     (name(), name(), sizes, counts.clone(), counts).prop_map(
-        |(path, function, (threads, items_per_block, blocks_per_slice), input, output)| {
+        |(
+            path,
+            function,
+            (threads, items_per_block, blocks_per_slice, in_place),
+            input,
+            output,
+        )| {
             let path = path.into();
             Source::Code {
                 path,
@@ -209,6 +234,7 @@ fn code() -> impl Strategy<Value = Source> {
                 threads,
                 items_per_block,
                 blocks_per_slice,
+                in_place,
                 input,
                 output,
             }

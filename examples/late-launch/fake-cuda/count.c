@@ -13,6 +13,8 @@
  *   unsupported                                calls of entry points that do nothing here
  *   stale                                      calls with a stream, event or graph of a context
  *                                              that was reset: a real driver may crash
+ *   allocated, freed                           pieces of device memory; those that go with their
+ *                                              context were not freed
  *
  * A forked child writes nothing: it would overwrite its parent's line.
  */
@@ -53,11 +55,13 @@ __attribute__((destructor)) static void write_counts(void) {
     fprintf(file,
             "launches=%llu kernels_executed=%llu copies=%llu memsets=%llu graph_launches=%llu "
             "locks=%llu captured=%llu copies_executed=%llu memsets_executed=%llu "
-            "host_functions_executed=%llu engine_locks=%llu unsupported=%llu stale=%llu\n",
+            "host_functions_executed=%llu engine_locks=%llu unsupported=%llu stale=%llu "
+            "allocated=%llu freed=%llu\n",
             value(&count.launches), value(&count.kernels_executed), value(&count.copies),
             value(&count.memsets), value(&count.graph_launches), value(&count.locks),
             value(&count.captured), value(&count.copies_executed),
             value(&count.memsets_executed), value(&count.host_functions_executed),
-            value(&count.engine_locks), value(&count.unsupported), value(&count.stale));
+            value(&count.engine_locks), value(&count.unsupported), value(&count.stale),
+            value(&count.allocated), value(&count.freed));
     fclose(file);
 }

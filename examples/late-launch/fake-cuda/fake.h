@@ -115,7 +115,7 @@ void latch_wait_clear(struct latch *latch);
 struct counters {
     atomic_ullong launches, kernels_executed, copies, memsets, graph_launches, locks;
     atomic_ullong captured, copies_executed, memsets_executed, host_functions_executed;
-    atomic_ullong engine_locks, unsupported, stale;
+    atomic_ullong engine_locks, unsupported, stale, allocated, freed;
 };
 extern struct counters count;
 

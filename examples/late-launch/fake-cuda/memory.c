@@ -13,7 +13,13 @@
 #include <sys/mman.h>
 
 enum { PAGE_BYTES = 4096 };
-static const size_t DEVICE_BYTES = (size_t)4 << 30;
+
+/* Of the GPU: 4 GiB, or what FAKE_CUDA_MEMORY says. */
+static size_t device_bytes(void) {
+    const char *text = getenv("FAKE_CUDA_MEMORY");
+    size_t bytes = text != NULL ? strtoull(text, NULL, 10) : 0;
+    return bytes != 0 ? bytes : (size_t)4 << 30;
+}
 
 struct range {
     uintptr_t start;
@@ -89,7 +95,7 @@ static bool make_room(void) {
 }
 
 static CUresult enter_range(struct range range) {
-    if (range.kind == DEVICE && range.bytes > DEVICE_BYTES - device_bytes_used)
+    if (range.kind == DEVICE && range.bytes > device_bytes() - device_bytes_used)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t position = position_after(range.start);
     bool overlaps = range_of(range.start) != NULL ||
@@ -118,7 +124,7 @@ static CUresult allocate(struct context *context, void **address, size_t bytes,
                          enum memory_kind kind) {
     if (address == NULL || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (bytes > DEVICE_BYTES)
+    if (kind == DEVICE && bytes > device_bytes())
         return CUDA_ERROR_OUT_OF_MEMORY;
     void *pages = memory_pages(whole_pages(bytes));
     if (pages == NULL)
@@ -130,6 +136,8 @@ static CUresult allocate(struct context *context, void **address, size_t bytes,
         memory_unmap(pages, bytes);
         return rc;
     }
+    if (kind == DEVICE)
+        count_one(&count.allocated);
     *address = pages;
     return CUDA_SUCCESS;
 }
@@ -153,6 +161,8 @@ static CUresult take_start(const void *address, enum memory_kind kind, struct ra
     if (right) {
         *taken = *range;
         leave_range(range);
+        if (kind == DEVICE)
+            count_one(&count.freed);
     }
     unlock_rw(&map_rwlock);
     return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -279,9 +289,9 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     size_t used = device_bytes_used;
     unlock_rw(&map_rwlock);
     if (free_bytes != NULL)
-        *free_bytes = DEVICE_BYTES - used;
+        *free_bytes = device_bytes() - used;
     if (total_bytes != NULL)
-        *total_bytes = DEVICE_BYTES;
+        *total_bytes = device_bytes();
     return CUDA_SUCCESS;
 }
 
@@ -301,7 +311,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
         return CUDA_ERROR_INVALID_VALUE;
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    *bytes = DEVICE_BYTES;
+    *bytes = device_bytes();
     return CUDA_SUCCESS;
 }
 

@@ -27,6 +27,7 @@ pub(super) fn service(
             threads,
             items_per_block,
             blocks_per_slice,
+            in_place,
             input,
             output,
         } => {
@@ -44,6 +45,7 @@ pub(super) fn service(
                 threads: *threads,
                 items_per_block: *items_per_block,
                 blocks_per_slice: *blocks_per_slice,
+                in_place: *in_place,
             });
             (program, format!("{function} of {}", path.display()), [input, output])
         }

@@ -23,6 +23,7 @@ pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
             cores: Vec::new(),
             concurrent_lowest: accelerator.concurrent_lowest,
             spin: false,
+            blocks_per_slice: 0,
             provider: None,
             kernels: Vec::new(),
         })

@@ -98,6 +98,7 @@ pub fn fault(name: &str, bytes: u64) -> Service {
             threads: if bytes == 0 { 1 } else { 256 },
             items_per_block: if bytes == 0 { 0 } else { 256 },
             blocks_per_slice: 0,
+            in_place: false,
         }),
         input: Bytes { fixed: 0, per_item: bytes },
         output: Bytes { fixed: 0, per_item: bytes },

@@ -57,6 +57,13 @@ pub trait Backend: Send + Sync + 'static {
         let _ = (worker, task);
         Ok(())
     }
+
+    /// A launch with a workspace is over, in whatever way: nothing of it runs, or will. Called
+    /// once for each, perhaps before any block, by a thread of the device that need not be a unit,
+    /// right before the end is told; it must not wait for blocks.
+    fn over(&self, workspace: &[AtomicU64]) {
+        let _ = workspace;
+    }
 }
 
 /// How a launch is split.

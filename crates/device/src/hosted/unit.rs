@@ -117,6 +117,7 @@ impl<B: Backend> Shared<B> {
                 work.fail(code);
             }
         }
+        work.close(&self.backend);
         work.complete(monotonic_ns);
         true
     }
@@ -160,6 +161,7 @@ pub(super) fn run<B: Backend>(
                 ended = ends.then_some(slot);
             }
             Next::Deliver { slot, work } => {
+                work.close(&shared.backend);
                 work.complete(monotonic_ns);
                 ended = Some(slot);
             }

@@ -116,6 +116,14 @@ impl Work {
         self.failure.store(code as u32, Ordering::Relaxed);
     }
 
+    /// Ends what the backend has for it. Called once, right before [`Work::complete`].
+    pub fn close<B: Backend>(&self, backend: &B) {
+        let Order { workspace, .. } = self.order();
+        if !workspace.is_empty() {
+            backend.over(workspace);
+        }
+    }
+
     /// Tells the end. Called once, by whoever counted down to zero or was handed that duty.
     pub fn complete(&self, now_ns: impl FnOnce() -> u64) {
         let started_ns = self.started_ns.load(Ordering::Relaxed);

@@ -1,0 +1,322 @@
+//! Memory of the GPU that a launch of several slices has to itself.
+//!
+//! Slices of one launch run on several units, one after the other or at the same time, and other
+//! launches come in between: so what they share is the launch's. The first slice that gets there
+//! puts the input in and clears what has to be zero; the streams of the others wait for that, on
+//! the GPU. What follows the slices, and the copy of the output to the client, is put behind the
+//! last one if all others have ended by then; if not, it is done once all have.
+//!
+//! Residences are used again: a launch takes the smallest free one that it fits in, and gives it
+//! back when it is over, in whatever way. Memory is allocated only when none is free that is large
+//! enough, and freed when the GPU goes. There are at most as many of a size as there were launches
+//! at the same time that had begun and not ended.
+//!
+//! The launch knows its residence by a word of its workspace: 0 before the first slice, then the
+//! life of the context and the residence's number. A launch that meets another life has lost its
+//! memory with the old one. A residence that the GPU may still use when its launch is over, because
+//! the context broke, is not given to another.
+
+use crate::builtin::Shape;
+use crate::slice::Place;
+use cudarc::driver::{DriverError, result, sys};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The least that is allocated.
+const LEAST_BYTES: u64 = 1 << 16;
+/// Parts of the memory begin at multiples of this, as allocations do.
+const ALIGNMENT: u64 = 256;
+
+/// All residences of a GPU.
+#[derive(Default)]
+pub struct Residences(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// Of the context in which they are.
+    life: u64,
+    /// A residence's number is its place here, from 1.
+    held: Vec<Held>,
+}
+
+struct Held {
+    residence: Arc<Residence>,
+    /// A launch has it, or the GPU may still use it for one that is over.
+    taken: bool,
+    spoilt: bool,
+}
+
+/// Memory for one launch at a time.
+pub struct Residence {
+    bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Made when it is needed first.
+    memory: Option<Memory>,
+    stage: Stage,
+    /// Slices that have ended well.
+    ended: u64,
+    /// What follows the last slice has been put behind one.
+    concluded: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Memory {
+    base: sys::CUdeviceptr,
+    /// Behind what fills it.
+    filled: sys::CUevent,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Stage {
+    #[default]
+    Empty,
+    /// The event tells when it is filled.
+    Filling,
+    Filled,
+    Failed(sys::CUresult),
+}
+
+// SAFETY: handles of the driver, which any thread may use that has made the context its own.
+unsafe impl Send for Memory {}
+
+impl Residences {
+    /// The residence of a launch, whose word this is; it gets one if it has none. None if it had
+    /// one in another life of the context.
+    pub fn of(&self, life: u64, word: &AtomicU64, shape: &Shape) -> Option<Arc<Residence>> {
+        let mut table = self.lock();
+        // Relaxed: the word is only used under the lock.
+        match word.load(Ordering::Relaxed) {
+            0 => {
+                let index = table.take(size(shape));
+                word.store(life << 32 | (index as u64 + 1), Ordering::Relaxed);
+                Some(table.held[index].residence.clone())
+            }
+            number => table.find(number).map(|held| held.residence.clone()),
+        }
+    }
+
+    /// The GPU may go on using the residence of a launch when that is over.
+    pub fn spoil(&self, word: &AtomicU64) {
+        if let Some(held) = self.lock().find(word.load(Ordering::Relaxed)) {
+            held.spoilt = true;
+        }
+    }
+
+    /// A launch is over: its residence is free.
+    pub fn end(&self, word: &AtomicU64) {
+        if let Some(held) = self.lock().find(word.load(Ordering::Relaxed)) {
+            held.taken = held.spoilt;
+        }
+    }
+
+    /// The context has gone, and all memory with it: the driver is told nothing.
+    pub fn forget(&self, life: u64) {
+        *self.lock() = Table { life, held: Vec::new() };
+    }
+
+    /// Gives all memory back. Nothing uses it any more; the calling thread has the context.
+    pub fn free(&self) {
+        for held in self.lock().held.drain(..) {
+            if let Some(Memory { base, filled }) = held.residence.lock().memory.take() {
+                // SAFETY: made in `Memory::new`, and taken out; the caller's promise.
+                unsafe {
+                    let _ = result::free_sync(base);
+                    let _ = result::event::destroy(filled);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The smallest free residence of so many bytes or more, or a new one.
+    fn take(&mut self, bytes: u64) -> usize {
+        let fits = |held: &Held| !held.taken && held.residence.bytes >= bytes;
+        let found = (0..self.held.len())
+            .filter(|index| fits(&self.held[*index]))
+            .min_by_key(|index| self.held[*index].residence.bytes);
+        let index = found.unwrap_or_else(|| {
+            let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes).max(LEAST_BYTES);
+            let residence = Arc::new(Residence { bytes, state: Mutex::default() });
+            self.held.push(Held { residence, taken: false, spoilt: false });
+            self.held.len() - 1
+        });
+        let held = &mut self.held[index];
+        held.taken = true;
+        let mut state = held.residence.lock();
+        *state = State { memory: state.memory, ..State::default() };
+        drop(state);
+        index
+    }
+
+    fn find(&mut self, word: u64) -> Option<&mut Held> {
+        let index = (word & u64::from(u32::MAX)).checked_sub(1)?;
+        if word >> 32 == self.life { self.held.get_mut(index as usize) } else { None }
+    }
+}
+
+impl Residence {
+    /// Puts into a stream what a slice needs before it runs: `fill`, if nobody has yet, or else a
+    /// wait for it. Tells where the slice works, and whether the caller has to conclude the launch
+    /// behind it.
+    ///
+    /// # Errors
+    /// What the driver says, to this slice or to the one that filled it.
+    pub fn enter(
+        &self,
+        stream: sys::CUstream,
+        shape: &Shape,
+        fill: impl FnOnce(Place) -> Result<(), DriverError>,
+    ) -> Result<(Place, bool), DriverError> {
+        let state = &mut *self.lock();
+        match state.stage {
+            Stage::Empty => {
+                let filled = self.memory(state).and_then(|memory| {
+                    fill(place(memory.base, shape))?;
+                    // SAFETY: the event is the residence's, and lives as it does.
+                    unsafe { result::event::record(memory.filled, stream) }
+                });
+                state.stage =
+                    filled.map_or_else(|error| Stage::Failed(error.0), |()| Stage::Filling);
+                filled?;
+            }
+            Stage::Filling => {
+                let memory = self.memory(state)?;
+                let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+                // SAFETY: as above; it was recorded when the stage was reached.
+                unsafe { result::stream::wait_event(stream, memory.filled, flags)? };
+            }
+            Stage::Filled => {}
+            Stage::Failed(why) => return Err(DriverError(why)),
+        }
+        let last = state.ended + 1 == shape.slices();
+        state.concluded |= last;
+        Ok((place(self.memory(state)?.base, shape), last))
+    }
+
+    /// A slice has ended well: the input is there.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        state.stage = Stage::Filled;
+        state.ended += 1;
+    }
+
+    /// Whether what follows the last slice was put behind it.
+    pub fn is_concluded(&self) -> bool {
+        self.lock().concluded
+    }
+
+    /// Where the launch is concluded, all slices having ended.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn conclude(&self, shape: &Shape) -> Result<Place, DriverError> {
+        let state = &mut *self.lock();
+        state.concluded = true;
+        Ok(place(self.memory(state)?.base, shape))
+    }
+
+    fn memory(&self, state: &mut State) -> Result<Memory, DriverError> {
+        if let Some(memory) = state.memory {
+            return Ok(memory);
+        }
+        let memory = Memory::new(self.bytes)?;
+        state.memory = Some(memory);
+        Ok(memory)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn new(bytes: u64) -> Result<Memory, DriverError> {
+        let filled = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        // SAFETY: it is freed once, in `Residences::free`.
+        match unsafe { result::malloc_sync(bytes as usize) } {
+            Ok(base) => Ok(Memory { base, filled }),
+            Err(error) => {
+                // SAFETY: made just now, and nowhere else.
+                let _ = unsafe { result::event::destroy(filled) };
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Bytes that a launch needs; a user says how many, so that it may be more than there can be.
+fn size(shape: &Shape) -> u64 {
+    let parts = [shape.input, shape.output, 8 * shape.workspace.max(1)];
+    parts.iter().fold(0u64, |sum, bytes| sum.saturating_add(bytes.next_multiple_of(ALIGNMENT)))
+}
+
+fn place(base: sys::CUdeviceptr, shape: &Shape) -> Place {
+    let output = base + shape.input.next_multiple_of(ALIGNMENT);
+    let workspace = output + shape.output.next_multiple_of(ALIGNMENT);
+    Place { input: base, output, workspace, direct: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(bytes: u64) -> Shape {
+        Shape { input: bytes, blocks: 2, slice: 1, ..Shape::default() }
+    }
+
+    #[test]
+    fn launch_takes_the_smallest_that_is_free_and_gives_it_back() {
+        let residences = Residences::default();
+        let [small, large, other] = [(); 3].map(|()| AtomicU64::new(0));
+        let bytes =
+            |word: &AtomicU64, bytes| residences.of(0, word, &shape(bytes)).map(|of| of.bytes);
+        assert_eq!(bytes(&large, 1 << 20), Some(1 << 21));
+        assert_eq!(bytes(&small, 1), Some(LEAST_BYTES));
+        assert_eq!(bytes(&small, 1), Some(LEAST_BYTES), "it keeps what it has");
+        assert_eq!(bytes(&other, 2), Some(LEAST_BYTES), "one of its own");
+        assert_eq!(residences.lock().held.len(), 3);
+        [&small, &large, &other].into_iter().for_each(|word| residences.end(word));
+        for _ in 0..10 {
+            let again = AtomicU64::new(0);
+            assert_eq!(bytes(&again, 1), Some(LEAST_BYTES));
+            residences.end(&again);
+        }
+        assert_eq!(
+            bytes(&AtomicU64::new(0), LEAST_BYTES),
+            Some(1 << 21),
+            "the only one it fits in"
+        );
+        assert_eq!(residences.lock().held.len(), 3);
+    }
+
+    #[test]
+    fn launch_of_another_life_has_lost_its_memory_and_frees_nobody_elses() {
+        let residences = Residences::default();
+        let [old, new] = [(); 2].map(|()| AtomicU64::new(0));
+        residences.of(0, &old, &shape(1)).unwrap();
+        residences.forget(1);
+        residences.of(1, &new, &shape(1)).unwrap();
+        assert!(residences.of(1, &old, &shape(1)).is_none());
+        residences.end(&old);
+        assert!(residences.lock().held[0].taken);
+    }
+
+    #[test]
+    fn memory_that_the_gpu_may_still_use_is_not_used_again() {
+        let residences = Residences::default();
+        let [broken, next] = [(); 2].map(|()| AtomicU64::new(0));
+        let first = residences.of(0, &broken, &shape(1)).unwrap();
+        residences.spoil(&broken);
+        residences.end(&broken);
+        assert!(!Arc::ptr_eq(&first, &residences.of(0, &next, &shape(1)).unwrap()));
+    }
+}
