@@ -5,6 +5,7 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use support::Folder;
@@ -13,8 +14,13 @@ use support::Folder;
 static CORES: Mutex<()> = Mutex::new(());
 
 fn bench(arguments: &[&str]) -> Output {
+    bench_with(arguments, &[])
+}
+
+fn bench_with(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
     let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.envs(variables.iter().copied());
     command.arg("bench").args(arguments).output().expect("keeptime starts")
 }
 
@@ -68,18 +74,53 @@ fn submission_says_what_it_cannot_measure() {
 }
 
 #[test]
-fn preemption_is_measured_in_three_ways() {
+fn preemption_is_measured_in_all_ways_that_the_device_has() {
     let arguments = ["preempt", "--quick", "--json", "--kernels", "vecadd"];
     let output = json(&bench(&arguments));
     assert_eq!(output["device"], "cpu");
     let cases = output["cases"].as_array().unwrap();
     let ways: Vec<&Value> = cases.iter().map(|case| &case["way"]).collect();
     assert_eq!(ways, ["streams", "processes", "server"]);
-    for case in cases {
-        let count = |key: &str| case[key].as_u64().unwrap();
-        assert!(count("met") > 0 && count("met") + count("missed") == 50, "{case}");
-        assert!(case["delay"]["max_ns"].as_f64() >= case["delay"]["p50_ns"].as_f64(), "{case}");
-    }
+    cases.iter().for_each(measured);
+    // Its kernels are given out in blocks anyway.
+    assert_eq!(output["missing"][0]["way"], "sliced");
+    let nothing = bench(&["preempt", "--quick", "--ways", "sliced"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&nothing.stderr);
+    assert!(said.contains("cpu gives every kernel out in blocks"), "{said}");
+}
+
+/// Fifty iterations, in some of which the less urgent kernel ran, and numbers that can be.
+fn measured(case: &Value) {
+    let count = |key: &str| case[key].as_u64().unwrap();
+    assert!(count("met") > 0 && count("met") + count("missed") == 50, "{case}");
+    assert!(case["delay"]["max_ns"].as_f64() >= case["delay"]["p50_ns"].as_f64(), "{case}");
+}
+
+/// On a driver that computes on processor cores (examples/late-launch).
+#[test]
+fn preemption_is_measured_with_and_without_slices_on_the_fake_driver() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
+    let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join("late-launch");
+    let make = Command::new("make")
+        .args(["-s", "-C", examples, &format!("BUILD={}", build.display())])
+        .arg(build.join("libcuda.so.1"))
+        .status()
+        .expect("make starts");
+    assert!(make.success(), "the fake driver cannot be built");
+    let options = ["--device", "cuda:0", "--ways", "server,sliced", "--kernels", "reduce,vecadd"];
+    let arguments = [&["preempt", "--quick", "--json", "--slices", "4"], &options[..]].concat();
+    let output = json(&bench_with(&arguments, &[("LD_LIBRARY_PATH", build.as_path())]));
+    let cases = output["cases"].as_array().unwrap();
+    cases.iter().for_each(measured);
+    let blocks = |way: &str| {
+        let of = cases.iter().filter(|case| case["way"] == way);
+        of.map(|case| case["blocks_per_slice"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks("server"), [None, None]);
+    // A million numbers are 128 blocks of one kernel and 4096 of the other.
+    assert_eq!(blocks("sliced"), [Some(32), Some(1024)]);
+    assert_eq!(output["missing"].as_array().unwrap().len(), 0);
 }
 
 #[test]

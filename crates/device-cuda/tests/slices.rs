@@ -187,6 +187,20 @@ fn cancelled_launch_writes_nothing_and_gives_its_memory_back() {
                 assert!(result == *expected.get_or_insert_with(|| result.clone()));
             }
         }
+        // Or more urgent work has all units, so that no slice runs.
+        for _ in 0..10 {
+            let long = launch(&device, LONG, 1);
+            let stream = stream(&device, 0);
+            let before = device.statistics().blocks;
+            let event = put(&device, stream, &long);
+            some_slices(&device, before, 2);
+            let urgent = begin(&device, 1, "busy", 20_000_000, None);
+            some_slices(&device, before, 50);
+            device.cancel(stream).unwrap();
+            assert_eq!(end(&event).status, Status::Cancelled);
+            assert!(bytes(&long.output).iter().all(|byte| *byte == UNTOUCHED));
+            assert_eq!(end(&urgent).status, Status::Done);
+        }
     }
 }
 
@@ -243,9 +257,10 @@ fn context_reset_between_slices_loses_the_launch() {
     for ordinal in gpus() {
         let config = Config { ordinal, levels: 3, lowest: 1, ..Config::default() };
         let device = device(Config { blocks_per_slice: 1, ..config });
-        let (low, middle) = (stream(&device, 0), stream(&device, 1));
-        let waits = launch(&device, LONG, 1);
-        let expected = compute(&device, low, &waits);
+        let [low, middle, high] = [0, 1, 2].map(|level| stream(&device, level));
+        let (waits, next) = (launch(&device, LONG, 1), launch(&device, LONG, 3));
+        let expected = [&waits, &next].map(|launch| compute(&device, low, launch));
+        let illegal = Launch::new(device.kernel("illegal").unwrap(), [0; 4]);
         for resets in 1..=3 {
             let runs = launch(&device, LONG, 2);
             waits.output.write(0, &vec![UNTOUCHED; waits.output.len()]).unwrap();
@@ -255,10 +270,14 @@ fn context_reset_between_slices_loses_the_launch() {
             // It takes all units that run level 1, and so that of level 0.
             let running = put(&device, middle, &runs);
             some_slices(&device, before, 10);
-            assert_eq!(end(&begin(&device, 2, "illegal", 0, None)).status, LOST);
+            let breaks = put(&device, high, &illegal);
+            // The first one in the next life: what the others had must not be taken for its.
+            let after = put(&device, high, &next);
+            assert_eq!((end(&breaks).status, end(&after).status), (LOST, Status::Done));
+            assert!(bytes(&next.output) == expected[1]);
             assert_eq!((end(&running).status, end(&waiting).status), (LOST, LOST));
             assert!(bytes(&waits.output).iter().all(|byte| *byte == UNTOUCHED));
-            assert!(compute(&device, low, &waits) == expected);
+            assert!(compute(&device, low, &waits) == expected[0]);
             assert_eq!(device.statistics().resets, resets);
         }
     }

@@ -1,5 +1,5 @@
 //! `keeptime bench preempt`: how long an urgent kernel is held up by a less urgent one, the
-//! measurement of PAAM's Table I, in three ways of getting both onto the same accelerator
+//! measurement of PAAM's Table I, in four ways of getting both onto the same accelerator
 //! ([`way`]).
 //!
 //! An iteration launches the less urgent kernel, waits for a random part of the time that the
@@ -43,14 +43,17 @@ pub struct Args {
         default_value = "matmul,reduce,vecadd,histogram"
     )]
     kernels: Vec<Kernel>,
-    /// Ways, of streams, processes, server
+    /// Ways, of streams, processes, server, sliced
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "streams,processes,server"
+        default_value = "streams,processes,server,sliced"
     )]
     ways: Vec<way::Kind>,
+    /// Slices of each kernel, in the way sliced
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1024))]
+    slices: u32,
     /// Iterations of each way and kernel
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
@@ -78,10 +81,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if priority == 0 {
         eprintln!("keeptime bench: SCHED_FIFO is refused (see keeptime doctor)");
     }
-    let place = Place { device: args.device.clone(), cores: home, priority, spin: args.spin };
-    let mut cases = Vec::new();
+    let place = Place {
+        device: args.device.clone(),
+        cores: home,
+        priority,
+        spin: args.spin,
+        blocks_per_slice: 0,
+    };
+    let (mut cases, mut missing) = (Vec::new(), Vec::new());
     for kind in &args.ways {
+        if let Some(why) = kind.missing(&place) {
+            missing.push((kind.name(), why));
+            continue;
+        }
         for kernel in &args.kernels {
+            let blocks_per_slice = kind.blocks_per_slice(&place, *kernel, args.slices);
+            let place = Place { blocks_per_slice, ..place.clone() };
             // What is started for the way inherits neither this thread's core nor its priority.
             prioritise(0)?;
             thread::pin(&place.cores)?;
@@ -90,10 +105,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .with_context(|| format!("{} {}", kind.name(), kernel.name()))?;
             thread::pin(&[last])?;
             prioritise(if priority == 0 { 0 } else { 50 })?;
-            cases.push(measure(args, kind.name(), *kernel, way.as_mut())?);
+            let case = Case::new(kind.name(), kernel.name(), blocks_per_slice);
+            cases.push(measure(args, case, way.as_mut())?);
         }
     }
-    let findings = Findings { device: args.device.clone(), cases };
+    if let [(way, why), ..] = missing.as_slice() {
+        ensure!(!cases.is_empty(), "nothing could be measured: {way}: {why}");
+    }
+    let findings = Findings { device: args.device.clone(), cases, missing };
     let text = if args.json { findings.json()? } else { findings.text() };
     write!(std::io::stdout().lock(), "{text}")?;
     let met = findings.cases.iter().all(|case| !case.delays_ns.is_empty());
@@ -101,18 +120,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(
-    args: &Args,
-    way: &'static str,
-    kernel: Kernel,
-    pair: &mut dyn Way,
-) -> anyhow::Result<Case> {
+fn measure(args: &Args, mut case: Case, pair: &mut dyn Way) -> anyhow::Result<Case> {
     let iterations = if args.quick { 50 } else { args.iterations };
     let mut trials = (0..TRIALS).map(|_| pair.urgent()).collect::<anyhow::Result<Vec<_>>>()?;
     trials.sort_unstable();
     let usual_ns = trials[TRIALS / 2];
     let end = monotonic_ns() + args.case_limit * 1_000_000_000;
-    let mut case = Case::new(way, kernel.name());
     for _ in 0..iterations {
         pair.begin()?;
         let until = monotonic_ns() + fastrand::u64(0..=usual_ns);

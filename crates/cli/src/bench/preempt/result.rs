@@ -15,6 +15,8 @@ const PUBLISHED: [(&str, [f64; 3]); 4] = [
 pub struct Case {
     way: &'static str,
     kernel: &'static str,
+    /// 0: the kernel is one slice, or the device's own affair.
+    blocks_per_slice: u32,
     alone_ns: Vec<f64>,
     /// By how much the urgent kernel took longer, where the other one ran.
     pub delays_ns: Vec<f64>,
@@ -33,8 +35,9 @@ struct Figures {
 
 impl Case {
     /// Without any iteration.
-    pub fn new(way: &'static str, kernel: &'static str) -> Case {
-        Case { way, kernel, alone_ns: Vec::new(), delays_ns: Vec::new(), missed: 0 }
+    pub fn new(way: &'static str, kernel: &'static str, blocks_per_slice: u32) -> Case {
+        let (alone_ns, delays_ns) = (Vec::new(), Vec::new());
+        Case { way, kernel, blocks_per_slice, alone_ns, delays_ns, missed: 0 }
     }
 
     /// Adds an iteration.
@@ -62,6 +65,8 @@ impl Figures {
 pub struct Findings {
     pub device: String,
     pub cases: Vec<Case>,
+    /// Ways that the device does not have, and why.
+    pub missing: Vec<(&'static str, String)>,
 }
 
 impl Findings {
@@ -102,6 +107,15 @@ impl Findings {
                 case.missed
             );
         }
+        let slices = self.cases.iter().filter(|case| case.blocks_per_slice > 0);
+        let slices: Vec<String> =
+            slices.map(|case| format!("{} {}", case.kernel, case.blocks_per_slice)).collect();
+        if !slices.is_empty() {
+            text += &format!("\nsliced: thread blocks of a slice: {}\n", slices.join(", "));
+        }
+        for (way, why) in &self.missing {
+            text += &format!("\n{way}: not measured: {why}\n");
+        }
         text += "\nPAAM, Table I (streams of one context, Jetson AGX Xavier): ";
         let row = |(kernel, [mean, max, deviation]): &(&str, [f64; 3])| {
             format!("{kernel} mean {mean}, max {max}, stdev {deviation}")
@@ -121,11 +135,14 @@ impl Findings {
             })
         };
         let cases = self.cases.iter().map(|case| {
-            json!({"way": case.way, "kernel": case.kernel, "met": case.delays_ns.len(),
+            let blocks = (case.blocks_per_slice > 0).then_some(case.blocks_per_slice);
+            json!({"way": case.way, "kernel": case.kernel, "blocks_per_slice": blocks, "met": case.delays_ns.len(),
                    "missed": case.missed, "alone": figures(&case.alone_ns),
                    "delay": figures(&case.delays_ns)})
         });
-        let all = json!({"device": self.device, "cases": cases.collect::<Vec<_>>()});
+        let missing = self.missing.iter().map(|(way, why)| json!({"way": way, "why": why}));
+        let all = json!({"device": self.device, "cases": cases.collect::<Vec<_>>(),
+                         "missing": missing.collect::<Vec<_>>()});
         Ok(serde_json::to_string_pretty(&all)? + "\n")
     }
 }

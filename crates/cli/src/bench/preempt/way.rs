@@ -1,10 +1,12 @@
-//! Three ways of getting two kernels onto one accelerator.
+//! Four ways of getting two kernels onto one accelerator.
 //!
 //! - `streams`: this process has the device, and two streams of one context, one at the lowest and
 //!   one at the highest level;
 //! - `processes`: each has a device of its own in a process of its own, as programs have that know
 //!   nothing of each other; whatever level they ask for counts only among their own;
-//! - `server`: two chains of an accelerator server, at the lowest and the highest priority.
+//! - `server`: two chains of an accelerator server, at the lowest and the highest priority;
+//! - `sliced`: the same, and the server gives each kernel out in several slices. It is for devices
+//!   that otherwise take a kernel whole.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -25,6 +27,7 @@ pub enum Kind {
     Streams,
     Processes,
     Server,
+    Sliced,
 }
 
 /// Which kernel, at a size that takes some hundred microseconds.
@@ -45,6 +48,8 @@ pub struct Place {
     /// Of the server and its device; 0 for the ordinary policy.
     pub priority: u8,
     pub spin: bool,
+    /// Of the device's own kernels; 0: all.
+    pub blocks_per_slice: u32,
 }
 
 /// Two kernels, one of them urgent.
@@ -67,7 +72,24 @@ impl Kind {
             Kind::Streams => "streams",
             Kind::Processes => "processes",
             Kind::Server => "server",
+            Kind::Sliced => "sliced",
         }
+    }
+
+    /// Why there is no such way on a device.
+    pub fn missing(self, place: &Place) -> Option<String> {
+        (self == Kind::Sliced && !place.is_cuda()).then(|| {
+            let device = &place.device;
+            format!("{device} gives every kernel out in blocks, so that `server` is with slicing")
+        })
+    }
+
+    /// Thread blocks of a slice if the kernel is to have so many slices; 0 for a way without.
+    pub fn blocks_per_slice(self, place: &Place, kernel: Kernel, slices: u32) -> u32 {
+        let Work { kernel, arguments, .. } = kernel.work(place);
+        let blocks = device_cuda::thread_blocks(kernel, arguments).unwrap_or(0);
+        let each = blocks.div_ceil(u64::from(slices));
+        if self == Kind::Sliced { u32::try_from(each).unwrap_or(u32::MAX) } else { 0 }
     }
 
     /// Starts whatever it needs.
@@ -85,7 +107,7 @@ impl Kind {
                 let high = Lane::new(&device, device.create_context()?, 5, &work)?;
                 Box::new(Processes { peer, high })
             }
-            Kind::Server => Box::new(Chains::start(place, &work)?),
+            Kind::Server | Kind::Sliced => Box::new(Chains::start(place, &work)?),
         })
     }
 }
@@ -112,7 +134,7 @@ impl Kernel {
 
     fn work(self, place: &Place) -> Work {
         // A processor core, or a driver that uses them, computes less in the same time.
-        let small = !place.device.starts_with("cuda");
+        let small = !place.is_cuda();
         let (side, count) = if small { (128, 1 << 18) } else { (512, 1 << 20) };
         let (arguments, input, output) = match self {
             Kernel::Matmul => ([side, 0, 0, 0], 8 * side * side, 4 * side * side),
@@ -125,14 +147,22 @@ impl Kernel {
 }
 
 impl Place {
+    fn is_cuda(&self) -> bool {
+        self.device.starts_with("cuda")
+    }
+
     /// As a system file says it.
     fn config(&self) -> String {
-        let Place { device, cores, priority, spin } = self;
+        let Place { device, cores, priority, spin, blocks_per_slice } = self;
         // The server's own threads on the first of the cores.
         let first = cores.first().copied().unwrap_or(0);
         let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
+        let slice = match blocks_per_slice {
+            0 => String::new(),
+            blocks => format!(", blocks_per_slice: {blocks}"),
+        };
         format!(
-            "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}}}]\n\
+            "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}{slice}}}]\n\
              server: {{cores: [{first}], priority: {priority}}}\n"
         )
     }
@@ -303,6 +333,7 @@ pub fn peer(args: &PeerArgs) -> anyhow::Result<ExitCode> {
         cores: args.cores.clone(),
         priority: args.priority,
         spin: args.spin,
+        blocks_per_slice: 0,
     };
     let device = place.start()?;
     let lane = Lane::new(&device, device.create_context()?, 0, &args.kernel.work(&place))?;
