@@ -6,7 +6,7 @@ use crate::{Error, Options, config_error, numbers, scheduling};
 use device::Device;
 use device::hosted::Unit;
 use device::software::{self, SoftwareDevice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use system::{Accelerator, DeviceKind, Policy, System};
 
@@ -45,18 +45,9 @@ pub(crate) fn start(
             SoftwareDevice::on_cores(config).map(|device| device as Arc<dyn Device>)
         }
         DeviceKind::Cuda(ordinal) => {
-            let services = accelerator.kernels.iter().filter_map(|of| kernels::service(of, file));
-            let config = device_cuda::Config {
-                ordinal: ordinal as usize,
-                levels,
-                cores,
-                policy: threads,
-                // Bounds are for requests one after the other, unless the file says otherwise.
-                lowest: if accelerator.concurrent_lowest { 4 } else { 1 },
-                spins: accelerator.spin,
-                blocks_per_slice: accelerator.blocks_per_slice,
-                services: services.collect::<Result<_, _>>()?,
-            };
+            let config = cuda(accelerator, file)?;
+            let ordinal = ordinal as usize;
+            let config = device_cuda::Config { ordinal, levels, cores, policy: threads, ..config };
             device_cuda::start(&config).map(|device| device as Arc<dyn Device>)
         }
         DeviceKind::Vulkan(index) => {
@@ -95,4 +86,49 @@ pub(crate) fn start(
         let (id, device) = (accelerator.id.clone(), accelerator.device.to_string());
         Error::Start { id, device, reason }
     })
+}
+
+/// What an accelerator's own keys say of a GPU.
+fn cuda(
+    accelerator: &Accelerator,
+    file: impl Fn(&Path) -> PathBuf,
+) -> Result<device_cuda::Config, Error> {
+    let services = accelerator.kernels.iter().filter_map(|of| kernels::service(of, &file));
+    Ok(device_cuda::Config {
+        // Bounds are for requests one after the other, unless the file says otherwise.
+        lowest: if accelerator.concurrent_lowest { 4 } else { 1 },
+        spins: accelerator.spin,
+        blocks_per_slice: accelerator.blocks_per_slice,
+        services: services.collect::<Result<_, _>>()?,
+        ..device_cuda::Config::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_gpu_reach_it() {
+        let keys = |accelerator: &str, kernel: &str| {
+            let text = format!(
+                "accelerators: [{{id: gpu0, buckets: 6, device: 'cuda:0', {accelerator}, \
+                 kernels: [{{name: k, code: faults.ptx, function: f, {kernel}}}]}}]"
+            );
+            let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/../device-cuda/tests/system.yaml");
+            let system = System::parse(&text, tests).unwrap();
+            let mut config = cuda(&system.accelerators[0], |path| system.path(path)).unwrap();
+            let device_cuda::Program::Kernel(kernel) = config.services.remove(0).program else {
+                panic!("it is a kernel")
+            };
+            let slices = (config.blocks_per_slice, kernel.blocks_per_slice, kernel.in_place);
+            (config.lowest, config.spins, slices)
+        };
+        let given = keys(
+            "spin: true, concurrent_lowest: true, blocks_per_slice: 528",
+            "blocks_per_slice: 9, in_place: true",
+        );
+        assert_eq!(given, (4, true, (528, 9, true)));
+        assert_eq!(keys("spin: false", "threads: 1"), (1, false, (0, 0, false)));
+    }
 }
