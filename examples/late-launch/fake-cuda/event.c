@@ -184,7 +184,8 @@ EXPORT CUresult cuEventQuery(CUevent handle) {
     struct fence *fence = latest_fence(event);
     bool done = fence == NULL || atomic_load(&fence->done);
     fence_release(fence);
-    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    /* What broke the context since it was entered comes before the event. */
+    return done ? error_of(event->context) : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult time_of(CUevent handle, uint64_t *time_ns) {
