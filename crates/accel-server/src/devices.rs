@@ -47,7 +47,15 @@ pub(crate) fn start(
         DeviceKind::Cuda(ordinal) => {
             let config = cuda(accelerator, file)?;
             let ordinal = ordinal as usize;
-            let config = device_cuda::Config { ordinal, levels, cores, policy: threads, ..config };
+            let config = device_cuda::Config {
+                ordinal,
+                levels,
+                cores,
+                policy: threads,
+                whole: options.whole_launches,
+                host: options.gpu_host.clone(),
+                ..config
+            };
             device_cuda::start(&config).map(|device| device as Arc<dyn Device>)
         }
         DeviceKind::Vulkan(index) => {

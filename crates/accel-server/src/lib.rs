@@ -47,6 +47,7 @@ mod session;
 
 pub use admission::short_time;
 pub use calibration::{Calibration, Distribution, MAX_MARGIN, Occupancy, Overheads, ServiceTimes};
+pub use device_cuda::HostProgram as GpuHost;
 pub use error::Error;
 
 use accel::control::Counters;
@@ -84,6 +85,11 @@ pub struct Options {
     pub cores: Option<Vec<usize>>,
     /// Cores of the software accelerators' compute threads, by accelerator.
     pub accelerator_cores: BTreeMap<String, Vec<usize>>,
+    /// The program whose process has an NVIDIA GPU; none: this process, which cannot get it back
+    /// when a kernel has broken it.
+    pub gpu_host: Option<GpuHost>,
+    /// Launches are not cut into slices: as programs launch that know nothing of each other.
+    pub whole_launches: bool,
     /// Takes the server's messages, one line each.
     pub log: Log,
 }
@@ -97,6 +103,8 @@ impl Default for Options {
             socket: None,
             cores: None,
             accelerator_cores: BTreeMap::new(),
+            gpu_host: None,
+            whole_launches: false,
             log: Arc::new(|_| {}),
         }
     }

@@ -32,6 +32,13 @@ fn on_the_fake_driver(test: &str) {
     assert!(said.contains("1 passed") && !said.contains("SKIP: "), "{said}");
 }
 
+/// Not a test: what a server here starts to have a GPU.
+#[test]
+#[ignore = "has a GPU for the process at the other end of the standard input"]
+fn gpu_host() {
+    device_cuda::host::serve();
+}
+
 /// Adds vectors on the server's device, at addresses that are no multiple of anything.
 fn add_vectors(fixture: &support::Fixture) {
     const COUNT: usize = 1001;
@@ -155,6 +162,40 @@ fn endless_request_ends_its_session_and_no_other_suffers() {
     let statistics = fixture.server().devices()[0].1.statistics();
     assert_eq!(statistics.resets, 1);
     fixture.until("its session is gone", |counters| counters.sessions == 2);
+}
+
+#[test]
+fn illegal_access_is_told_and_the_gpu_comes_back_on_the_fake_driver() {
+    on_the_fake_driver("illegal_access_is_told_and_the_gpu_comes_back");
+}
+
+#[test]
+fn illegal_access_is_told_and_the_gpu_comes_back() {
+    match device_cuda::devices() {
+        Ok(found) if !found.is_empty() => {}
+        other => return println!("SKIP: no GPU: {other:?}"),
+    }
+    let ptx = concat!(env!("CARGO_MANIFEST_DIR"), "/../device-cuda/tests/faults.ptx");
+    let illegal = format!("{{name: illegal, code: \"{ptx}\", function: kt_test_illegal}}");
+    let fixture = serve(&format!(
+        "accelerators: [{{id: gpu0, buckets: 3, device: \"cuda:0\", kernels: [{illegal}]}}, \
+         {{id: cpu0, buckets: 3}}]\nserver: {{priority: 0}}"
+    ));
+    let on = |kernel: &str, chain: &str, accelerator: &str, priority: u32| {
+        Registration::service(kernel).chain(chain, priority).accelerator(accelerator)
+    };
+    let mut bad = One::new(&fixture, on("illegal", "bad", "gpu0", 5));
+    let mut other = One::new(&fixture, on("empty", "other", "cpu0", 5));
+    for resets in 1..=3 {
+        add_vectors(&fixture);
+        assert_eq!(bad.run(), Status::DeviceLost);
+        fixture.until_logged(&format!("gpu0: chain bad, request {resets} of process"));
+        assert_eq!(other.run(), Status::Done);
+        add_vectors(&fixture);
+        assert_eq!(fixture.server().devices()[0].1.statistics().resets, resets);
+    }
+    // It is not its fault that it was met: its session goes on.
+    assert_eq!(fixture.server().counters().sessions, 2);
 }
 
 #[test]

@@ -28,11 +28,11 @@ mod registration;
 pub mod request;
 pub mod session;
 pub mod snapshot;
-pub mod socket;
 mod ticket;
 
 pub use client::{Client, Wait, default_socket};
 pub use error::Error;
 pub use registration::{CallbackId, Registration};
 pub use request::{Request, Status};
+pub use shm::socket;
 pub use ticket::{Outcome, Ticket};

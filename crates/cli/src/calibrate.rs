@@ -81,7 +81,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let arguments = arguments(args, &system)?;
     let folder = tempfile::tempdir().context("a folder for the socket")?;
     let socket = folder.path().join("calibrate.sock");
-    let options = Options { socket: Some(socket.clone()), ..Options::default() };
+    let gpu_host = Some(crate::serve::gpu_host()?);
+    let options = Options { socket: Some(socket.clone()), gpu_host, ..Options::default() };
     let server = Server::start(&quiet(&system), options).context(file)?;
     prepare();
     let mut measurement = Measurement { server, socket, overheads: BTreeMap::new() };

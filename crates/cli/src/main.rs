@@ -53,6 +53,8 @@ enum Command {
     ChainServer(chains::ServerArgs),
     /// Say what this machine allows, and how to grant what is missing
     Doctor(doctor::Args),
+    #[command(hide = true)]
+    GpuHost,
     /// Say why launches were late, from a recorded trace
     Report(report::Args),
     /// Run a program, and record why its launches were late
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::ChainExecutor(args) => chains::executor::run(&args),
         Command::ChainServer(args) => chains::serve(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::GpuHost => Ok(device_cuda::host::serve()),
         Command::Report(args) => report::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use accel_server::{Options, Server};
+use accel_server::{GpuHost, Options, Server};
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use system::{Admission, Bound, Policy, System};
@@ -85,7 +85,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         socket: args.socket.clone(),
         cores: args.cores.clone(),
         accelerator_cores: accelerator_cores(args, &system)?,
+        gpu_host: Some(gpu_host()?),
         log: log(),
+        ..Options::default()
     };
     let file = args.config.display();
     let server = Server::start(&system, options).with_context(|| file.to_string())?;
@@ -96,6 +98,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     server.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// This program, as the process that has a GPU for a server.
+pub fn gpu_host() -> anyhow::Result<GpuHost> {
+    let path = std::env::current_exe().context("this program's own file")?;
+    Ok(GpuHost { path, arguments: vec!["gpu-host".into()] })
 }
 
 /// The server's messages are printed by an ordinary thread: whoever reads them slowly, or not at

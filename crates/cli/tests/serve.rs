@@ -126,8 +126,7 @@ fn requests_are_measured_beside_their_floor() {
 
 #[test]
 fn time_on_the_device_is_not_the_servers() {
-    let output =
-        output(&["bench", "requests", "--samples", "250", "--busy-us", "2000", "--json"]);
+    let output = output(&["bench", "requests", "--samples", "250", "--busy-us", "2000", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let p50 = |what: &str| result["modes"]["suspend"][what]["p50_ns"].as_f64().unwrap();

@@ -1,20 +1,14 @@
-//! One life of a GPU's context: what was loaded into it, and the memory it knows.
+//! A GPU's context: what was loaded into it, and the memory it knows.
 //!
-//! A kernel that goes wrong breaks the context, and with it everything that was made in it. Then
-//! the context is reset, and the next life begins.
+//! A kernel that goes wrong breaks the context, and with it everything that was made in it and in
+//! any other context of the process: the driver refuses all that is asked of it from then on.
 
 use crate::builtin::{NAMES, PTX, REDUCE_PARTS};
 use crate::driver::guarded;
-use crate::patience::Running;
 use crate::pins::Pins;
 use cudarc::driver::{result, sys};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
-
-/// How long a reset may take: a kernel that never ends may keep the driver from it.
-const RESET: Duration = Duration::from_secs(5);
 
 /// A kernel on the GPU.
 #[derive(Clone, Copy)]
@@ -32,8 +26,6 @@ pub struct Source {
 
 /// A context with what is loaded.
 pub struct Context {
-    /// Which life it is, from 0.
-    pub life: u64,
     gpu: sys::CUdevice,
     handle: sys::CUcontext,
     /// The built-in kernels in the order of [`NAMES`], then the users'; libraries have none.
@@ -42,8 +34,6 @@ pub struct Context {
     pub reduce_parts: Entry,
     /// The clients' memory.
     pub pins: Pins,
-    /// What runs in it.
-    pub running: Running,
     broken: AtomicBool,
 }
 
@@ -58,7 +48,7 @@ impl Context {
     ///
     /// # Errors
     /// What the driver says of what.
-    pub fn open(ordinal: usize, life: u64, sources: &[Option<Source>]) -> Result<Context, String> {
+    pub fn open(ordinal: usize, sources: &[Option<Source>]) -> Result<Context, String> {
         let (gpu, handle) = guarded(|| {
             let gpu = result::device::get(ordinal as i32)?;
             // SAFETY: the driver named this GPU just now.
@@ -68,13 +58,11 @@ impl Context {
             Ok((gpu, handle))
         })?;
         let mut context = Context {
-            life,
             gpu,
             handle,
             entries: Vec::new(),
             reduce_parts: Entry(std::ptr::null_mut()),
             pins: Pins::default(),
-            running: Running::default(),
             broken: AtomicBool::new(false),
         };
         context.load(sources)?;
@@ -128,11 +116,6 @@ impl Context {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Nothing can run in it any more.
-    pub fn break_down(&self) {
-        self.broken.store(true, Ordering::Relaxed);
-    }
-
     /// Whether the driver refuses everything, after an error; then it is broken.
     pub fn find_out(&self) -> bool {
         // Not by waiting for anything: something else may never end.
@@ -141,7 +124,7 @@ impl Context {
         use sys::CUresult::{CUDA_ERROR_NOT_READY, CUDA_SUCCESS};
         let sound = matches!(answer, Ok(CUDA_SUCCESS | CUDA_ERROR_NOT_READY));
         if !sound {
-            self.break_down();
+            self.broken.store(true, Ordering::Relaxed);
         }
         !sound
     }
@@ -164,51 +147,14 @@ impl Context {
         let _ = std::thread::Builder::new().name("cuda-sweep".into()).spawn(sweep);
     }
 
-    /// Ends a life: all handles that were made in it are worthless then, and no thread may use
-    /// one any more.
-    ///
-    /// # Errors
-    /// The driver refuses, or does not return.
-    pub fn reset(&mut self) -> Result<(), String> {
-        let gpu = self.gpu;
-        let (told, answer) = mpsc::channel();
-        let reset = move || {
-            let done = guarded(|| {
-                // SAFETY: the GPU exists; whoever used its context has stopped.
-                unsafe { sys::cuDevicePrimaryCtxReset_v2(gpu).result()? };
-                // SAFETY: it was retained, which the reset has not undone.
-                let _ = unsafe { result::primary_ctx::release(gpu) };
-                Ok(())
-            });
-            // Nobody may be listening any more.
-            let _ = told.send(done);
-        };
-        std::thread::Builder::new()
-            .name("cuda-reset".into())
-            .spawn(reset)
-            .map_err(|error| format!("no thread: {error}"))?;
-        match answer.recv_timeout(RESET) {
-            Ok(done) => done?,
-            Err(_) => return Err(format!("the driver has not reset it in {} s", RESET.as_secs())),
-        }
-        // Not before: until now the GPU may have used it. What was registered is so no more; its
-        // owners are told nothing.
-        self.pins.forget();
-        Ok(())
+    /// Gives the context back. Nothing of it runs any more, and it is not broken.
+    pub fn close(&self) {
+        self.with(|| self.pins.clear());
+        // SAFETY: it was retained when this was opened.
+        let _ = guarded(|| unsafe { result::primary_ctx::release(self.gpu) });
     }
 
-    /// Gives the context back. Nothing of it runs any more, unless it is broken.
-    pub fn close(&mut self) {
-        if !self.is_broken() {
-            self.with(|| self.pins.clear());
-            // SAFETY: it was retained when this was opened.
-            let _ = guarded(|| unsafe { result::primary_ctx::release(self.gpu) });
-        } else if self.reset().is_err() {
-            self.pins.leak();
-        }
-    }
-
-    /// Lets go of a context that the driver does not give back.
+    /// Lets go of a context that is broken: it goes with the process.
     pub fn abandon(&self) {
         self.pins.leak();
     }

@@ -1,59 +1,32 @@
-//! The kernels of a GPU: built in, or what a user's service brings along.
+//! The code of the users' kernels: compiled, or a library loaded.
 
-use crate::builtin::NAMES;
 use crate::context::Source;
 use crate::library::Interface;
 use crate::service::{Code, Function, Program, Service};
 use cudarc::nvrtc;
-use device::{KernelId, KernelInfo, kernels};
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-/// A kernel, or a library in place of one.
-pub struct Kernel {
-    /// What clients see.
-    pub info: KernelInfo,
-    /// None for the built-in ones.
-    pub service: Option<Service>,
-    /// Of a service that is one.
-    pub library: Option<Arc<Interface>>,
+/// What a service runs, ready to be loaded into a context or opened.
+pub enum Ready {
+    /// Code of a kernel.
+    Code(Source),
+    /// A library in place of one.
+    Library(Arc<Interface>),
 }
 
-/// What every device offers.
-pub fn built_in() -> Vec<Kernel> {
-    let kernel = |(number, name): (usize, &'static str)| {
-        let description = kernels::description(name).unwrap_or_default();
-        let info = KernelInfo { id: KernelId(number as u32), name, description };
-        Kernel { info, service: None, library: None }
-    };
-    NAMES.into_iter().enumerate().map(kernel).collect()
-}
-
-/// A user's service: compiled, or its library loaded.
+/// Reads a service.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(service: &Service, known: &[Kernel]) -> Result<(Kernel, Option<Source>), String> {
-    let name = &service.name;
-    let what = format!("service {name}");
-    if known.iter().any(|kernel| kernel.info.name == name) {
-        return Err(format!("{what}: there is a kernel of this name already"));
-    }
-    let (source, library) = match &service.program {
-        Program::Kernel(function) => (Some(source(&what, function)?), None),
+pub fn read(service: &Service) -> Result<Ready, String> {
+    let what = format!("service {}", service.name);
+    match &service.program {
+        Program::Kernel(function) => source(&what, function).map(Ready::Code),
         Program::Library { path, .. } => {
-            let loaded = Interface::load(path).map_err(|why| format!("{what}: {why}"))?;
-            (None, Some(loaded))
+            Interface::load(path).map(Ready::Library).map_err(|why| format!("{what}: {why}"))
         }
-    };
-    // Once for each start, and there are few.
-    let leaked = |text: &String| -> &'static str { Box::leak(text.clone().into_boxed_str()) };
-    let info = KernelInfo {
-        id: KernelId(known.len() as u32),
-        name: leaked(name),
-        description: leaked(&service.description),
-    };
-    Ok((Kernel { info, service: Some(service.clone()), library }, source))
+    }
 }
 
 fn source(what: &str, function: &Function) -> Result<Source, String> {

@@ -18,38 +18,51 @@
 //! A request that comes again, with the same arguments and memory, is launched as one graph, which
 //! is captured when it is seen for the second time.
 //!
-//! A kernel that fails in a way that breaks the context (an illegal access, say) ends that launch,
-//! and those that run at the same time, as [`device::FailureCode::Lost`]. One that takes ten times
-//! the budget of its launch, and half a second at least, never ends:
-//! [`device::FailureCode::Endless`]; only the one that began first is judged, for the others may
-//! be waiting for it. In both cases the context is reset, and everything is loaded into it anew,
-//! before the next launch. If the driver cannot do that, all later launches end as `Lost`. As it
-//! is the process's primary context, a GPU may be started only once in a process.
+//! A kernel that fails in a way that breaks the context (an illegal access, say) breaks the
+//! process: the driver gives it no other. One that never ends can be stopped by nothing but the
+//! end of its process. So there are two ways to have a GPU:
+//!
+//! - With [`Config::host`] another process has it ([`host::serve`]). A broken context ends the
+//!   launches that run as [`device::FailureCode::Lost`]; one that takes ten times the budget of
+//!   its launch, and half a second at least, ends as [`device::FailureCode::Endless`]. Of several
+//!   that run only the one that began first is judged, for the others may be waiting for it. In
+//!   both cases that process is ended and started anew before the next launch. If that fails, all
+//!   later launches end as `Lost`.
+//! - Without, this process has it: a broken context ends all later launches as `Lost`, and nothing
+//!   is endless. Each launch takes a few microseconds less.
+//!
+//! It is the process's primary context: a GPU may be started only once in a process.
 
 mod buffer;
 mod builtin;
+mod catalog;
 mod context;
 mod driver;
 mod gpu;
+pub mod host;
 mod kernel;
 mod library;
+mod local;
 mod patience;
 mod pins;
+mod remote;
 mod replay;
 mod residence;
 mod service;
-mod sleeper;
 mod slice;
 mod worker;
 
 pub use builtin::thread_blocks;
 pub use driver::{Found, devices};
+pub use remote::HostProgram;
 pub use service::{Bytes, Code, Function, Program, Service};
 
 use device::Level;
 use device::hosted::{Hosted, Setup, Sharing, Unit};
 use gpu::Gpu;
+use local::Local;
 use realtime::thread::Policy;
+use remote::Remote;
 use std::sync::Arc;
 
 /// A GPU as a device. Dropping it shuts it down.
@@ -75,6 +88,10 @@ pub struct Config {
     pub blocks_per_slice: u32,
     /// Services beside the kernels that every device offers.
     pub services: Vec<Service>,
+    /// Launches are not cut into slices, `busy` neither.
+    pub whole: bool,
+    /// The program whose process has the GPU; none: this process.
+    pub host: Option<HostProgram>,
 }
 
 impl Default for Config {
@@ -88,6 +105,8 @@ impl Default for Config {
             spins: false,
             blocks_per_slice: 0,
             services: Vec::new(),
+            whole: false,
+            host: None,
         }
     }
 }
@@ -98,16 +117,24 @@ impl Default for Config {
 /// [`device::Error::Start`]: there is no driver or no such GPU, a service cannot be compiled, or
 /// what [`Hosted::start`] says.
 pub fn start(config: &Config) -> Result<Arc<CudaDevice>, device::Error> {
-    let gpu = Gpu::open(config).map_err(device::Error::Start)?;
     let lowest = (0..config.lowest.max(1)).map(|_| 0);
     let units = lowest.chain(1..config.levels).enumerate().map(|(number, least)| {
         let core = config.cores.get(number % config.cores.len().max(1)).copied();
         Unit { core, least: Level(least) }
     });
+    let units: Vec<Unit> = units.collect();
+    let gpu = match &config.host {
+        Some(program) => {
+            let cores = units.iter().map(|unit| unit.core).collect();
+            Remote::open(config, program, cores).map(Gpu::Remote)
+        }
+        None => Local::open(config).map(Gpu::Local),
+    };
+    let gpu = gpu.map_err(device::Error::Start)?;
     let setup = Setup {
         name: gpu.name().to_owned(),
         levels: config.levels,
-        units: units.collect(),
+        units,
         policy: config.policy,
         sharing: Sharing::Levels,
         copy_core: None,

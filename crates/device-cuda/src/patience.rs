@@ -4,28 +4,26 @@
 //! for the GPU behind such a slice is not to blame: so only the one that began first is judged,
 //! and from the moment on at which it was the first.
 
-use crate::context::Context;
-use cudarc::driver::{DriverError, sys};
 use realtime::clock::monotonic_ns;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// It has run far longer than it may.
-pub const ENDLESS: sys::CUresult = sys::CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
-/// The context broke, by other work.
-pub const LOST: sys::CUresult = sys::CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
-
+/// A request that takes so many times what it declared never ends.
+const FACTOR: u32 = 10;
+/// But not before this.
+const LEAST: Duration = Duration::from_millis(500);
 /// The time that is no time.
 const IDLE: u64 = u64::MAX;
 /// How often a waiting unit looks whether to wait on.
 const STEP: Duration = Duration::from_millis(20);
 
-/// When the slices that run in a context began.
+/// When the slices that run on a GPU began.
 #[derive(Default)]
 pub struct Running(Mutex<Vec<Arc<AtomicU64>>>);
 
-/// When the slice of one unit began. It is there for as long as the unit's other things.
+/// When the slice of one unit began.
+#[derive(Default)]
 pub struct Began(Arc<AtomicU64>);
 
 impl Running {
@@ -58,21 +56,21 @@ impl Began {
 
 /// Decides whether a unit waits on for its slice.
 pub struct Patience<'a> {
-    context: &'a Context,
+    running: &'a Running,
     began: &'a Began,
     /// None: for as long as it takes.
     limit: Option<Duration>,
     /// Since when it has been the first.
     first: Option<Instant>,
-    looked: Instant,
 }
 
 impl<'a> Patience<'a> {
-    /// For a slice that has begun now.
-    pub fn new(context: &'a Context, began: &'a Began, limit: Option<Duration>) -> Patience<'a> {
-        let now = Instant::now();
-        let first = context.running.is_first(began).then_some(now);
-        Patience { context, began, limit, first, looked: now }
+    /// For a slice, which has begun now, of a launch with this budget.
+    pub fn new(running: &'a Running, began: &'a Began, budget_ns: Option<u64>) -> Patience<'a> {
+        let limit =
+            budget_ns.map(|budget| Duration::from_nanos(budget).saturating_mul(FACTOR).max(LEAST));
+        let first = (limit.is_some() && running.is_first(began)).then(Instant::now);
+        Patience { running, began, limit, first }
     }
 
     /// How long to wait before the next look.
@@ -83,32 +81,15 @@ impl<'a> Patience<'a> {
         left.map_or(STEP, |left| STEP.min(left + Duration::from_micros(100)))
     }
 
-    /// Looks.
-    ///
-    /// # Errors
-    /// [`LOST`] or [`ENDLESS`]: nothing that it uses may be used or freed any more.
-    pub fn look(&mut self) -> Result<(), DriverError> {
-        if self.context.is_broken() {
-            return Err(DriverError(LOST));
-        }
-        let now = Instant::now();
-        self.looked = now;
+    /// Looks whether it counts as endless.
+    pub fn is_over(&mut self) -> bool {
         match (self.limit, self.first) {
-            (Some(limit), Some(first)) if now - first > limit => Err(DriverError(ENDLESS)),
-            (Some(_), None) if self.context.running.is_first(self.began) => {
-                self.first = Some(now);
-                Ok(())
+            (Some(limit), Some(first)) => first.elapsed() > limit,
+            (Some(_), None) if self.running.is_first(self.began) => {
+                self.first = Some(Instant::now());
+                false
             }
-            _ => Ok(()),
+            _ => false,
         }
-    }
-
-    /// Looks when the time for it has come, for a unit that does not sleep.
-    ///
-    /// # Errors
-    /// As [`Patience::look`].
-    pub fn glance(&mut self) -> Result<(), DriverError> {
-        let soon = Duration::from_millis(1);
-        if self.looked.elapsed() < soon { Ok(()) } else { self.look() }
     }
 }

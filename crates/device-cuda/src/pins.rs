@@ -83,15 +83,6 @@ impl Pins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pins.clear();
     }
 
-    /// The context is gone, and all registrations with it: the driver is told nothing.
-    pub fn forget(&self) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for pin in &mut known.pins {
-            pin.device = None;
-        }
-        known.pins.clear();
-    }
-
     /// Nobody knows what the GPU still does with the memory: it stays for ever.
     pub fn leak(&self) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,9 +12,7 @@
 //! at the same time that had begun and not ended.
 //!
 //! The launch knows its residence by a word of its workspace: 0 before the first slice, then the
-//! life of the context and the residence's number. A launch that meets another life has lost its
-//! memory with the old one. A residence that the GPU may still use when its launch is over, because
-//! the context broke, is not given to another.
+//! residence's number.
 
 use crate::builtin::Shape;
 use crate::slice::Place;
@@ -31,19 +29,16 @@ const ALIGNMENT: u64 = 256;
 #[derive(Default)]
 pub struct Residences(Mutex<Table>);
 
+/// A residence's number is its place here, from 1.
 #[derive(Default)]
 struct Table {
-    /// Of the context in which they are.
-    life: u64,
-    /// A residence's number is its place here, from 1.
     held: Vec<Held>,
 }
 
 struct Held {
     residence: Arc<Residence>,
-    /// A launch has it, or the GPU may still use it for one that is over.
+    /// A launch has it.
     taken: bool,
-    spoilt: bool,
 }
 
 /// Memory for one launch at a time.
@@ -84,38 +79,24 @@ enum Stage {
 unsafe impl Send for Memory {}
 
 impl Residences {
-    /// The residence of a launch, whose word this is; it gets one if it has none. None if it had
-    /// one in another life of the context.
-    pub fn of(&self, life: u64, word: &AtomicU64, shape: &Shape) -> Option<Arc<Residence>> {
+    /// The residence of a launch, whose word this is; it gets one if it has none.
+    pub fn of(&self, word: &AtomicU64, shape: &Shape) -> Arc<Residence> {
         let mut table = self.lock();
         // Relaxed: the word is only used under the lock.
-        match word.load(Ordering::Relaxed) {
-            0 => {
-                let index = table.take(size(shape));
-                word.store(life << 32 | (index as u64 + 1), Ordering::Relaxed);
-                Some(table.held[index].residence.clone())
-            }
-            number => table.find(number).map(|held| held.residence.clone()),
+        let number = word.load(Ordering::Relaxed);
+        if let Some(held) = table.find(number) {
+            return held.residence.clone();
         }
-    }
-
-    /// The GPU may go on using the residence of a launch when that is over.
-    pub fn spoil(&self, word: &AtomicU64) {
-        if let Some(held) = self.lock().find(word.load(Ordering::Relaxed)) {
-            held.spoilt = true;
-        }
+        let index = table.take(size(shape));
+        word.store(index as u64 + 1, Ordering::Relaxed);
+        table.held[index].residence.clone()
     }
 
     /// A launch is over: its residence is free.
     pub fn end(&self, word: &AtomicU64) {
         if let Some(held) = self.lock().find(word.load(Ordering::Relaxed)) {
-            held.taken = held.spoilt;
+            held.taken = false;
         }
-    }
-
-    /// The context has gone, and all memory with it: the driver is told nothing.
-    pub fn forget(&self, life: u64) {
-        *self.lock() = Table { life, held: Vec::new() };
     }
 
     /// Gives all memory back. Nothing uses it any more; the calling thread has the context.
@@ -146,7 +127,7 @@ impl Table {
         let index = found.unwrap_or_else(|| {
             let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes).max(LEAST_BYTES);
             let residence = Arc::new(Residence { bytes, state: Mutex::default() });
-            self.held.push(Held { residence, taken: false, spoilt: false });
+            self.held.push(Held { residence, taken: false });
             self.held.len() - 1
         });
         let held = &mut self.held[index];
@@ -158,8 +139,7 @@ impl Table {
     }
 
     fn find(&mut self, word: u64) -> Option<&mut Held> {
-        let index = (word & u64::from(u32::MAX)).checked_sub(1)?;
-        if word >> 32 == self.life { self.held.get_mut(index as usize) } else { None }
+        self.held.get_mut(usize::try_from(word.checked_sub(1)?).ok()?)
     }
 }
 
@@ -277,46 +257,19 @@ mod tests {
     fn launch_takes_the_smallest_that_is_free_and_gives_it_back() {
         let residences = Residences::default();
         let [small, large, other] = [(); 3].map(|()| AtomicU64::new(0));
-        let bytes =
-            |word: &AtomicU64, bytes| residences.of(0, word, &shape(bytes)).map(|of| of.bytes);
-        assert_eq!(bytes(&large, 1 << 20), Some(1 << 21));
-        assert_eq!(bytes(&small, 1), Some(LEAST_BYTES));
-        assert_eq!(bytes(&small, 1), Some(LEAST_BYTES), "it keeps what it has");
-        assert_eq!(bytes(&other, 2), Some(LEAST_BYTES), "one of its own");
+        let bytes = |word: &AtomicU64, bytes| residences.of(word, &shape(bytes)).bytes;
+        assert_eq!(bytes(&large, 1 << 20), 1 << 21);
+        assert_eq!(bytes(&small, 1), LEAST_BYTES);
+        assert_eq!(bytes(&small, 1), LEAST_BYTES, "it keeps what it has");
+        assert_eq!(bytes(&other, 2), LEAST_BYTES, "one of its own");
         assert_eq!(residences.lock().held.len(), 3);
         [&small, &large, &other].into_iter().for_each(|word| residences.end(word));
         for _ in 0..10 {
             let again = AtomicU64::new(0);
-            assert_eq!(bytes(&again, 1), Some(LEAST_BYTES));
+            assert_eq!(bytes(&again, 1), LEAST_BYTES);
             residences.end(&again);
         }
-        assert_eq!(
-            bytes(&AtomicU64::new(0), LEAST_BYTES),
-            Some(1 << 21),
-            "the only one it fits in"
-        );
+        assert_eq!(bytes(&AtomicU64::new(0), LEAST_BYTES), 1 << 21, "the only one it fits in");
         assert_eq!(residences.lock().held.len(), 3);
-    }
-
-    #[test]
-    fn launch_of_another_life_has_lost_its_memory_and_frees_nobody_elses() {
-        let residences = Residences::default();
-        let [old, new] = [(); 2].map(|()| AtomicU64::new(0));
-        residences.of(0, &old, &shape(1)).unwrap();
-        residences.forget(1);
-        residences.of(1, &new, &shape(1)).unwrap();
-        assert!(residences.of(1, &old, &shape(1)).is_none());
-        residences.end(&old);
-        assert!(residences.lock().held[0].taken);
-    }
-
-    #[test]
-    fn memory_that_the_gpu_may_still_use_is_not_used_again() {
-        let residences = Residences::default();
-        let [broken, next] = [(); 2].map(|()| AtomicU64::new(0));
-        let first = residences.of(0, &broken, &shape(1)).unwrap();
-        residences.spoil(&broken);
-        residences.end(&broken);
-        assert!(!Arc::ptr_eq(&first, &residences.of(0, &next, &shape(1)).unwrap()));
     }
 }

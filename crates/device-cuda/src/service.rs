@@ -1,9 +1,10 @@
 //! Services that a user defines: what runs, and how requests are laid out.
 
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// A kernel that is none of Keeptime's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Service {
     /// What clients ask for.
     pub name: String,
@@ -18,7 +19,7 @@ pub struct Service {
 }
 
 /// What a service runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Program {
     /// A function for the GPU.
     Kernel(Function),
@@ -37,7 +38,7 @@ pub enum Program {
 /// It has these parameters: `const void *input, void *output, unsigned long long *workspace`
 /// (eight bytes, which the slices of a request share), `unsigned long long a0, a1, a2, a3` (the arguments of the request), `unsigned
 /// first`: the number of the first thread block of this slice, to be added to `blockIdx.x`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
     /// The code.
     pub code: Code,
@@ -56,7 +57,7 @@ pub struct Function {
 }
 
 /// Code for a GPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Code {
     /// CUDA C++, compiled at start.
     Cuda(String),
@@ -65,7 +66,7 @@ pub enum Code {
 }
 
 /// How many bytes a request has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bytes {
     /// In any case.
     pub fixed: u64,

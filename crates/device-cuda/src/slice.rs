@@ -8,7 +8,6 @@ use crate::residence::Residence;
 use cudarc::driver::{DriverError, result, sys};
 use device::hosted::Task;
 use std::ffi::c_void;
-use std::time::Duration;
 
 /// What a slice runs.
 #[derive(Clone, Copy)]
@@ -42,8 +41,6 @@ pub struct Slice<'a> {
     pub residence: Option<&'a Residence>,
     /// What the kernel is given.
     pub arguments: [u64; 4],
-    /// How long it may run before it counts as endless.
-    pub patience: Option<Duration>,
 }
 
 /// Where a slice reads and writes, on the GPU.

@@ -5,15 +5,12 @@ use crate::builtin::Shape;
 use crate::context::{Context, Entry};
 use crate::driver::describe;
 use crate::library::Opened;
-use crate::patience::{Began, Patience};
 use crate::pins::Reached;
 use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
-use crate::sleeper::Sleeper;
 use crate::slice::{Part, Place, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
 use std::ffi::c_void;
-use std::time::Duration;
 
 /// Memory that the GPU would have to reach, but the driver did not take.
 pub const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
@@ -26,8 +23,6 @@ const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
 /// Streams, an event and memory of one unit. Used by its thread, which has the context, and dropped
 /// when no unit runs anything any more.
 pub struct Worker {
-    /// The life of the context in which all of this was made.
-    pub life: u64,
     /// By level.
     streams: Vec<sys::CUstream>,
     event: sys::CUevent,
@@ -35,10 +30,7 @@ pub struct Worker {
     output: Buffer,
     workspace: Buffer,
     spins: bool,
-    began: Began,
     replays: Replays,
-    /// Made when it is needed first.
-    sleeper: Option<Sleeper>,
     /// A service for each that is a library, by its number among the users'.
     libraries: Vec<Option<Opened>>,
 }
@@ -52,12 +44,7 @@ impl Worker {
     ///
     /// # Errors
     /// What the driver says.
-    pub fn new(
-        context: &Context,
-        levels: u8,
-        spins: bool,
-        libraries: Vec<Option<Opened>>,
-    ) -> Result<Worker, String> {
+    pub fn new(levels: u8, spins: bool, libraries: Vec<Option<Opened>>) -> Result<Worker, String> {
         let made = || {
             let (least, greatest) = result::stream::get_priority_range()?;
             let stream = |level| {
@@ -71,16 +58,13 @@ impl Worker {
         };
         let (streams, event) = made().map_err(|error: DriverError| describe(&error))?;
         Ok(Worker {
-            life: context.life,
             streams,
             event,
             input: Buffer::default(),
             output: Buffer::default(),
             workspace: Buffer::default(),
             spins,
-            began: context.running.join(),
             replays: Replays::default(),
-            sleeper: None,
             libraries,
         })
     }
@@ -88,12 +72,10 @@ impl Worker {
     /// Runs one slice of a launch and waits for its end.
     ///
     /// # Errors
-    /// What the driver says; [`ENDLESS`](crate::patience::ENDLESS) or
-    /// [`LOST`](crate::patience::LOST), after which nothing of this unit may be used or freed.
+    /// What the driver says.
     pub fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
         let Slice { task, shape, .. } = slice;
         let stream = self.streams[usize::from(task.level.0).min(self.streams.len() - 1)];
-        self.began.begin();
         // From now on copies are straight from it and to it, too.
         let reached = [&task.input, &task.output].map(|memory| context.pins.reach(memory));
         let submitted = match slice.residence {
@@ -104,11 +86,10 @@ impl Worker {
         };
         // Also when something was refused: what was put into the stream before it may still use
         // the client's memory. That it does so for ever is worse news than the refusal.
-        let ended = self.wait(context, stream, slice.patience).and(submitted);
+        let ended = self.wait(stream).and(submitted);
         if let (Ok(()), Some(residence)) = (&ended, slice.residence) {
             residence.leave();
         }
-        self.began.end();
         ended
     }
 
@@ -256,42 +237,23 @@ impl Worker {
     ///
     /// # Errors
     /// What the driver says.
-    pub fn run_busy(
-        &mut self,
-        context: &Context,
-        busy: Entry,
-        cycles: u64,
-    ) -> Result<(), DriverError> {
+    pub fn run_busy(&mut self, busy: Entry, cycles: u64) -> Result<(), DriverError> {
         let (workspace, stream) = (self.workspace.room(8)?, self.streams[0]);
         // SAFETY: the kernel writes one word of the workspace.
         unsafe { start(busy, (1, 1), (0, 0, workspace, 0), [cycles, 0, 0, 0], stream)? };
-        self.wait(context, stream, None)
+        self.wait(stream)
     }
 
     /// Waits until the GPU has done what is in a stream.
-    fn wait(
-        &mut self,
-        context: &Context,
-        stream: sys::CUstream,
-        limit: Option<Duration>,
-    ) -> Result<(), DriverError> {
+    fn wait(&mut self, stream: sys::CUstream) -> Result<(), DriverError> {
         // SAFETY: both are this unit's and live.
-        unsafe { result::event::record(self.event, stream)? };
-        let mut patience = Patience::new(context, &self.began, limit);
-        if self.spins {
-            return spin(self.event, &mut patience);
+        unsafe {
+            result::event::record(self.event, stream)?;
+            if self.spins { spin(self.event) } else { result::event::synchronize(self.event) }
         }
-        let sleeper = match self.sleeper.take() {
-            Some(sleeper) => sleeper,
-            None => Sleeper::start()?,
-        };
-        // After an error of its own it stays behind in the driver.
-        let ended = sleeper.sleep(self.event, &mut patience)?;
-        self.sleeper = Some(sleeper);
-        ended
     }
 
-    /// The context is gone, and everything that was made in it: nothing is to be destroyed.
+    /// The context is broken: nothing of it can be destroyed any more.
     pub fn forget(&mut self) {
         self.streams.clear();
         self.event = std::ptr::null_mut();
@@ -299,7 +261,6 @@ impl Worker {
             *buffer = Buffer::default();
         }
         self.replays.forget();
-        self.sleeper = None;
         // What a library does when it closes would use the context.
         self.libraries.drain(..).for_each(std::mem::forget);
     }
@@ -352,11 +313,14 @@ unsafe fn conclude(
 }
 
 /// Looks for an event without sleeping.
-fn spin(event: sys::CUevent, patience: &mut Patience<'_>) -> Result<(), DriverError> {
+///
+/// # Safety
+/// The event lives.
+unsafe fn spin(event: sys::CUevent) -> Result<(), DriverError> {
     loop {
-        // SAFETY: the event is the unit's, and lives.
+        // SAFETY: the caller's promise.
         match unsafe { result::event::query(event) } {
-            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => patience.glance()?,
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {}
             result => return result,
         }
         std::hint::spin_loop();

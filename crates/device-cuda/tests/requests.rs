@@ -8,7 +8,9 @@ use device_cuda::{Bytes, Config, CudaDevice, Program, Service, start};
 use shm::memory::PeerSlice;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::{Numbers, begin, device, end, gpus, on_the_fake_driver, perceptron, stream, turn};
+use support::{
+    Numbers, apart, begin, device, end, gpus, on_the_fake_driver, perceptron, stream, turn,
+};
 
 /// One unit, which sees all requests.
 fn one_unit(ordinal: usize) -> Config {
@@ -136,9 +138,9 @@ fn right(device: &CudaDevice, stream: StreamId, images: &Images, times: usize) -
 #[test]
 fn library_is_captured_and_replayed_on_the_fake_driver() {
     let (_, counts) = on_the_fake_driver("library_serves_and_refuses", &[]);
-    // Five requests before the refusals, two in other memory after them, and five after the
-    // reset: two copies and two kernels each time; and a copy before a refusal.
-    assert_eq!((counts.of("captured"), counts.of("graph_launches")), (3 * 4 + 1, 4 + 1 + 4));
+    // Five requests before the refusals and two in other memory after them: two copies and two
+    // kernels each time; and a copy before a refusal.
+    assert_eq!((counts.of("captured"), counts.of("graph_launches")), (2 * 4 + 1, 4 + 1));
     assert_eq!(counts.of("stale"), 0);
 }
 
@@ -159,10 +161,26 @@ fn library_serves_and_refuses() {
         }
         assert!(right(&device, stream, &Images::new(10), 2) >= 19);
         assert_eq!(device.statistics().resets, 0);
-        // It is opened anew with the context.
-        end(&begin(&device, 0, "illegal", 0, None));
-        assert!(right(&device, stream, &images, 5) >= 48);
-        assert_eq!(device.statistics().resets, 1);
+    }
+}
+
+#[test]
+fn library_is_opened_anew_with_the_gpu_on_the_fake_driver() {
+    on_the_fake_driver("library_is_opened_anew_with_the_gpu", &[]);
+}
+
+#[test]
+fn library_is_opened_anew_with_the_gpu() {
+    let _turn = turn();
+    for ordinal in gpus() {
+        let services = vec![digits("gpu-service/weights.bin")];
+        let device = device(apart(Config { services, ..one_unit(ordinal) }));
+        let (stream, images) = (stream(&device, 0), Images::new(10));
+        for resets in 0..3 {
+            assert!(right(&device, stream, &images, 5) >= 48);
+            assert_eq!(device.statistics().resets, resets);
+            end(&begin(&device, 0, "illegal", 0, None));
+        }
     }
 }
 

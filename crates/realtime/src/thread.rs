@@ -152,8 +152,22 @@ pub fn id() -> u32 {
 /// # Errors
 /// [`Error::Privilege`] when the memory lock limit is below what the process maps.
 pub fn lock_memory() -> Result<(), Error> {
-    use rustix::mm::{MlockAllFlags, mlockall};
-    match mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+    use rustix::mm::MlockAllFlags;
+    lock_all(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+}
+
+/// Keeps what the process has used and will use of its memory resident, and leaves out what it
+/// never touches: for libraries of gigabytes.
+///
+/// # Errors
+/// As [`lock_memory`].
+pub fn lock_memory_on_use() -> Result<(), Error> {
+    use rustix::mm::MlockAllFlags;
+    lock_all(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
+}
+
+fn lock_all(flags: rustix::mm::MlockAllFlags) -> Result<(), Error> {
+    match rustix::mm::mlockall(flags) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::PERM | rustix::io::Errno::NOMEM | rustix::io::Errno::AGAIN) => {
             let limit = crate::machine::memory_lock_limit().unwrap_or(u64::MAX);

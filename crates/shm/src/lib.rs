@@ -8,6 +8,7 @@
 //! - [`ring`]: the fixed-size message ring from one client to the server.
 //! - [`completion`]: how the server tells a waiting client that a request is done.
 //! - [`doorbell`]: how a client wakes the server.
+//! - `socket`: packets with descriptors, by which memory is passed on.
 //! - [`log`]: what many threads append to a segment that outlives them.
 //! - [`futex`]: waiting on a word of shared memory, underneath.
 //!
@@ -40,6 +41,8 @@ pub mod memory;
 pub mod mutant;
 pub mod ring;
 pub mod segment;
+#[cfg(not(loom))]
+pub mod socket;
 
 pub use completion::{Completion, CompletionCell, Rights};
 pub use doorbell::Doorbell;

@@ -83,7 +83,7 @@ impl Segment {
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
     pub fn map(&self) -> Result<Arc<Mapping>, Error> {
-        Mapping::new(Some(self.fd.as_fd()), self.size).map(Arc::new)
+        Mapping::new(self).map(Arc::new)
     }
 }
 
@@ -98,37 +98,37 @@ impl AsFd for Segment {
 pub struct Mapping {
     base: NonNull<u8>,
     size: usize,
+    fd: OwnedFd,
 }
 
 impl Mapping {
-    /// Private zeroed memory of `size` bytes that no other process sees.
+    /// Zeroed memory of `size` bytes that no other process sees unless it is given its file.
     ///
     /// # Errors
-    /// [`Error::System`] when the kernel refuses.
+    /// [`Error::BadSize`] for none, [`Error::System`] when the kernel refuses.
     pub fn anonymous(size: usize) -> Result<Arc<Mapping>, Error> {
-        Mapping::new(None, size).map(Arc::new)
+        Segment::create("keeptime-anonymous", size)?.map()
     }
 
-    fn new(fd: Option<BorrowedFd<'_>>, size: usize) -> Result<Mapping, Error> {
-        if size == 0 {
-            return Err(Error::BadSize { size: 0 });
-        }
+    fn new(segment: &Segment) -> Result<Mapping, Error> {
+        let fd = segment.fd.try_clone().map_err(|error| {
+            let errno = rustix::io::Errno::from_io_error(&error);
+            Error::System { call: "dup", errno: errno.unwrap_or(rustix::io::Errno::IO) }
+        })?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let null = std::ptr::null_mut::<c_void>();
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing.
-        let address = unsafe {
-            match fd {
-                Some(fd) => {
-                    let flags = MapFlags::SHARED | MapFlags::POPULATE;
-                    rustix::mm::mmap(null, size, access, flags, fd, 0)
-                }
-                None => rustix::mm::mmap_anonymous(null, size, access, MapFlags::PRIVATE),
-            }
-        };
+        let address = unsafe { rustix::mm::mmap(null, segment.size, access, flags, &fd, 0) };
         let address = address.map_err(Error::system("mmap"))?;
         let base = NonNull::new(address.cast::<u8>())
             .ok_or(Error::System { call: "mmap", errno: rustix::io::Errno::NOMEM })?;
-        Ok(Mapping { base, size })
+        Ok(Mapping { base, size: segment.size, fd })
+    }
+
+    /// The file behind it, by which it can be passed on to another process.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Size in bytes.

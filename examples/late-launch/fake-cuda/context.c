@@ -1,8 +1,10 @@
 /*
  * Starting the driver, and contexts.
  *
- * A kernel that goes wrong breaks its context: every call returns the error, also those that wait,
- * until the context is reset. With FAKE_CUDA_RESET_HANGS in the environment a reset never returns.
+ * A kernel that goes wrong breaks the process, as with a real driver: every call that needs a
+ * context returns the error, also those that wait, in all contexts; a reset changes nothing, and
+ * there is no new context. A reset waits for what runs, a kernel that never ends included. If the
+ * file that FAKE_CUDA_GONE names exists there is no GPU.
  *
  * A thread has a stack of contexts of its own; what is on top is current. Contexts are never given
  * back to malloc, because other threads may still have them on their stacks: their calls get
@@ -20,6 +22,7 @@ enum { MAX_STACK = 16, DRIVER_VERSION = 13000 };
 
 static atomic_bool initialised;
 static atomic_bool forked;
+static atomic_uint process_error; /* of the first kernel that went wrong */
 static struct context *contexts; /* under contexts_rwlock */
 static uint64_t context_ids;     /* likewise */
 
@@ -57,7 +60,7 @@ CUresult enter_context(struct context *context, struct context **found) {
     CUresult error = error_of(context);
     unlock(&context->locks.mutexes[ERROR_STATE]);
     *found = context;
-    return error;
+    return error != CUDA_SUCCESS ? error : (CUresult)atomic_load(&process_error);
 }
 
 CUresult enter(struct context **context) {
@@ -67,6 +70,8 @@ CUresult enter(struct context **context) {
 CUresult fail_context(struct context *context, CUresult error) {
     unsigned none = CUDA_SUCCESS;
     atomic_compare_exchange_strong(&context->error, &none, (unsigned)error);
+    none = CUDA_SUCCESS;
+    atomic_compare_exchange_strong(&process_error, &none, (unsigned)error);
     return error_of(context);
 }
 
@@ -94,6 +99,9 @@ void context_drain(struct context *context) {
 }
 
 static CUresult create_context(struct context **created, unsigned flags) {
+    CUresult broken = (CUresult)atomic_load(&process_error);
+    if (broken != CUDA_SUCCESS)
+        return broken;
     struct context *context = calloc(1, sizeof *context);
     if (context == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -141,6 +149,9 @@ EXPORT CUresult cuInit(unsigned flags) {
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&forked))
         return CUDA_ERROR_NOT_INITIALIZED;
+    const char *gone = getenv("FAKE_CUDA_GONE");
+    if (gone != NULL && access(gone, F_OK) == 0)
+        return CUDA_ERROR_NO_DEVICE;
     CUresult rc = CUDA_SUCCESS;
     lock(&start_mutex);
     if (!atomic_load(&initialised)) {
@@ -199,23 +210,17 @@ static CUresult release_primary(CUdevice device) {
     return ended != NULL ? destroy_context(ended) : rc;
 }
 
-/* Throws away what the context still has to do. Those who have retained it still have to release
- * it, as with a real driver. */
+/* Those who have retained it still have to release it, as with a real driver. */
 static CUresult reset_primary(CUdevice device) {
     if (!driver_ready())
         return CUDA_ERROR_NOT_INITIALIZED;
     if (device != 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    while (getenv("FAKE_CUDA_RESET_HANGS") != NULL)
-        pause();
     lock(&primary_mutex);
     struct context *ended = primary;
     primary = NULL;
     unlock(&primary_mutex);
-    if (ended == NULL)
-        return CUDA_SUCCESS;
-    fail_context(ended, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    return destroy_context(ended);
+    return ended == NULL ? CUDA_SUCCESS : destroy_context(ended);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
-use accel_server::{Options, Server};
+use accel_server::{GpuHost, Options, Server};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,12 +39,19 @@ pub fn one_gpu(keys: &str, rest: &str) -> String {
     format!("accelerators: [{{id: gpu0, {keys}}}]\n{server}{rest}")
 }
 
+/// This program as the process that has a GPU: see the test of that name.
+fn gpu_host() -> GpuHost {
+    let arguments = ["--ignored", "--exact", "gpu_host", "--nocapture"].map(String::from);
+    GpuHost { path: std::env::current_exe().unwrap(), arguments: arguments.into() }
+}
+
 impl Fixture {
     pub fn start(&mut self) {
         let log = self.log.clone();
         let options = Options {
             socket: Some(self.socket.clone()),
             log: Arc::new(move |line| log.lock().unwrap().push(line.into())),
+            gpu_host: Some(gpu_host()),
             ..Options::default()
         };
         self.server = Some(Server::start(&self.system, options).unwrap());
@@ -76,6 +83,14 @@ impl Fixture {
         let start = Instant::now();
         while self.server().devices()[0].1.statistics().blocks == 0 {
             assert!(start.elapsed() < PATIENCE, "the device does not begin");
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn until_logged(&self, text: &str) {
+        let start = Instant::now();
+        while !self.logged(text) {
+            assert!(start.elapsed() < PATIENCE, "{text}: {:?}", self.log.lock().unwrap());
             std::thread::yield_now();
         }
     }

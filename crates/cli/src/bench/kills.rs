@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::floor::prioritise;
 use super::sample::{Quantiles, Samples};
-use super::service::Service;
+use super::service::{Place, Service};
 
 /// Victims alive at the same time.
 const VICTIMS: usize = 4;
@@ -38,6 +38,12 @@ pub struct Args {
     /// Seed of the random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The accelerator: cpu, cuda:N or vulkan:N
+    #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
+    device: String,
+    /// The device's threads look for the end without sleeping
+    #[arg(long)]
+    spin: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -77,7 +83,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
         );
     }
-    let service = Service::start(server_core, if realtime { 90 } else { 0 })?;
+    let place = Place::new(&args.device, server_core, own_core, args.spin);
+    let service = Service::start(&place, if realtime { 90 } else { 0 })?;
     let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
     let stolen: u64 = cores.iter().map(steal).sum();
     let mut result = measure(&service, own_core, realtime, args.count)?;

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::floor::{Floor, prioritise};
 use super::sample::{Quantiles, Samples};
-use super::service::Service;
+use super::service::{Place, Service};
 
 /// Round trips of one kind before it is the other's turn.
 const TURN: usize = 250;
@@ -53,9 +53,7 @@ pub struct Args {
 struct Placement {
     name: &'static str,
     client: usize,
-    server: usize,
-    /// Of the device's own threads.
-    device: Vec<usize>,
+    service: Place,
 }
 
 struct Mode {
@@ -78,18 +76,16 @@ impl Mode {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let (first, last) = (cores[0], cores[cores.len() - 1]);
-    // The threads of a GPU wait while the server works: they have cores of their own if there are.
-    let apart: Vec<usize> =
-        cores.iter().copied().filter(|core| *core != first && *core != last).collect();
-    let own = args.device != "cpu" && !apart.is_empty();
-    let device = if own { apart } else { vec![first] };
+    let placement = |name, client| {
+        let service = Place::new(&args.device, first, client, args.spin);
+        Placement { name, client, service }
+    };
     let mut placements = Vec::new();
     if first != last {
-        let device = device.clone();
-        placements.push(Placement { name: "two_cores", client: last, server: first, device });
+        placements.push(placement("two_cores", last));
     }
     if args.device == "cpu" {
-        placements.push(Placement { name: "one_core", client: first, server: first, device });
+        placements.push(placement("one_core", first));
     }
     if placements.is_empty() {
         bail!("{} needs a core beside the client's, and there is one core", args.device);
@@ -107,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for placement in placements {
         eprintln!(
             "keeptime bench: client on core {}, server on core {}",
-            placement.client, placement.server
+            placement.client, placement.service.server
         );
         let modes = measure(&placement, priorities, args)
             .with_context(|| format!("placement {}", placement.name))?;
@@ -122,20 +118,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Result<Vec<Mode>> {
     let [own, server] = priorities;
     // The children first: they inherit the affinity of this thread.
-    let Args { device, spin, busy_us, .. } = args;
-    let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
-    let (core, cores) = (place.server, &place.device);
-    let service = Service::with(&format!(
-        "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}}}]\n\
-         server: {{cores: [{core}], priority: {server}, limits: {{connects_per_second: 10000}}}}\n"
-    ))?;
-    let mut floor = Floor::start(place.server, server)?;
+    let service = Service::start(&place.service, server)?;
+    let mut floor = Floor::start(place.service.server, server)?;
     thread::pin(&[place.client])?;
     prioritise(own)?;
     let mut client = Client::connect(&service.socket)?;
-    let kernel = if *busy_us == 0 { "empty" } else { "busy" };
+    let kernel = if args.busy_us == 0 { "empty" } else { "busy" };
     let callback = client.register(&Registration::service(kernel).chain("bench", 1))?;
-    let request = Request::new().arguments(&[busy_us * 1000]);
+    let request = Request::new().arguments(&[args.busy_us * 1000]);
     let mut modes = Vec::new();
     for (name, wait) in [("suspend", Wait::Suspend), ("spin", Wait::Spin)] {
         client.set_wait(wait);
@@ -182,7 +172,17 @@ fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
     let mut text = format!(
         "Round trip of a request of {} us on {}, {} of each, {} us apart, microseconds\n\n\
          {:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
-        args.busy_us, args.device, args.samples, args.pause_us, "placement", "waiting", "what", "p50", "p99", "p99.9", "max"
+        args.busy_us,
+        args.device,
+        args.samples,
+        args.pause_us,
+        "placement",
+        "waiting",
+        "what",
+        "p50",
+        "p99",
+        "p99.9",
+        "max"
     );
     let us = |ns: f64| format!("{:.2}", ns / 1000.0);
     for (place, modes) in results {
@@ -232,8 +232,12 @@ fn render_json(
     priorities: [u8; 2],
 ) -> anyhow::Result<String> {
     let modes = |modes: &[Mode]| -> serde_json::Value {
-        let entry =
-            |m: &Mode| (m.name.to_string(), json!({"request": m.request, "device": m.device, "server": m.share, "floor": m.floor}));
+        let entry = |m: &Mode| {
+            (
+                m.name.to_string(),
+                json!({"request": m.request, "device": m.device, "server": m.share, "floor": m.floor}),
+            )
+        };
         serde_json::Value::Object(modes.iter().map(entry).collect())
     };
     let placements: serde_json::Map<String, serde_json::Value> =

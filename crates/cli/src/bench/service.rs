@@ -1,4 +1,4 @@
-//! An accelerator server in a process of its own, with one software accelerator.
+//! An accelerator server in a process of its own, with one device.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -7,6 +7,30 @@ use std::time::Duration;
 use accel::Client;
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
+
+/// A server's device, and where both are.
+pub struct Place {
+    /// The core of the server's own threads.
+    pub server: usize,
+    /// As in a system file.
+    pub device: String,
+    /// The cores of the device's threads.
+    pub cores: Vec<usize>,
+    /// Whether those look for the end without sleeping.
+    pub spin: bool,
+}
+
+impl Place {
+    /// The server on this core. The threads of a GPU wait while the server works: they have cores
+    /// of their own if there are any beside these two.
+    pub fn new(device: &str, server: usize, client: usize, spin: bool) -> Place {
+        let is_free = |core: &usize| *core != server && *core != client;
+        let apart: Vec<usize> = realtime::thread::cores().into_iter().filter(is_free).collect();
+        let own = device != "cpu" && !apart.is_empty();
+        let cores = if own { apart } else { vec![server] };
+        Place { server, device: device.into(), cores, spin }
+    }
+}
 
 /// The server; it ends with this value.
 pub struct Service {
@@ -17,11 +41,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a server whose threads and accelerator share one core.
-    pub fn start(core: usize, priority: u8) -> anyhow::Result<Service> {
+    /// Starts a server with one device, each on its cores.
+    pub fn start(place: &Place, priority: u8) -> anyhow::Result<Service> {
+        let Place { server, device, cores, spin } = place;
+        let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
         Service::with(&format!(
-            "accelerators: [{{id: bench, buckets: 6, cores: [{core}]}}]\n\
-             server: {{cores: [{core}], priority: {priority}, limits: {{connects_per_second: 10000}}}}\n"
+            "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}}}]\n\
+             server: {{cores: [{server}], priority: {priority}, limits: {{connects_per_second: 10000}}}}\n"
         ))
     }
 

@@ -72,7 +72,8 @@ impl Access {
             Way::Server(socket) => Access::Server(Client::connect(socket)?),
             Way::Direct(file, cores) => {
                 let system = System::read(file)?;
-                let options = Options { accelerator_cores: cores.clone(), ..Options::default() };
+                let (accelerator_cores, whole_launches) = (cores.clone(), true);
+                let options = Options { accelerator_cores, whole_launches, ..Options::default() };
                 let devices = BTreeMap::new();
                 Access::Direct(Box::new(Direct { system, options, devices }))
             }

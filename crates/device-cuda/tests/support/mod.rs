@@ -3,7 +3,9 @@
 #![allow(dead_code)]
 
 use device::{Device, Event, Launch, Level, Outcome, StreamId};
-use device_cuda::{Bytes, Code, Config, CudaDevice, Function, Program, Service, devices, start};
+use device_cuda::{
+    Bytes, Code, Config, CudaDevice, Function, HostProgram, Program, Service, devices, start,
+};
 use shm::memory::PeerSlice;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,6 +24,12 @@ pub fn gpus() -> Vec<usize> {
             Vec::new()
         }
     }
+}
+
+/// With a process of its own for the GPU.
+pub fn apart(config: Config) -> Config {
+    let path = env!("CARGO_BIN_EXE_keeptime-gpu-host").into();
+    Config { host: Some(HostProgram { path, arguments: Vec::new() }), ..config }
 }
 
 /// One test at a time: a process has one context of a GPU, which some tests break.

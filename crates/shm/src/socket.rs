@@ -33,6 +33,17 @@ pub enum Received {
 }
 
 impl Socket {
+    /// Two ends that are connected. They survive no `exec`.
+    ///
+    /// # Errors
+    /// The operating system's reason.
+    pub fn pair() -> Result<[Socket; 2], Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let ends =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        Ok([Socket(ends.0), Socket(ends.1)])
+    }
+
     /// Connects to a server's socket.
     ///
     /// # Errors
@@ -135,6 +146,18 @@ impl Socket {
             Err(Errno::INTR) => Ok(false),
             Err(errno) => Err(Error::System { call: "poll", errno }),
         }
+    }
+}
+
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Socket {
+        Socket(fd)
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> OwnedFd {
+        socket.0
     }
 }
 

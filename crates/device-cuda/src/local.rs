@@ -1,0 +1,250 @@
+//! A GPU that this process has.
+//!
+//! If a kernel of it breaks the context, all of this process's contexts are broken, and the driver
+//! gives it no other: every later launch ends as lost. A server therefore leaves its GPUs to
+//! processes of their own ([`crate::remote`]), in which this runs.
+
+use crate::Config;
+use crate::builtin::{self, NAMES};
+use crate::catalog::Catalog;
+use crate::context::Context;
+use crate::driver::{self, describe};
+use crate::kernel::{self, Ready};
+use crate::library::{Interface, Opened};
+use crate::residence::{Residence, Residences};
+use crate::service::{Program, Service};
+use crate::slice::{self, Part, Slice};
+use crate::worker::{UNREACHABLE, Worker};
+use cudarc::driver::{DriverError, sys};
+use device::hosted::{Backend, Plan, Task};
+use device::{Error, FailureCode, KernelInfo, Launch, kernels};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// A GPU that this process has.
+pub struct Local {
+    name: String,
+    ordinal: usize,
+    catalog: Catalog,
+    /// Of the users' kernels, in their order.
+    libraries: Vec<Option<Arc<Interface>>>,
+    context: Context,
+    residences: Residences,
+    levels: u8,
+    spins: bool,
+    /// Cycles of the clock that `busy` counts, in a millisecond.
+    cycles_per_ms: u64,
+    /// Of units whose thread has ended.
+    retired: Arc<Mutex<Vec<Worker>>>,
+}
+
+/// What a unit's thread holds. It ends while other units may still run something, for which the
+/// driver would wait when memory is freed: so what it had is kept until the GPU goes.
+pub struct Held {
+    worker: Option<Worker>,
+    retired: Arc<Mutex<Vec<Worker>>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner).extend(self.worker.take());
+    }
+}
+
+impl Local {
+    /// Opens a GPU and loads the kernels.
+    ///
+    /// # Errors
+    /// What is missing or wrong, and where.
+    pub fn open(config: &Config) -> Result<Local, String> {
+        let found = driver::device(config.ordinal)?;
+        // Names first: they cost nothing.
+        Catalog::new(config, 1)?;
+        let (mut sources, mut libraries) = (Vec::new(), Vec::new());
+        for service in &config.services {
+            let (source, library) = match kernel::read(service)? {
+                Ready::Code(source) => (Some(source), None),
+                Ready::Library(library) => (None, Some(library)),
+            };
+            sources.push(source);
+            libraries.push(library);
+        }
+        let context = Context::open(config.ordinal, &sources)?;
+        let fill = driver::resident_blocks(context.gpu(), builtin::BUSY_THREADS)?;
+        let mut gpu = Local {
+            name: found.name,
+            ordinal: config.ordinal,
+            catalog: Catalog::new(config, fill)?,
+            libraries,
+            residences: Residences::default(),
+            levels: config.levels,
+            spins: config.spins,
+            cycles_per_ms: 1_000_000,
+            retired: Arc::default(),
+            context,
+        };
+        gpu.calibrate()?;
+        Ok(gpu)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many blocks of `busy` fill it.
+    pub fn fill(&self) -> u64 {
+        self.catalog.fill()
+    }
+
+    /// Finds out how fast the clock of `busy` goes.
+    fn calibrate(&mut self) -> Result<(), String> {
+        const CYCLES: u64 = 4_000_000;
+        let context = &self.context;
+        let Some(busy) = context.entries[1] else { unreachable!("busy is built in") };
+        let mut worker = Worker::new(1, self.spins, Vec::new())?;
+        let mut run = |cycles| {
+            let begin = Instant::now();
+            worker.run_busy(busy, cycles).map_err(|error| describe(&error))?;
+            Ok::<u64, String>(begin.elapsed().as_nanos() as u64)
+        };
+        let (mut fastest_ns, mut beside_ns) = (u64::MAX, u64::MAX);
+        for _ in 0..5 {
+            fastest_ns = fastest_ns.min(run(CYCLES)?);
+            // What a launch takes beside its kernel.
+            beside_ns = beside_ns.min(run(1)?);
+        }
+        // On a disturbed machine the difference may be nothing; most of it is the kernel.
+        let kernel_ns = fastest_ns.saturating_sub(beside_ns).max(fastest_ns / 2).max(1);
+        self.cycles_per_ms = (u128::from(CYCLES) * 1_000_000 / u128::from(kernel_ns)) as u64;
+        Ok(())
+    }
+
+    fn run(&self, worker: &mut Worker, task: &Task<'_>, part: Part) -> Result<(), DriverError> {
+        // It was checked when it was submitted, and has not changed since.
+        let unknown = DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN);
+        let (kernel, shape) = self.catalog.shape(task.launch).map_err(|_| unknown)?;
+        let index = task.kernel.0 as usize;
+        let mut arguments = task.arguments;
+        if let Part::Slice(number) = part
+            && kernel.is("busy")
+        {
+            let ns = match shape.slices() {
+                // As many times as many blocks as fill the GPU run one after the other.
+                1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
+                _ => kernels::busy_block_ns(arguments[0], number),
+            };
+            let ns = u128::from(ns);
+            arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
+        }
+        let context = &self.context;
+        let program = match context.entries[index] {
+            Some(entry) => {
+                let then = kernel.is("reduce").then_some(context.reduce_parts);
+                slice::Program::Kernel(entry, then)
+            }
+            None => slice::Program::Library(index - NAMES.len()),
+        };
+        // Its first word is there if, and only if, the launch is resident.
+        let residence = task.workspace.first().map(|word| self.residences.of(word, &shape));
+        let residence = residence.as_deref();
+        if part == Part::Conclusion && residence.is_some_and(Residence::is_concluded) {
+            return Ok(());
+        }
+        worker.run(context, &Slice { task, program, shape, part, residence, arguments })
+    }
+
+    fn run_part(&self, held: &mut Held, task: &Task<'_>, part: Part) -> Result<(), FailureCode> {
+        // It is taken away only when the thread ends.
+        let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
+        if self.context.is_broken() {
+            return Err(FailureCode::Lost);
+        }
+        self.run(worker, task, part).map_err(|error| self.failure(error))
+    }
+
+    /// What a unit has in the context; the calling thread enters it.
+    fn equip(&self) -> Result<Worker, String> {
+        self.context.enter()?;
+        let open = |(service, library): (&Service, &Option<Arc<Interface>>)| {
+            let (Some(library), Program::Library { configuration, .. }) =
+                (library, &service.program)
+            else {
+                return Ok(None);
+            };
+            let opened: Result<Opened, String> = library.open(configuration, self.ordinal);
+            opened.map(Some).map_err(|why| format!("service {}: {why}", service.name))
+        };
+        let libraries = self.catalog.services().zip(&self.libraries).map(open);
+        let libraries = libraries.collect::<Result<_, String>>()?;
+        Worker::new(self.levels, self.spins, libraries)
+    }
+
+    /// What went wrong, and whether the context is broken by it.
+    fn failure(&self, error: DriverError) -> FailureCode {
+        if self.context.is_broken() || self.context.find_out() {
+            return FailureCode::Lost;
+        }
+        match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY | UNREACHABLE => FailureCode::Memory,
+            _ => FailureCode::Kernel,
+        }
+    }
+}
+
+impl Backend for Local {
+    type Worker = Held;
+
+    fn kernels(&self) -> Vec<KernelInfo> {
+        self.catalog.infos()
+    }
+
+    fn plan(&self, launch: &Launch) -> Result<Plan, Error> {
+        self.catalog.plan(launch)
+    }
+
+    fn worker(&self, _: usize) -> Result<Held, String> {
+        let worker = Some(self.equip()?);
+        Ok(Held { worker, retired: self.retired.clone() })
+    }
+
+    fn context_gone(&self) {
+        if !self.context.is_broken() {
+            self.context.sweep();
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        let why = "a kernel broke its context, and this process gets no other";
+        self.context.is_broken().then(|| why.into())
+    }
+
+    fn block(&self, held: &mut Held, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
+        self.run_part(held, task, Part::Slice(block))
+    }
+
+    fn finish(&self, held: &mut Held, task: &Task<'_>) -> Result<(), FailureCode> {
+        self.run_part(held, task, Part::Conclusion)
+    }
+
+    fn over(&self, workspace: &[AtomicU64]) {
+        workspace.first().inspect(|word| self.residences.end(word));
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // The device has ended its threads: nothing runs any more, unless the context is broken.
+        let retired = &mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.context.is_broken() {
+            retired.iter_mut().for_each(Worker::forget);
+            return self.context.abandon();
+        }
+        self.context.with(|| {
+            retired.clear();
+            self.residences.free();
+        });
+        self.context.close();
+    }
+}

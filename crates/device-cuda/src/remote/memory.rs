@@ -1,0 +1,47 @@
+//! The clients' memory that the GPU's process has been given.
+
+use shm::Mapping;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Mappings, each passed on once, under a number that is never given twice. They are kept until
+/// nobody else has them: an address tells which one it is.
+#[derive(Default)]
+pub struct Memories(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    all: Vec<(u64, Arc<Mapping>)>,
+    last: u64,
+}
+
+impl Memories {
+    /// The number of a mapping, which is passed on when it is seen first.
+    ///
+    /// # Errors
+    /// Those of `pass`.
+    pub fn number<E>(
+        &self,
+        mapping: &Arc<Mapping>,
+        pass: impl FnOnce(u64) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let mut known = self.lock();
+        if let Some((number, _)) = known.all.iter().find(|(_, one)| Arc::ptr_eq(one, mapping)) {
+            return Ok(*number);
+        }
+        known.last += 1;
+        let number = known.last;
+        pass(number)?;
+        known.all.push((number, mapping.clone()));
+        Ok(number)
+    }
+
+    /// Takes out what nobody else has.
+    pub fn unused(&self) -> Vec<u64> {
+        let is_unused = |(_, mapping): &mut (u64, Arc<Mapping>)| Arc::strong_count(mapping) == 1;
+        self.lock().all.extract_if(.., is_unused).map(|(number, _)| number).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
