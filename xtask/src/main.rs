@@ -1,4 +1,5 @@
-//! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `tidy`, `coverage` and `ci`.
+//! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `sched-ext`, `tidy`,
+//! `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
@@ -9,6 +10,7 @@ mod demo;
 mod devices;
 mod package;
 mod perfetto;
+mod sched_ext;
 mod step;
 mod tidy;
 
@@ -38,6 +40,9 @@ enum Task {
     Devices,
     /// Run the locks' tests under ThreadSanitizer, for a while
     Soak,
+    /// Boot a kernel with sched_ext in QEMU, test the throttle-fair scheduler there, and repeat
+    /// document 001's experiment with it
+    SchedExt(sched_ext::Args),
     /// Check format, lints, the architecture page and what may not stand in a file
     Tidy,
     /// Run the server's tests instrumented, and demand that they cover it
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
         Task::Test => test(),
         Task::Devices => devices::run(),
         Task::Soak => soak(),
+        Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run().and_then(|()| test()).and_then(|()| coverage::run()),

@@ -1,6 +1,7 @@
 //! One command of a task, run in the root of the repository, with its output left as it is.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -48,6 +49,12 @@ impl Step {
         let value = value.as_ref();
         self.command.env(name, value);
         self.shown = format!("{name}='{}' {}", value.to_string_lossy(), self.shown);
+        self
+    }
+
+    /// Runs it in another folder than the root of the repository.
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
         self
     }
 
