@@ -15,8 +15,6 @@
  */
 #include "keeptime_service.h"
 
-#include "context.h"
-
 #include <ATen/Context.h>
 #include <ATen/cuda/MemPool.h>
 #include <ATen/ops/empty.h>
@@ -183,7 +181,6 @@ int keeptime_service_open(uint32_t version, const char *configuration, int32_t g
         std::lock_guard<std::mutex> turn(opening);
         auto device = static_cast<c10::DeviceIndex>(gpu);
         c10::cuda::CUDAGuard guard(device);
-        expect_first_context();
         at::globalContext().lazyInitDevice(at::kCUDA);
         auto network = std::make_unique<Network>(configuration, device);
         network->warm_up();

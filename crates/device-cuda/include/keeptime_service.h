@@ -1,8 +1,8 @@
 /* A service of a GPU that is a shared library, such as an inference engine.
  *
- * The accelerator server loads the library, opens one service for each of its threads that launch,
- * and has it put the work of each request into a stream. The library is trusted: it runs in the
- * server's process. It exports the three functions below, and uses the primary context of the GPU,
+ * The process that has the GPU for the accelerator server loads the library, opens one service for
+ * each of its threads that launch, and has it put the work of each request into a stream. The
+ * library is trusted: it sees the memory of all clients of that GPU. It exports the three functions below, and uses the primary context of the GPU,
  * which is current whenever it is called (the CUDA runtime and what is built on it use that one,
  * too).
  */
