@@ -56,7 +56,7 @@ def options():
     parser.add_argument("--system", type=absolute, default=system, help="the system file")
     parser.add_argument("--service", default="vit", help="its service")
     parser.add_argument("--library", type=absolute, default=build / "libvit.so")
-    parser.add_argument("--configuration", default="examples/vit-service/build/vit.pt2")
+    parser.add_argument("--configuration", default="examples/vit-service/build/vit.ts")
     parser.add_argument("--input", type=absolute, default=build / "input.bin")
     parser.add_argument("--expected", type=absolute, default=build / "expected.bin")
     parser.add_argument("--type", default="float16", help="of the output's numbers")

@@ -1,9 +1,8 @@
 /*
- * A service of a GPU as a shared library: a network that AOTInductor compiled, run by libtorch.
+ * A service of a GPU as a shared library: a network of TorchScript, run by libtorch.
  *
- * The configuration is the package that export.py writes; what goes in and out of the network is
- * in the package's metadata. A request brings one input and takes one output; its arguments mean
- * nothing.
+ * The configuration is the module that export.py writes; what goes in and out of the network is in
+ * its file. A request brings one input and takes one output; its arguments mean nothing.
  *
  * Memory. What the network allocates while a request is captured is used by the graph for as long
  * as that is replayed, so nobody else may ever get it. All runs of a service take their memory
@@ -24,7 +23,9 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/python/update_graph_executor_opt.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 #include <cstdio>
 #include <exception>
@@ -40,7 +41,7 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-/* A tensor as the package describes it, such as "float16 1 3 224 224". */
+/* A tensor as the module's file describes it, such as "float16 1 3 224 224". */
 struct Form {
     at::ScalarType type;
     std::vector<int64_t> shape;
@@ -99,9 +100,10 @@ private:
 class Network {
 public:
     /* The GPU is the current one. */
-    Network(const std::string &package, c10::DeviceIndex gpu)
-        : gpu_(gpu), loader_(package, "model", /* run_single_threaded */ true, 1, gpu) {
-        auto described = loader_.get_metadata();
+    Network(const std::string &file, c10::DeviceIndex gpu) : gpu_(gpu) {
+        torch::jit::ExtraFilesMap described = {{"input", ""}, {"output", ""}};
+        module_ = torch::jit::load(file, c10::Device(c10::kCUDA, gpu), described);
+        module_.eval();
         input_ = Form::parse(described["input"]);
         output_ = Form::parse(described["output"]);
     }
@@ -120,11 +122,12 @@ public:
         c10::InferenceMode inference;
         c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromExternal(handle, gpu_));
         FromPool memory(pool_, handle);
-        std::vector<at::Tensor> outputs = loader_.boxed_run({tensor(input, input_)}, handle);
-        if (outputs.size() != 1 || outputs[0].sizes() != at::IntArrayRef(output_.shape) ||
-            outputs[0].scalar_type() != output_.type)
-            throw std::runtime_error("the network's output is not what its package says");
-        at::Tensor result = outputs[0].contiguous();
+        /* Else the module would be compiled anew after some runs. For this thread only. */
+        torch::jit::setGraphExecutorOptimize(false);
+        at::Tensor result = module_.forward({tensor(input, input_)}).toTensor().contiguous();
+        if (result.sizes() != at::IntArrayRef(output_.shape) ||
+            result.scalar_type() != output_.type)
+            throw std::runtime_error("the network's output is not what its file says");
         C10_CUDA_CHECK(cudaMemcpyAsync(output, result.const_data_ptr(), result.nbytes(),
                                        cudaMemcpyDeviceToDevice, handle));
     }
@@ -142,7 +145,7 @@ private:
     c10::DeviceIndex gpu_;
     /* Goes after the network. */
     at::cuda::MemPool pool_;
-    torch::inductor::AOTIModelPackageLoader loader_;
+    torch::jit::Module module_;
     Form input_, output_;
 };
 
@@ -172,7 +175,7 @@ template <typename Action> bool attempt(std::string &why, Action action) noexcep
 
 int keeptime_service_open(uint32_t version, const char *configuration, int32_t gpu, void **opened,
                           char *error, size_t error_bytes) {
-    /* The loader of packages, and the first use of libtorch's GPU, are one thread's at a time. */
+    /* The loader of modules, and the first use of libtorch's GPU, are one thread's at a time. */
     static std::mutex opening;
     std::string why;
     bool done = attempt(why, [&] {

@@ -407,11 +407,19 @@ impl Control {
                 (self.settings.log)(&format!("no more connections: {error}"));
             }
         }
-        let engine = &self.engine;
+        if self.dying.is_empty() {
+            return;
+        }
+        let (engine, devices) = (&self.engine, self.engine.devices());
         self.dying.retain_mut(|remains| {
             let rested = remains.session.is_none_or(|session| engine.at_rest(session));
             if rested {
                 remains.session = None;
+                for (mapping, (_, device)) in
+                    remains.mappings.iter().flat_map(|m| devices.iter().map(move |d| (m, d)))
+                {
+                    device.let_go(mapping);
+                }
                 remains.mappings.retain_mut(|mapping| match Arc::get_mut(mapping) {
                     None => true,
                     Some(mapping) => {

@@ -5,9 +5,11 @@
 
 use crate::builtin::{NAMES, PTX, REDUCE_PARTS};
 use crate::driver::guarded;
-use crate::pins::Pins;
+use crate::pins::{Pins, Unused};
 use cudarc::driver::{result, sys};
+use shm::Mapping;
 use std::ffi::{CString, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A kernel on the GPU.
@@ -132,7 +134,15 @@ impl Context {
     /// Lets go of the memory that only the driver still holds. Not by the calling thread, for the
     /// driver may wait for what runs.
     pub fn sweep(&self) {
-        let unused = self.pins.unused();
+        self.drop_aside(self.pins.unused());
+    }
+
+    /// Lets go of memory that only the driver and the caller still hold, likewise.
+    pub fn let_go(&self, memory: &Arc<Mapping>) {
+        self.drop_aside(self.pins.take(memory));
+    }
+
+    fn drop_aside(&self, unused: Unused) {
         if unused.is_empty() {
             return;
         }

@@ -4,6 +4,8 @@ use crate::local::{Held, Local};
 use crate::remote::{Remote, Seat};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch};
+use shm::Mapping;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// A GPU.
@@ -60,6 +62,13 @@ impl Backend for Gpu {
         match self {
             Gpu::Local(gpu) => gpu.context_gone(),
             Gpu::Remote(gpu) => gpu.context_gone(),
+        }
+    }
+
+    fn let_go(&self, memory: &Arc<Mapping>) {
+        match self {
+            Gpu::Local(gpu) => gpu.let_go(memory),
+            Gpu::Remote(gpu) => gpu.let_go(memory),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::worker::{UNREACHABLE, Worker};
 use cudarc::driver::{DriverError, sys};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch, kernels};
+use shm::Mapping;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -212,6 +213,12 @@ impl Backend for Local {
     fn context_gone(&self) {
         if !self.context.is_broken() {
             self.context.sweep();
+        }
+    }
+
+    fn let_go(&self, memory: &Arc<Mapping>) {
+        if !self.context.is_broken() {
+            self.context.let_go(memory);
         }
     }
 

@@ -78,6 +78,14 @@ impl Pins {
         Unused(known.pins.extract_if(.., |pin| !pin.is_used()).collect())
     }
 
+    /// Takes out a mapping that only the caller has, too; as [`Pins::unused`].
+    pub fn take(&self, memory: &Arc<Mapping>) -> Unused {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_last =
+            |pin: &mut Pin| Arc::ptr_eq(&pin.mapping, memory) && Arc::strong_count(memory) == 2;
+        Unused(known.pins.extract_if(.., is_last).collect())
+    }
+
     /// Forgets all, before the context goes.
     pub fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pins.clear();

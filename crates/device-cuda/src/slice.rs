@@ -56,8 +56,8 @@ pub struct Place {
     pub direct: bool,
 }
 
-/// What makes a request the same as another one; none for one that cannot be a graph, because it
-/// has several slices or memory that the driver did not take.
+/// What makes a request the same as another one; none for one that is one launch without a graph,
+/// or cannot be a graph, because it has several slices or memory that the driver did not take.
 pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
     let Slice { task, shape, arguments, .. } = slice;
     let part = |bytes: u64, memory: Option<Reached>| match (bytes, memory) {
@@ -68,7 +68,9 @@ pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
         _ => None,
     };
     let [input, output] = reached;
-    (shape.slices() == 1).then_some(())?;
+    let is_one_launch =
+        matches!(slice.program, Program::Kernel(_, None)) && shape.input == 0 && shape.output == 0;
+    (shape.slices() == 1 && !is_one_launch).then_some(())?;
     Some(Key {
         kernel: task.kernel.0,
         level: task.level.0,

@@ -18,7 +18,9 @@
 //! The server calls this trait; the crate's conformance suite checks an implementation of it.
 
 use crate::{Error, Event};
+use shm::Mapping;
 use shm::memory::PeerSlice;
+use std::sync::Arc;
 
 /// A priority level of a device: larger is more important, 0 is the lowest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -256,6 +258,13 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// [`Error::UnknownStream`].
     fn cancel(&self, stream: StreamId) -> Result<(), Error>;
+
+    /// Lets go of memory of launches that have ended, if the device keeps it for the next ones and
+    /// nobody else but the caller has it. Does not wait; the caller sees by the count of its holders
+    /// when the device has done so.
+    fn let_go(&self, memory: &Arc<Mapping>) {
+        let _ = memory;
+    }
 
     /// Counts since the device was started.
     fn statistics(&self) -> Statistics;

@@ -2,7 +2,7 @@
  * How long an inference takes: through Keeptime's server, or by the same graph in this process.
  *
  *     client --server SOCKET --input input.bin --expected expected.bin
- *     client --direct libvit.so --configuration vit.pt2 --input input.bin --expected expected.bin
+ *     client --direct libvit.so --configuration vit.ts --input input.bin --expected expected.bin
  *
  * Both ways are measured by the same loop: the clock is read before a request and when its output
  * is there. The input is written once, into memory that the GPU copies from. Before each block the

@@ -41,6 +41,14 @@ impl Memories {
         self.lock().all.extract_if(.., is_unused).map(|(number, _)| number).collect()
     }
 
+    /// Takes out a mapping that only the caller has, too.
+    pub fn take(&self, memory: &Arc<Mapping>) -> Option<u64> {
+        let is_last = |(_, mapping): &mut (u64, Arc<Mapping>)| {
+            Arc::ptr_eq(mapping, memory) && Arc::strong_count(memory) == 2
+        };
+        self.lock().all.extract_if(.., is_last).map(|(number, _)| number).next()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -20,6 +20,7 @@ use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch};
 use process::Process;
 use realtime::thread;
+use shm::Mapping;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -218,6 +219,10 @@ impl Backend for Remote {
 
     fn context_gone(&self) {
         self.process().sweep();
+    }
+
+    fn let_go(&self, memory: &Arc<Mapping>) {
+        self.process().let_go(memory);
     }
 
     fn resets(&self) -> u64 {

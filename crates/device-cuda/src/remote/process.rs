@@ -155,6 +155,13 @@ impl Process {
         }
     }
 
+    /// Lets go of memory that only the caller has, too.
+    pub fn let_go(&self, memory: &Arc<Mapping>) {
+        if let Some(number) = self.memories.take(memory) {
+            let _ = self.tell(&ToHost::Forget { number }, None);
+        }
+    }
+
     /// A launch is over.
     pub fn over(&self, launch: u64) {
         let _ = self.tell(&ToHost::Over { launch }, None);

@@ -77,6 +77,8 @@ impl Counts {
 /// Runs a test of this program on the fake driver. The driver is loaded once in a process, so this
 /// is another one.
 pub fn on_the_fake_driver(test: &str, variables: &[(&str, &str)]) -> (String, Counts) {
+    // Not by several of those processes at once.
+    perceptron();
     let counts = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("{test}-{}.counts", std::process::id()));
     let run = Command::new(std::env::current_exe().unwrap())

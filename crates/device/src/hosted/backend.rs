@@ -1,7 +1,9 @@
 //! What runs the blocks of a hosted device.
 
 use crate::{Error, FailureCode, KernelInfo, Launch, Level};
+use shm::Mapping;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Kernels, and what they run on. Methods are called by any thread, blocks by the device's own.
@@ -27,6 +29,11 @@ pub trait Backend: Send + Sync + 'static {
 
     /// A context was destroyed: what was kept for its memory may go. Work of it may still run.
     fn context_gone(&self) {}
+
+    /// See [`crate::Device::let_go`].
+    fn let_go(&self, memory: &Arc<Mapping>) {
+        let _ = memory;
+    }
 
     /// How often it was set up anew, because it had broken down.
     fn resets(&self) -> u64 {

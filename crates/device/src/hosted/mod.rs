@@ -34,16 +34,17 @@ mod unit;
 mod work;
 
 pub use backend::{Backend, Plan, Task};
+pub use pace::Pace;
 
 use crate::{
     ContextId, Device, Error, Event, KernelId, KernelInfo, Launch, Level, Preemption, Properties,
     Statistics, StreamId,
 };
-use pace::Pace;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use realtime::thread::{self, Policy};
 use schedule::{Engine, Schedule};
+use shm::Mapping;
 use shm::memory::PeerSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -345,6 +346,10 @@ impl<B: Backend> Device for Hosted<B> {
 
     fn cancel(&self, stream: StreamId) -> Result<(), Error> {
         self.with_schedule(|schedule| schedule.cancel(stream))
+    }
+
+    fn let_go(&self, memory: &Arc<Mapping>) {
+        self.shared.backend.let_go(memory);
     }
 
     fn statistics(&self) -> Statistics {

@@ -21,8 +21,9 @@ const RESUME_NS: f64 = 100_000.0;
 /// Idleness is credited up to here.
 const MOST_NS: f64 = 5_000_000.0;
 
-/// The account of one thread.
-pub(super) struct Pace {
+/// The account of one thread. A backend whose work is done by other threads of the same cores keeps
+/// one for each of them.
+pub struct Pace {
     policy: Policy,
     /// Share of the time that may be real-time; None when nothing limits it.
     share: Option<f64>,
@@ -33,14 +34,14 @@ pub(super) struct Pace {
 
 impl Pace {
     /// The pace of a thread that runs at `policy` under these limits.
-    pub(super) fn new(policy: Policy, limits: &RtLimits, now_ns: u64) -> Pace {
+    pub fn new(policy: Policy, limits: &RtLimits, now_ns: u64) -> Pace {
         let limited = policy != Policy::Normal;
         let share = limited.then(|| share(limits)).flatten();
         Pace { policy, share, account_ns: MOST_NS, ordinary: false, accounted_ns: now_ns }
     }
 
     /// Before a block, and before sleep: settles the account and changes over if it is time.
-    pub(super) fn step(&mut self, now_ns: u64, busy: bool) {
+    pub fn step(&mut self, now_ns: u64, busy: bool) {
         let Some(share) = self.share else { return };
         let wanted = self.settle(share, now_ns, busy);
         if wanted != self.ordinary {
@@ -66,7 +67,7 @@ impl Pace {
     }
 
     /// Before the thread sleeps: it must wake up with its priority.
-    pub(super) fn rest(&mut self, now_ns: u64) {
+    pub fn rest(&mut self, now_ns: u64) {
         self.step(now_ns, true);
         if self.ordinary && thread::set_policy(self.policy).is_ok() {
             self.ordinary = false;
