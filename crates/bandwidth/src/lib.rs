@@ -13,6 +13,8 @@
 //! - [`Holders`]: the regulator's side: a socket, one page for each holder, and the deaths of
 //!   their processes.
 //! - [`page`]: what the two share, and why no wake-up is lost; modelled in `tests/loom.rs`.
+//! - [`activity`]: which streams of a program have work, for programs that hold the lock without
+//!   knowing it.
 //! - [`handshake`]: the two packets of the control socket.
 //!
 //! The lock belongs to processes, not to threads, and lasts however long its holder sleeps: it
@@ -29,6 +31,7 @@
 //! # Ok::<(), bandwidth::Error>(())
 //! ```
 
+pub mod activity;
 mod atomic;
 #[cfg(not(loom))]
 mod ceiling;

@@ -22,6 +22,10 @@ pub enum Mutant {
     TurnReadLate,
     /// A release with nothing held counts below zero.
     ReleaseUnchecked,
+    /// A stream gets its first work before the lock is taken.
+    TakenAfterwards,
+    /// Whoever sees a stream empty takes work that came meanwhile for ended.
+    AllCompleted,
 }
 
 impl Mutant {

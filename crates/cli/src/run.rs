@@ -1,5 +1,5 @@
-//! `keeptime run`: runs a program under the preload library, which records it, guards its locks, or
-//! both.
+//! `keeptime run`: runs a program under the preload library, which records it, guards its locks,
+//! holds the bandwidth lock around its work on the accelerator, or all of these.
 //!
 //! The program is not to notice: it has the terminal and the standard streams, and whoever waits
 //! for `keeptime` sees it end as the program ended, by the same status or the same signal.
@@ -15,6 +15,7 @@ use trace::metadata::{Outcome, Tier};
 use trace::session::{Finished, Options};
 
 mod audit;
+mod bandwidth;
 mod guard;
 
 /// File name of the preload library.
@@ -26,10 +27,12 @@ const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
 #[derive(clap::Args)]
 pub struct Args {
     /// Write a trace of the program to this file
-    #[arg(long, value_name = "FILE", required_unless_present = "guard")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["guard", "bandwidth"])]
     record: Option<PathBuf>,
     #[command(flatten)]
     guard: guard::GuardOptions,
+    #[command(flatten)]
+    bandwidth: bandwidth::BandwidthOptions,
     /// Record only locks that had to be waited for
     #[arg(long)]
     contended: bool,
@@ -167,6 +170,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.settings.keep_last = args.keep == Keep::Last;
     options.settings.libraries = args.locks_from.clone();
     options.settings.guard = args.guard.settings();
+    options.settings.bandwidth = args.bandwidth.settings()?;
     options.memory_bytes = args.memory;
     options.kernel = args.tier.wanted();
     options.futex = args.futex;

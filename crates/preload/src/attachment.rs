@@ -5,7 +5,7 @@
 //! its own. That it is a child it learns from [`IMAGE`], a page that the kernel fills with zeros
 //! in a forked child, whichever way it was forked, without any system call here.
 
-use crate::{guarding, program, real};
+use crate::{bandwidth, guarding, program, real};
 use record::attach::{Invitation, VARIABLE, knock};
 use record::{Flags, Side, Trouble};
 use rustix::fd::OwnedFd;
@@ -77,10 +77,11 @@ pub fn log() -> &'static Log {
 
 /// The side area, when this process is attached.
 pub fn side() -> Option<Side> {
-    if !is_on() && !is_guarded() {
+    if !is_on() && !is_guarded() && !bandwidth::is_on() {
         return None;
     }
-    // SAFETY: the memory was written before the gate opened, which was acquired.
+    // SAFETY: the memory was written before the gate opened, which was acquired; and before the
+    // lock was wanted, likewise.
     Some(unsafe { (*MEMORY.0.get()).assume_init_ref().1 })
 }
 
@@ -196,6 +197,7 @@ fn open(log: Log, side: Side, flags: Flags) -> u8 {
     if real::some_missing() {
         side.count(Trouble::FunctionMissing);
     }
+    bandwidth::begin(&side);
     let guarded = match guarding::begin(&side) {
         Some(begun) if begun.converts => GUARDED | CONVERTING,
         Some(_) => GUARDED,
@@ -261,6 +263,7 @@ fn count_not_attached(memory: &OwnedFd, size: usize) {
 /// What [`suspend`] found.
 pub struct Suspended {
     gate: u8,
+    held: bool,
     /// The invitation in the environment, and its first byte.
     invitation: Option<(*mut u8, u8)>,
 }
@@ -287,7 +290,7 @@ pub fn suspend() -> Suspended {
         }
         (at, byte)
     });
-    Suspended { gate, invitation }
+    Suspended { gate, held: bandwidth::suspend(), invitation }
 }
 
 impl Suspended {
@@ -298,10 +301,16 @@ impl Suspended {
             unsafe { at.write_volatile(byte) };
         }
         GATE.store(self.gate, Ordering::Release);
+        if self.held {
+            bandwidth::resume();
+        }
     }
 
     /// The recording has ended for this process.
     pub fn end(self) {
+        if self.held {
+            bandwidth::end();
+        }
         if matches!(self.gate & !NOT_RECORDING, CONTENDED | FULL) {
             // SAFETY: the memory was written before the gate opened.
             unsafe { (*MEMORY.0.get()).assume_init_ref().1.count(Trouble::NotAttached) };
@@ -345,7 +354,7 @@ fn value(text: &CStr) -> &[u8] {
 /// the order of preloading has it.
 extern "C" fn construct() {
     real::prepare();
-    if is_on() || is_guarded() {
+    if is_on() || is_guarded() || bandwidth::is_on() {
         enter();
     }
 }

@@ -15,6 +15,7 @@
 //! - [`origin`] decides by the caller's address whether a lock is recorded, and whether it is
 //!   guarded; [`object`] knows which library an address lies in.
 //! - [`guarding`] is between the hooks of locks and the crate `guard`, when locks are guarded.
+//! - [`bandwidth`] takes the bandwidth lock around the driver's work, when that is asked for.
 //!
 //! **Whatever happens here, the program goes on as if it did not.** No hook allocates, takes a
 //! lock, prints, panics or changes `errno`; on trouble it passes the call through and counts it.
@@ -26,6 +27,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod attachment;
+mod bandwidth;
 mod cuda;
 mod elf;
 mod guarding;

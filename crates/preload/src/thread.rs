@@ -9,6 +9,7 @@ use guard::rwlock::Reads;
 use record::{Kind, Record};
 use shm::log::{Cursor, Writer};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Contended locks that a thread remembers to record the release of.
 const REMEMBERED: usize = 4;
@@ -30,6 +31,8 @@ pub struct Thread {
     known_in: Cell<u32>,
     /// The guarded read-write locks that the thread has for reading.
     reads: Reads,
+    /// The thread's number among those that used a default stream of their own; 0 before.
+    number: Cell<u32>,
 }
 
 core::arch::global_asm!(
@@ -138,6 +141,15 @@ impl Thread {
             self.known_in.set(process);
         }
         id
+    }
+
+    /// A number that no other thread of the process has or had.
+    pub fn number(&self) -> u32 {
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        if self.number.get() == 0 {
+            self.number.set(NUMBERS.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        self.number.get()
     }
 
     /// Whether the thread is inside a call of this library's own.

@@ -25,6 +25,15 @@ pub enum Error {
         /// Most bytes.
         limit: usize,
     },
+    /// The path of a socket does not fit.
+    #[error("{}: the path of a socket has at most {limit} bytes, this one {}",
+        path.display(), path.as_os_str().len())]
+    LongSocket {
+        /// The path.
+        path: std::path::PathBuf,
+        /// Most bytes.
+        limit: usize,
+    },
     /// A system call failed.
     #[error("{call}: {errno}")]
     System {

@@ -6,6 +6,7 @@
 //!   are [`shm::log`].
 //! - [`side`]: beside the logs, the settings of the recording and the names in it.
 //! - [`guard`]: how the program's locks are guarded, and what was counted.
+//! - [`bandwidth`]: how the program holds the bandwidth lock, and what was counted.
 //! - [`attach`]: how a process of the recorded program finds that memory.
 //! - [`cuda`]: the functions of the CUDA driver, by number.
 //!
@@ -25,6 +26,7 @@
 //! ```
 
 pub mod attach;
+pub mod bandwidth;
 pub mod clock;
 pub mod cuda;
 mod error;

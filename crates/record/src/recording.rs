@@ -20,11 +20,17 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::TooSmall`] below one chunk, [`Error::Memory`] when there is not that much,
-    /// [`Error::TooManyLibraries`] when their names do not fit.
+    /// [`Error::TooManyLibraries`] and [`Error::LongSocket`] when what is to be told does not fit.
     pub fn create(bytes: u64, settings: &Settings) -> Result<Recording, Error> {
         let least = CHUNK_BYTES as u64;
         if bytes < least {
             return Err(Error::TooSmall { bytes, least });
+        }
+        if let Some(bandwidth) = &settings.bandwidth {
+            let limit = crate::bandwidth::SOCKET_BYTES;
+            if bandwidth.socket.as_os_str().len() > limit {
+                return Err(Error::LongSocket { path: bandwidth.socket.clone(), limit });
+            }
         }
         let chunks = bytes.div_ceil(least) + u64::from(AREA_CHUNKS);
         let size = usize::try_from(chunks * least).map_err(|_| Error::TooSmall { bytes, least })?;

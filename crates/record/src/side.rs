@@ -4,6 +4,7 @@
 //!   byte 4096     settings: magic, version, flags, libraries        written before anybody attaches
 //!        5152     counters: processes, troubles, bytes of names
 //!        5288     the guard: flags, bound, libraries, counters
+//!        6456     the bandwidth lock: period, socket, counters
 //!        8192     names, one after the other, to the end of the area
 //!
 //!   name          | length | kind | process | a | b | bytes, padded to 8 |
@@ -17,8 +18,10 @@
 //! reader checks each length.
 
 use crate::VERSION;
+use crate::bandwidth::{BANDWIDTH_COUNTS, Bandwidth, SOCKET_BYTES};
 use crate::guard::{GUARD_COUNTS, Guard, GuardFlags};
 use shm::log::{AREA_CHUNKS, CHUNK_BYTES, SIDE_OFFSET};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"KTRECORD");
@@ -45,6 +48,8 @@ pub struct Settings {
     pub nothing: bool,
     /// How its locks are guarded, if they are.
     pub guard: Option<Guard>,
+    /// How it holds the bandwidth lock, if it does.
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// Something that went wrong while recording, and was passed over.
@@ -85,6 +90,16 @@ struct Shared {
     guard_bound_ns: AtomicU64,
     guard_libraries: [AtomicU8; LIBRARIES_BYTES],
     guard_counters: [AtomicU64; GUARD_COUNTS],
+    bandwidth: BandwidthSettings,
+}
+
+/// How the bandwidth lock is taken; no socket: it is not.
+#[repr(C)]
+pub(crate) struct BandwidthSettings {
+    pub period_ns: AtomicU64,
+    pub socket_bytes: AtomicU32,
+    pub socket: [AtomicU8; SOCKET_BYTES],
+    pub counters: [AtomicU64; BANDWIDTH_COUNTS],
 }
 
 const _: () = assert!(size_of::<Shared>() + SIDE_OFFSET <= NAMES_OFFSET);
@@ -159,8 +174,17 @@ impl Side {
     }
 
     /// Writes the settings of a recording of `size` bytes. False when the libraries are too many.
+    /// The path of the socket must fit.
     pub fn begin(&self, settings: &Settings, size: usize) -> bool {
         let shared = self.shared();
+        if let Some(bandwidth) = &settings.bandwidth {
+            let (socket, to) = (bandwidth.socket.as_os_str().as_bytes(), &shared.bandwidth);
+            for (at, byte) in to.socket.iter().zip(socket) {
+                at.store(*byte, Ordering::Relaxed);
+            }
+            to.period_ns.store(bandwidth.period_ns, Ordering::Relaxed);
+            to.socket_bytes.store(socket.len() as u32, Ordering::Relaxed);
+        }
         let guard = settings.guard.clone().unwrap_or_default();
         let fit = write_list(&settings.libraries, &shared.libraries, &shared.libraries_bytes)
             && write_list(&guard.libraries, &shared.guard_libraries, &shared.guard_libraries_bytes);
@@ -188,6 +212,10 @@ impl Side {
         let shared = self.shared();
         let flags = GuardFlags::from_bits(shared.guard_flags.load(Ordering::Relaxed));
         (flags, shared.guard_bound_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn bandwidth_settings(&self) -> &BandwidthSettings {
+        &self.shared().bandwidth
     }
 
     pub(crate) fn guard_counters(&self) -> &[AtomicU64; GUARD_COUNTS] {

@@ -93,12 +93,14 @@ static CUresult record(CUevent handle, CUstream stream_handle, enum null_stream 
     work.fence = fence_new();
     if (work.fence == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    /* In one piece: who waits for the event must come after it in the stream. */
+    stream_reserve(stream);
     lock(event->mutex);
     fence_release(event->fence);
     event->fence = fence_share(work.fence);
     event->capture_id = 0;
+    submit_reserved(stream, &work);
     unlock(event->mutex);
-    submit(stream, &work);
     return CUDA_SUCCESS;
 }
 

@@ -14,6 +14,7 @@
  */
 #include "gpu.h"
 #include "memory.h"
+#include "outstanding.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -316,10 +317,13 @@ static void run_head(struct stream *stream) {
     stream->served = ++serial;
     hardware_unlock();
     running = stream->context;
+    outstanding_last(&head->work);
     bool ended = run(&head->work);
     hardware_lock();
     if (ended) {
+        outstanding_ended(&head->work);
         unsigned long long completed = atomic_fetch_add(&stream->completed, 1) + 1;
+        outstanding_drained();
         unsigned long long progress = progress_of(stream->context);
         hardware_unlock();
         waitpoint_signal(&stream->ended, completed);
@@ -468,6 +472,7 @@ uint64_t stream_push(struct stream *stream, const struct work *work) {
     enum engine_kind engine = engine_of(work);
     slot->ticket = ticket;
     slot->work = *work;
+    outstanding_submitted(work);
     atomic_store(&stream->submitted, submitted + 1);
     if (engine == ANY_ENGINE)
         ring_any();

@@ -39,7 +39,7 @@ const NO: u8 = u8::MAX;
 /// The stream is a member of the launch configuration in argument 0.
 const IN_CONFIGURATION: u8 = 100;
 /// Offset of the stream in `CUlaunchConfig`: seven words of 32 bits, rounded up.
-const CONFIGURATION_STREAM: usize = 32;
+pub const CONFIGURATION_STREAM: usize = 32;
 /// Offsets of width and height in `CUDA_MEMCPY2D`.
 const AREA: [usize; 2] = [112, 120];
 
@@ -148,7 +148,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Whether the symbol is a variant for the thread's own default stream.
-const fn has_suffix(symbol: &str) -> bool {
+pub const fn has_suffix(symbol: &str) -> bool {
     let symbol = symbol.as_bytes();
     let tail = symbol.len();
     tail > 5

@@ -1,11 +1,12 @@
 //! What every hook of the driver does.
 
 use super::arguments::{Facts, facts};
+use super::graph::Capturing;
 use super::{
     Arguments, COUNT, Hook, NOT_FOUND, SUCCESS, cupti, driver, graph, kernel, pinned, resolve,
 };
-use crate::attachment;
 use crate::thread::{Thread, this};
+use crate::{attachment, bandwidth};
 use record::cuda::{Category, FUNCTIONS};
 use record::{Kind, Trouble, clock};
 
@@ -62,7 +63,8 @@ static ONLY_ASKS: [bool; COUNT] = {
     all
 };
 
-/// Calls function `number` of the driver, between two records if there is a recording.
+/// Calls function `number` of the driver, between two records if there is a recording, and with
+/// the bandwidth lock around its work if that is wanted.
 ///
 /// # Safety
 /// The arguments must be what the program passed to that function.
@@ -77,44 +79,86 @@ unsafe fn call(number: usize, arguments: &Arguments) -> usize {
         return NOT_FOUND as usize;
     };
     let thread = this();
-    if ONLY_ASKS[number] || !attachment::is_on() || thread.is_quiet() {
+    let (is_recorded, is_held) = (attachment::is_on(), bandwidth::is_on());
+    if ONLY_ASKS[number] || !(is_recorded || is_held) || thread.is_quiet() {
         // SAFETY: the caller's promise.
         return unsafe { driver::invoke(function, arguments) };
     }
+    let call = Call { number, function, arguments, thread };
+    let capturing = match FUNCTIONS[number].category {
+        Category::Capture => Capturing::of(FUNCTIONS[number].base),
+        _ => Capturing::Nothing,
+    };
+    capturing.before();
     // SAFETY: the caller's promise.
-    unsafe { recorded(number, function, arguments, thread) }
+    let result = unsafe {
+        match (is_held, is_recorded) {
+            (true, true) => bandwidth::around(number, arguments, thread, || call.recorded()),
+            (true, false) => bandwidth::around(number, arguments, thread, || call.followed()),
+            (false, _) => call.recorded(),
+        }
+    };
+    capturing.after(result as u32);
+    result
 }
 
-/// # Safety
-/// As for `call`.
-unsafe fn recorded(
+/// A call of the program's.
+struct Call<'a> {
     number: usize,
     function: Hook,
-    arguments: &Arguments,
+    arguments: &'a Arguments,
     thread: &'static Thread,
-) -> usize {
-    let category = FUNCTIONS[number].category;
-    // SAFETY: the caller's promise, for all that looks at the arguments below.
-    unsafe {
-        let facts = facts(number, arguments);
-        if matches!(category, Category::Launch) {
-            kernel::name(thread, facts.detail);
+}
+
+impl Call<'_> {
+    /// Makes the call, without records of it.
+    ///
+    /// # Safety
+    /// The arguments must be what the program passed to that function.
+    unsafe fn followed(&self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let result = driver::invoke(self.function, self.arguments);
+            if result as u32 == SUCCESS {
+                match FUNCTIONS[self.number].category {
+                    Category::Resolver => resolve::replace(self.number, self.arguments),
+                    Category::ImplicitSync => pinned::note(self.number, self.arguments),
+                    _ => {}
+                }
+            }
+            result
         }
-        let captured =
-            may_be_captured(category) && graph::is_captured(thread, number, facts.subject);
-        thread.record(clock::now(), Kind::Enter, facts.subject, facts.detail, number as u32);
-        let result = driver::invoke(function, arguments);
-        thread.record(
-            clock::now(),
-            Kind::Exit,
-            facts.outcome(result as u32),
-            u64::from(captured),
-            result as u32,
-        );
-        if result as u32 == SUCCESS {
-            after(number, category, arguments, thread);
+    }
+
+    /// Makes the call between two records.
+    ///
+    /// # Safety
+    /// As for `followed`.
+    unsafe fn recorded(&self) -> usize {
+        let Call { number, function, arguments, thread } = *self;
+        let category = FUNCTIONS[number].category;
+        // SAFETY: the caller's promise, for all that looks at the arguments below.
+        unsafe {
+            let facts = facts(number, arguments);
+            if matches!(category, Category::Launch) {
+                kernel::name(thread, facts.detail);
+            }
+            let captured =
+                may_be_captured(category) && graph::is_captured(thread, number, facts.subject);
+            thread.record(clock::now(), Kind::Enter, facts.subject, facts.detail, number as u32);
+            let result = driver::invoke(function, arguments);
+            thread.record(
+                clock::now(),
+                Kind::Exit,
+                facts.outcome(result as u32),
+                u64::from(captured),
+                result as u32,
+            );
+            if result as u32 == SUCCESS {
+                after(number, category, arguments, thread);
+            }
+            result
         }
-        result
     }
 }
 
@@ -139,7 +183,6 @@ unsafe fn after(number: usize, category: Category, arguments: &Arguments, thread
                 cupti::begin();
             }
             Category::Resolver => resolve::replace(number, arguments),
-            Category::Capture => graph::capture(number),
             Category::GraphBuild => graph::built(thread, number, arguments),
             Category::ImplicitSync => pinned::note(number, arguments),
             Category::KernelMeta => kernel::found(number, arguments),

@@ -39,9 +39,20 @@ pub enum Other {
     StreamIsCapturingPerThread,
     FuncGetName,
     KernelGetName,
+    CtxGetCurrent,
+    CtxSetCurrent,
+    DevicePrimaryCtxGetState,
+    StreamGetCtx,
+    StreamQuery,
+    EventCreate,
+    EventDestroy,
+    EventQuery,
+    EventRecord,
+    EventRecordPerThread,
+    ThreadExchangeStreamCaptureMode,
 }
 
-const OTHERS: [&CStr; 7] = [
+const OTHERS: [&CStr; 18] = [
     c"cuGraphGetNodes",
     c"cuGraphNodeGetType",
     c"cuGraphChildGraphNodeGetGraph",
@@ -49,6 +60,17 @@ const OTHERS: [&CStr; 7] = [
     c"cuStreamIsCapturing_ptsz",
     c"cuFuncGetName",
     c"cuKernelGetName",
+    c"cuCtxGetCurrent",
+    c"cuCtxSetCurrent",
+    c"cuDevicePrimaryCtxGetState",
+    c"cuStreamGetCtx",
+    c"cuStreamQuery",
+    c"cuEventCreate",
+    c"cuEventDestroy_v2",
+    c"cuEventQuery",
+    c"cuEventRecord",
+    c"cuEventRecord_ptsz",
+    c"cuThreadExchangeStreamCaptureMode",
 ];
 
 /// The tables, when there is a driver.

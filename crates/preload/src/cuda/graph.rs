@@ -14,37 +14,79 @@ static CAPTURES: AtomicI32 = AtomicI32::new(0);
 /// Deepest nesting of child graphs that is counted.
 const DEPTH: u32 = 8;
 
-/// Notes that a capture begins or ends.
-pub fn capture(number: usize) {
-    match FUNCTIONS[number].base {
-        "cuStreamBeginCapture"
-        | "cuStreamBeginCaptureToGraph"
-        | "cuStreamBeginRecaptureToGraph"
-        | "cuStreamBeginCaptureToCig" => CAPTURES.fetch_add(1, Ordering::Relaxed),
-        "cuStreamEndCapture" | "cuStreamEndCaptureToCig" => {
-            CAPTURES.fetch_sub(1, Ordering::Relaxed)
+/// What a function does to captures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Capturing {
+    Begins,
+    Ends,
+    Nothing,
+}
+
+impl Capturing {
+    /// What the function of this name does, without version and variant.
+    pub fn of(base: &str) -> Capturing {
+        match base {
+            "cuStreamBeginCapture"
+            | "cuStreamBeginCaptureToGraph"
+            | "cuStreamBeginRecaptureToGraph"
+            | "cuStreamBeginCaptureToCig" => Capturing::Begins,
+            "cuStreamEndCapture" | "cuStreamEndCaptureToCig" => Capturing::Ends,
+            _ => Capturing::Nothing,
         }
-        _ => 0,
-    };
+    }
+
+    /// Before the driver is called: a capture may be under way from here on.
+    pub fn before(self) {
+        if self == Capturing::Begins {
+            // SeqCst: whoever asks the driver about a stream either sees this or is seen.
+            CAPTURES.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// After the driver has answered.
+    pub fn after(self, result: u32) {
+        // Of a capture that ends with one of these nothing is left either.
+        const INVALIDATED: u32 = 901;
+        const UNJOINED: u32 = 904;
+        let is_over = match self {
+            Capturing::Begins => result != SUCCESS,
+            Capturing::Ends => matches!(result, SUCCESS | INVALIDATED | UNJOINED),
+            Capturing::Nothing => false,
+        };
+        if is_over {
+            CAPTURES.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether anything is captured just now.
+pub fn captures() -> bool {
+    CAPTURES.load(Ordering::SeqCst) > 0
 }
 
 /// Whether work on this stream is captured just now. Costs nothing while nothing is.
 pub fn is_captured(thread: &Thread, number: usize, stream: u64) -> bool {
-    if CAPTURES.load(Ordering::Relaxed) <= 0 {
-        return false;
-    }
-    type IsCapturing = unsafe extern "C-unwind" fn(u64, *mut u32) -> u32;
-    let symbol = FUNCTIONS[number].symbol;
-    let per_thread = symbol.ends_with("_ptsz") || symbol.ends_with("_ptds");
+    let per_thread = super::is_per_thread(FUNCTIONS[number].symbol);
     let which =
         if per_thread { Other::StreamIsCapturingPerThread } else { Other::StreamIsCapturing };
-    let Some(address) = other(which) else { return false };
+    captures() && ask(thread, which, stream).unwrap_or(false)
+}
+
+/// The same for a stream that the program made; None when the driver does not tell.
+pub fn is_stream_captured(thread: &Thread, stream: u64) -> Option<bool> {
+    ask(thread, Other::StreamIsCapturing, stream)
+}
+
+fn ask(thread: &Thread, which: Other, stream: u64) -> Option<bool> {
+    type IsCapturing = unsafe extern "C-unwind" fn(u64, *mut u32) -> u32;
+    let address = other(which)?;
     let mut status = 0;
     // SAFETY: the function has this signature; the stream is one that the program is about to
-    // use. Asking about the legacy stream while another captures is answered with an error.
+    // use, or that it has not destroyed. Asking about the legacy stream while another captures is
+    // answered with an error.
     let result = thread
         .quietly(|| unsafe { transmute::<usize, IsCapturing>(address)(stream, &raw mut status) });
-    result == SUCCESS && status != 0
+    (result == SUCCESS).then_some(status != 0)
 }
 
 /// Counts the nodes of a graph that has just become executable, and records the counts.

@@ -17,12 +17,13 @@
 mod arguments;
 mod call;
 mod cupti;
-mod driver;
-mod graph;
+pub mod driver;
+pub mod graph;
 mod kernel;
-mod pinned;
+pub mod pinned;
 mod resolve;
 
+pub use arguments::{CONFIGURATION_STREAM, has_suffix as is_per_thread};
 pub use resolve::{look_up, look_up_version};
 
 /// Notes that libraries were closed.
@@ -33,14 +34,14 @@ pub fn forget_closed() {
 use record::cuda::FUNCTIONS;
 
 /// How many functions have hooks.
-const COUNT: usize = FUNCTIONS.len();
+pub const COUNT: usize = FUNCTIONS.len();
 
 /// Arguments of any function of the driver: six in registers, ten words of the caller's stack.
 /// All of them are integers, pointers, or structures that lie in those words.
-type Arguments = [usize; 16];
+pub type Arguments = [usize; 16];
 
 /// A hook, or a function of the driver. Called with more arguments than it has, it sees its own.
-type Hook = unsafe extern "C-unwind" fn(
+pub type Hook = unsafe extern "C-unwind" fn(
     usize,
     usize,
     usize,
@@ -60,6 +61,6 @@ type Hook = unsafe extern "C-unwind" fn(
 ) -> usize;
 
 /// What the driver answers when all is well.
-const SUCCESS: u32 = 0;
+pub const SUCCESS: u32 = 0;
 /// What is answered for a function that the driver does not have.
 const NOT_FOUND: u32 = 500;

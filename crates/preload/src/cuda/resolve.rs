@@ -11,7 +11,7 @@ use super::call::hook;
 use super::{Arguments, driver};
 use crate::elf;
 use crate::object::Object;
-use crate::{attachment, real};
+use crate::{attachment, bandwidth, real};
 use record::Trouble;
 use record::cuda::FUNCTIONS;
 use std::ffi::{CStr, c_char, c_void};
@@ -137,7 +137,7 @@ fn after(caller: usize, symbol: &CStr) -> Option<*mut c_void> {
 
 /// The hook for what was found, if it is a function of the driver.
 fn substitute(found: *mut c_void, symbol: &CStr) -> *mut c_void {
-    if !attachment::is_on() {
+    if !attachment::is_on() && !bandwidth::is_on() {
         return found;
     }
     let number = || driver::number(found as usize, symbol.to_bytes());

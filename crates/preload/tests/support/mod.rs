@@ -333,6 +333,11 @@ impl Recorder {
         command
     }
 
+    /// The memory.
+    pub fn recording(&self) -> std::sync::Arc<Recording> {
+        self.recording.clone()
+    }
+
     /// What was recorded so far.
     pub fn trace(&self) -> Trace {
         Trace::read(&self.recording)

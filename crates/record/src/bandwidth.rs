@@ -1,0 +1,126 @@
+//! How a program takes the bandwidth lock by itself, and what came of it: settings and counters in
+//! the side area.
+
+use crate::Side;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Longest path of a socket in bytes, without the zero that ends it for the kernel.
+pub const SOCKET_BYTES: usize = 107;
+
+/// That a program holds the bandwidth lock while the accelerator works for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Where the regulator listens.
+    pub socket: PathBuf,
+    /// How often streams are asked whose work nobody has seen ending, in nanoseconds.
+    pub period_ns: u64,
+}
+
+/// The same, as a process of the program reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Taking {
+    socket: [u8; SOCKET_BYTES],
+    length: usize,
+    /// As in [`Bandwidth`].
+    pub period_ns: u64,
+}
+
+impl Taking {
+    /// Where the regulator listens.
+    pub fn socket(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.socket[..self.length]))
+    }
+}
+
+/// What is counted while the lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum BandwidthCount {
+    /// Processes that attached to the regulator.
+    Attached,
+    /// Processes that used the accelerator and could not attach: nothing was held for them.
+    NotAttached,
+    /// Processes without a thread that asks: what nobody waited for was held on.
+    NoPoller,
+    /// Streams that got work, each time that they were met anew.
+    Streams,
+    /// Submissions for whose stream there was no place: nothing was held for them.
+    NoPlace,
+    /// Submissions whose end cannot be asked for: given back at once.
+    NotAsked,
+    /// Streams whose work ended with an error.
+    Failed,
+    /// Calls that did not wait any longer until a stream had been asked.
+    Impatient,
+    /// Rounds of the thread that asks, begun.
+    RoundsBegun,
+    /// Rounds that have ended.
+    RoundsEnded,
+}
+
+/// How many counters there are.
+pub const BANDWIDTH_COUNTS: usize = 10;
+
+impl Side {
+    /// How the lock is taken, if it is. For those who have the flags.
+    pub fn bandwidth(&self) -> Option<Taking> {
+        let shared = self.bandwidth_settings();
+        let length = shared.socket_bytes.load(Ordering::Relaxed) as usize;
+        if length == 0 || length > SOCKET_BYTES {
+            return None;
+        }
+        let socket = std::array::from_fn(|at| shared.socket[at].load(Ordering::Relaxed));
+        Some(Taking { socket, length, period_ns: shared.period_ns.load(Ordering::Relaxed) })
+    }
+
+    /// Counts something about the lock.
+    pub fn count_bandwidth(&self, what: BandwidthCount) {
+        self.bandwidth_settings().counters[what as usize].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// What was counted, in the order of [`BandwidthCount`].
+    pub fn bandwidth_counts(&self) -> [u64; BANDWIDTH_COUNTS] {
+        let counters = &self.bandwidth_settings().counters;
+        std::array::from_fn(|at| counters[at].load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Recording, Settings};
+
+    fn with(socket: &str) -> Result<Recording, Error> {
+        let bandwidth = Some(Bandwidth { socket: socket.into(), period_ns: 1_000_000 });
+        Recording::create(1 << 16, &Settings { bandwidth, ..Settings::default() })
+    }
+
+    #[test]
+    fn settings_reach_the_program() {
+        let recording = with("/run/keeptime/bandwidth.sock").unwrap();
+        let taking = recording.side().bandwidth().unwrap();
+        assert_eq!(taking.socket(), Path::new("/run/keeptime/bandwidth.sock"));
+        assert_eq!(taking.period_ns, 1_000_000);
+        let none = Recording::create(1 << 16, &Settings::default()).unwrap();
+        assert!(none.side().bandwidth().is_none());
+    }
+
+    #[test]
+    fn socket_that_the_kernel_could_not_take_is_refused() {
+        assert!(with(&"s".repeat(SOCKET_BYTES)).is_ok());
+        let error = with(&"s".repeat(SOCKET_BYTES + 1)).unwrap_err().to_string();
+        assert!(error.contains("107"), "{error}");
+    }
+
+    #[test]
+    fn counters_have_their_own_places() {
+        let recording = with("s").unwrap();
+        recording.side().count_bandwidth(BandwidthCount::RoundsEnded);
+        let counts = recording.side().bandwidth_counts();
+        assert_eq!(counts[BandwidthCount::RoundsEnded as usize], 1);
+        assert_eq!(counts.iter().sum::<u64>(), 1);
+    }
+}
