@@ -30,6 +30,7 @@
 mod accelerator;
 mod access;
 mod admission;
+mod awake;
 mod bucket;
 mod calibration;
 mod control;
@@ -201,6 +202,14 @@ impl Server {
             threads: Vec::new(),
         };
         let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
+        if config.awake {
+            let given = |of: &system::Accelerator| options.accelerator_cores.get(&of.id).cloned();
+            let devices = system.accelerators.iter();
+            let theirs = devices.flat_map(|of| given(of).unwrap_or_else(|| numbers(&of.cores)));
+            let kept = awake::keep(theirs.chain(cores.iter().copied()).collect(), &server.stop);
+            let failed = |error: std::io::Error| Error::Thread { name: "kt-awake", reason: error };
+            server.threads.extend(kept.map_err(failed)?);
+        }
         let above = |below: u32| scheduling(config.priority, below);
         server.spawn("kt-inbox", above(0), &cores, &options.log, move || inbox.run(&engine))?;
         server.spawn("kt-control", above(1), &cores, &options.log, move || control.run())?;

@@ -19,7 +19,7 @@ pub enum Gpu {
 /// What a unit's thread keeps.
 pub enum Keep {
     /// Of a GPU that this process has.
-    Local(Held),
+    Local(Box<Held>),
     /// Of another process's.
     Remote(Seat),
 }
@@ -51,9 +51,13 @@ impl Backend for Gpu {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     fn worker(&self, unit: usize) -> Result<Keep, String> {
         match self {
-            Gpu::Local(gpu) => gpu.worker(unit).map(Keep::Local),
+            Gpu::Local(gpu) => gpu.worker(unit).map(|held| Keep::Local(Box::new(held))),
             Gpu::Remote(gpu) => gpu.worker(unit).map(Keep::Remote),
         }
     }

@@ -8,9 +8,8 @@ use crate::Config;
 use crate::local::{Held, Local};
 use crate::remote::board::{Answer, Mailbox, Order, Part};
 use crate::service::Service;
-use device::hosted::{Backend, Pace, Task};
+use device::hosted::{Backend, Task};
 use device::{KernelId, Launch, Level};
-use realtime::clock::monotonic_ns;
 use realtime::thread::{self, Policy};
 use serde::{Deserialize, Serialize};
 use shm::socket::{Received, Socket};
@@ -248,11 +247,7 @@ fn start(setup: &Setup, board: &Arc<Mapping>) -> Result<(Arc<Shared>, Units), St
             thread::set_name(&format!("gpu-unit-{unit}"));
             let pinned = core.map_or(Ok(()), |core| thread::pin(&[core]));
             // The device tells when it is refused.
-            let granted = if thread::set_policy(policy).is_ok() { policy } else { Policy::Normal };
-            if granted != Policy::Normal {
-                // As the device's own threads, for the time that they run as ordinary ones.
-                let _ = thread::set_nice(-20);
-            }
+            let _ = thread::set_policy(policy);
             let equipped = match pinned {
                 Ok(()) => shared.gpu.worker(unit),
                 Err(error) => Err(error.to_string()),
@@ -264,9 +259,7 @@ fn start(setup: &Setup, board: &Arc<Mapping>) -> Result<(Arc<Shared>, Units), St
             let _ = told.send(answer);
             drop(told);
             if let Some(mut held) = held {
-                let limits = realtime::machine::rt_limits();
-                let pace = Pace::new(granted, &limits, monotonic_ns());
-                shared.work(&mailbox, &mut held, pace);
+                shared.work(&mailbox, &mut held);
             }
         };
         let thread = std::thread::Builder::new().name(format!("gpu-unit-{unit}")).spawn(run);
@@ -305,14 +298,11 @@ impl Shared {
     }
 
     /// The life of a unit.
-    fn work(&self, mailbox: &Mailbox, held: &mut Held, mut pace: Pace) {
+    fn work(&self, mailbox: &Mailbox, held: &mut Held) {
         let mut last = 0;
         while let Some((order, number)) = mailbox.await_order(last) {
             last = number;
-            pace.step(monotonic_ns(), false);
             let ended = self.execute(held, &order);
-            // Looking for the end is work, too.
-            pace.step(monotonic_ns(), true);
             let broken = self.gpu.fault().is_some();
             mailbox.answer(if broken { Answer::Broken } else { Answer::Ended(ended) }, number);
         }

@@ -43,6 +43,7 @@ pub mod host;
 mod kernel;
 mod library;
 mod local;
+mod nap;
 mod patience;
 mod pins;
 mod remote;

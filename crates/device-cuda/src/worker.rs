@@ -5,6 +5,7 @@ use crate::builtin::Shape;
 use crate::context::{Context, Entry};
 use crate::driver::describe;
 use crate::library::Opened;
+use crate::nap::Naps;
 use crate::pins::Reached;
 use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
@@ -30,6 +31,7 @@ pub struct Worker {
     output: Buffer,
     workspace: Buffer,
     spins: bool,
+    naps: Naps,
     replays: Replays,
     /// A service for each that is a library, by its number among the users'.
     libraries: Vec<Option<Opened>>,
@@ -64,6 +66,7 @@ impl Worker {
             output: Buffer::default(),
             workspace: Buffer::default(),
             spins,
+            naps: Naps::new(),
             replays: Replays::default(),
             libraries,
         })
@@ -249,7 +252,10 @@ impl Worker {
         // SAFETY: both are this unit's and live.
         unsafe {
             result::event::record(self.event, stream)?;
-            if self.spins { spin(self.event) } else { result::event::synchronize(self.event) }
+            if !self.spins {
+                return result::event::synchronize(self.event);
+            }
+            spin(self.event, &mut self.naps)
         }
     }
 
@@ -316,12 +322,16 @@ unsafe fn conclude(
 ///
 /// # Safety
 /// The event lives.
-unsafe fn spin(event: sys::CUevent) -> Result<(), DriverError> {
+unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> {
+    naps.begin();
     loop {
         // SAFETY: the caller's promise.
         match unsafe { result::event::query(event) } {
-            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {}
-            result => return result,
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => naps.rest(),
+            result => {
+                naps.end();
+                return result;
+            }
         }
         std::hint::spin_loop();
     }

@@ -44,6 +44,19 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
     }
 }
 
+/// Has the calling thread run only when nobody else wants its core (`SCHED_IDLE`).
+///
+/// # Errors
+/// [`Error::Os`] with the kernel's reason.
+pub fn set_idle() -> Result<(), Error> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter block is initialised and outlives the call; thread 0 is the caller.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameter) } == 0 {
+        return Ok(());
+    }
+    Err(Error::Os { call: "sched_setscheduler", source: std::io::Error::last_os_error() })
+}
+
 /// The kernel answers EPERM both for a missing privilege and for a control group without
 /// real-time budget; the budget file tells them apart.
 fn priority_refused(priority: u8) -> Error {

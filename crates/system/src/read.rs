@@ -218,6 +218,7 @@ impl<'t> Sections<'t> {
             "slice",
             "priority",
             "cores",
+            "awake",
             "overrun",
             "admission",
             "analysis",
@@ -240,6 +241,7 @@ impl<'t> Sections<'t> {
             slice_ns: fields.or("slice", default.slice_ns, |field| self.positive_time(&field))?,
             priority: fields.or("priority", default.priority, |f| f.number(0..=MAX_PRIORITY))?,
             cores: fields.or("cores", Vec::new(), cores)?,
+            awake: fields.or("awake", false, |field| field.boolean())?,
             overrun: fields.or("overrun", default.overrun, |field| {
                 field.choice(&[("count", Overrun::Count), ("demote", Overrun::Demote)])
             })?,

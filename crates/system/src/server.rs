@@ -21,6 +21,8 @@ pub struct Server {
     pub priority: u32,
     /// Cores of the server's own threads; empty leaves the choice to the kernel.
     pub cores: Vec<u32>,
+    /// Whether the cores of the server and its devices are kept from idling.
+    pub awake: bool,
     /// What happens to a request that runs longer than it declared.
     pub overrun: Overrun,
     /// What happens to a chain that would break a promise.
@@ -136,6 +138,7 @@ impl Default for Server {
             slice_ns: 2_000_000,
             priority: 99,
             cores: Vec::new(),
+            awake: false,
             overrun: Overrun::Count,
             admission: Admission::Enforce,
             analysis: Bound::Tight,

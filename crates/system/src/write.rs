@@ -277,6 +277,7 @@ fn server(server: &Server) -> Option<String> {
     map.put_unless("slice", server.slice_ns, default.slice_ns, format_time);
     map.put_unless("priority", server.priority, default.priority, |number| number);
     map.put_unless("cores", server.cores.as_slice(), &[], flow_list);
+    map.put_unless("awake", server.awake, false, |yes| yes);
     map.put_unless("overrun", server.overrun, default.overrun, |overrun| match overrun {
         Overrun::Count => "count",
         Overrun::Demote => "demote",

@@ -128,6 +128,7 @@ server:
   slice: 5
   priority: 42
   cores: [1]
+  awake: true
   overrun: demote
   admission: report
   analysis: sound
@@ -161,6 +162,7 @@ server:
     let server = &system.server;
     assert_eq!((server.mode, server.slice_ns, server.priority), (0o600, 5_000_000, 42));
     assert_eq!((server.policy, server.overrun), (Policy::Timeslice, Overrun::Demote));
+    assert!(server.awake);
     assert_eq!((server.admission, server.analysis), (Admission::Report, Bound::Sound));
     assert_eq!(server.calibration, Some(PathBuf::from("times.json")));
     assert_eq!((server.limits.sessions, server.limits.memory_bytes), (1, 4096));

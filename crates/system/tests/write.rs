@@ -77,9 +77,9 @@ fn server() -> impl Strategy<Value = Server> {
     let cores = vec(0..MAX_CORES, 0..4).prop_map(distinct);
     (
         (path(), 0..=0o777u32, option::of(name()), policy, time_ns(), 0..=99u32, cores, overrun),
-        (admission, analysis, path(), limits(), vec(access(), 0..3)),
+        (any::<bool>(), admission, analysis, path(), limits(), vec(access(), 0..3)),
     )
-        .prop_map(|(first, (admission, analysis, calibration, limits, access))| {
+        .prop_map(|(first, (awake, admission, analysis, calibration, limits, access))| {
             let (socket, mode, group, policy, slice_ns, priority, cores, overrun) = first;
             Server {
                 socket,
@@ -89,6 +89,7 @@ fn server() -> impl Strategy<Value = Server> {
                 slice_ns,
                 priority,
                 cores,
+                awake,
                 overrun,
                 admission,
                 analysis,

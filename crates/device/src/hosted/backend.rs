@@ -30,6 +30,13 @@ pub trait Backend: Send + Sync + 'static {
     /// A context was destroyed: what was kept for its memory may go. Work of it may still run.
     fn context_gone(&self) {}
 
+    /// Whether a unit's thread keeps its core busy while it runs a block. A real-time thread that
+    /// does is made to rest between blocks, for which it gives up its priority now and then; one
+    /// that does not, or sees to its rest itself, keeps it.
+    fn is_busy(&self) -> bool {
+        true
+    }
+
     /// See [`crate::Device::let_go`].
     fn let_go(&self, memory: &Arc<Mapping>) {
         let _ = memory;

@@ -34,12 +34,13 @@ mod unit;
 mod work;
 
 pub use backend::{Backend, Plan, Task};
-pub use pace::Pace;
+pub use pace::realtime_share;
 
 use crate::{
     ContextId, Device, Error, Event, KernelId, KernelInfo, Launch, Level, Preemption, Properties,
     Statistics, StreamId,
 };
+use pace::Pace;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use realtime::thread::{self, Policy};
@@ -186,7 +187,8 @@ impl<B: Backend> Hosted<B> {
             let (policy, limits) = (setup.policy, limits);
             let thread = std::thread::Builder::new().spawn(move || {
                 let (ready, runner) = set_up(&shared.backend, engine, unit, core, policy);
-                let granted = if ready.realtime { policy } else { Policy::Normal };
+                let paced = ready.realtime && (engine == Engine::Copy || shared.backend.is_busy());
+                let granted = if paced { policy } else { Policy::Normal };
                 // The receiver is gone only when the start has failed: then the device is closed.
                 let _ = sender.send(ready);
                 // The start waits until all have spoken and hung up.

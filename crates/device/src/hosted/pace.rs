@@ -21,9 +21,8 @@ const RESUME_NS: f64 = 100_000.0;
 /// Idleness is credited up to here.
 const MOST_NS: f64 = 5_000_000.0;
 
-/// The account of one thread. A backend whose work is done by other threads of the same cores keeps
-/// one for each of them.
-pub struct Pace {
+/// The account of one thread.
+pub(super) struct Pace {
     policy: Policy,
     /// Share of the time that may be real-time; None when nothing limits it.
     share: Option<f64>,
@@ -34,14 +33,14 @@ pub struct Pace {
 
 impl Pace {
     /// The pace of a thread that runs at `policy` under these limits.
-    pub fn new(policy: Policy, limits: &RtLimits, now_ns: u64) -> Pace {
+    pub(super) fn new(policy: Policy, limits: &RtLimits, now_ns: u64) -> Pace {
         let limited = policy != Policy::Normal;
-        let share = limited.then(|| share(limits)).flatten();
+        let share = limited.then(|| realtime_share(limits)).flatten();
         Pace { policy, share, account_ns: MOST_NS, ordinary: false, accounted_ns: now_ns }
     }
 
     /// Before a block, and before sleep: settles the account and changes over if it is time.
-    pub fn step(&mut self, now_ns: u64, busy: bool) {
+    pub(super) fn step(&mut self, now_ns: u64, busy: bool) {
         let Some(share) = self.share else { return };
         let wanted = self.settle(share, now_ns, busy);
         if wanted != self.ordinary {
@@ -67,7 +66,7 @@ impl Pace {
     }
 
     /// Before the thread sleeps: it must wake up with its priority.
-    pub fn rest(&mut self, now_ns: u64) {
+    pub(super) fn rest(&mut self, now_ns: u64) {
         self.step(now_ns, true);
         if self.ordinary && thread::set_policy(self.policy).is_ok() {
             self.ordinary = false;
@@ -75,8 +74,9 @@ impl Pace {
     }
 }
 
-/// The share of real-time work that no mechanism of the kernel minds; None without mechanisms.
-fn share(limits: &RtLimits) -> Option<f64> {
+/// The share of a core's time in which real-time threads may keep it busy without any mechanism of
+/// the kernel minding; None without mechanisms.
+pub fn realtime_share(limits: &RtLimits) -> Option<f64> {
     let throttled = limits.throttles && limits.runtime_us >= 0 && limits.period_us > 0;
     let throttle = throttled.then(|| limits.runtime_us as f64 / limits.period_us as f64);
     let server = limits.fair_server.filter(|server| server.runtime_ns > 0 && server.period_ns > 0);
@@ -94,7 +94,7 @@ mod tests {
 
     /// Runs blocks of `block_ns` back to back for a second; how long of it real-time.
     fn realtime_ns(block_ns: u64) -> (u64, u64) {
-        let share = share(&LIMITS).unwrap();
+        let share = realtime_share(&LIMITS).unwrap();
         let mut pace = Pace::new(Policy::Fifo(1), &LIMITS, 0);
         let (mut now_ns, mut realtime_ns, mut changes) = (0, 0, 0);
         while now_ns < 1_000_000_000 {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn nothing_is_paced_where_nothing_limits() {
         let free = RtLimits { runtime_us: -1, throttles: false, ..LIMITS };
-        assert_eq!(share(&free), None);
+        assert_eq!(realtime_share(&free), None);
         assert_eq!(Pace::new(Policy::Normal, &LIMITS, 0).share, None);
     }
 }

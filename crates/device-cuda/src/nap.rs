@@ -1,0 +1,97 @@
+//! Rests of a thread that looks for the end of its work without sleeping.
+//!
+//! The kernel stops a real-time thread that keeps its core busy, for 50 ms of every second by
+//! default, in one piece. One that waits for a GPU can rest earlier and lose nothing: at the
+//! beginning of a wait, while the GPU computes. So looking spends from an account, all else earns,
+//! and when the account is empty the next wait begins with a nap.
+
+use device::hosted::realtime_share;
+use realtime::clock::monotonic_ns;
+use std::time::Duration;
+
+/// How long a nap is: less than a slice usually takes, and many times a wake-up.
+const NAP: Duration = Duration::from_micros(50);
+/// Kept back for the server's thread on the same core.
+const BESIDE: f64 = 0.1;
+/// The most that is earned.
+const MOST_NS: f64 = 5_000_000.0;
+
+/// The account of one thread.
+pub struct Naps {
+    /// Share of the time that may be spent looking; None when nothing limits it.
+    share: Option<f64>,
+    account_ns: f64,
+    settled_ns: u64,
+}
+
+impl Naps {
+    /// For the calling thread, at its policy.
+    pub fn new() -> Naps {
+        let limited = realtime::thread::policy() != realtime::thread::Policy::Normal;
+        let share = limited.then(|| realtime_share(&realtime::machine::rt_limits())).flatten();
+        Naps {
+            share: share.map(|share| (share - BESIDE).max(0.1)),
+            account_ns: MOST_NS,
+            settled_ns: monotonic_ns(),
+        }
+    }
+
+    /// A wait begins.
+    pub fn begin(&mut self) {
+        self.settle(self.share.unwrap_or(0.0));
+    }
+
+    /// What was waited for has not ended: naps, if it has to.
+    pub fn rest(&mut self) {
+        if let Some(share) = self.share
+            && self.account_ns < 0.0
+        {
+            std::thread::sleep(NAP);
+            self.settle(share);
+        }
+    }
+
+    /// It has ended: the time since the wait began, or since the last nap, was spent looking.
+    pub fn end(&mut self) {
+        self.settle(self.share.map_or(0.0, |share| share - 1.0));
+    }
+
+    fn settle(&mut self, rate: f64) {
+        if self.share.is_some() {
+            self.pass(rate, monotonic_ns());
+        }
+    }
+
+    fn pass(&mut self, rate: f64, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.settled_ns) as f64;
+        self.settled_ns = now_ns;
+        self.account_ns = (self.account_ns + rate * passed_ns).min(MOST_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_always_looks_rests_as_long_as_it_must() {
+        const SHARE: f64 = 0.8;
+        for (slice_ns, nap_ns) in [(100_000, 55_000), (20_000, 60_000), (5_000_000, 55_000)] {
+            let mut naps = Naps { share: Some(SHARE), account_ns: MOST_NS, settled_ns: 0 };
+            let (mut now_ns, mut looking_ns) = (0u64, 0u64);
+            while now_ns < 1_000_000_000 {
+                let end_ns = now_ns + slice_ns;
+                naps.pass(SHARE, now_ns);
+                while naps.account_ns < 0.0 && now_ns < end_ns {
+                    now_ns += nap_ns;
+                    naps.pass(SHARE, now_ns);
+                }
+                looking_ns += end_ns.saturating_sub(now_ns);
+                now_ns = end_ns.max(now_ns);
+                naps.pass(SHARE - 1.0, now_ns);
+            }
+            assert!(looking_ns < 830_000_000, "slices of {slice_ns} ns: {looking_ns}");
+            assert!(looking_ns > 500_000_000, "slices of {slice_ns} ns: {looking_ns}");
+        }
+    }
+}
