@@ -57,6 +57,7 @@ CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersio
                                   cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
 CUresult cuGetExportTable(const void **table, const CUuuid *id);
 CUresult cuDeviceGetCount(int *count);
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
 CUresult cuCtxDestroy_v2(CUcontext context);

@@ -369,7 +369,8 @@ static void a_thread_has_its_own_stack_of_contexts(void) {
     RETURNS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy_v2(other));
 }
 
-static void a_wild_pointer_of_a_kernel_ends_its_context_only(void) {
+/* The last one: nothing works after it. */
+static void a_wild_pointer_of_a_kernel_breaks_the_process(void) {
     CUcontext other;
     CUmodule own;
     CUfunction function;
@@ -384,7 +385,10 @@ static void a_wild_pointer_of_a_kernel_ends_its_context_only(void) {
             cuLaunchKernel(function, 1, 1, 1, 100, 1, 1, 0, NULL, params, NULL));
     RETURNS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
     SUCCEEDS(cuCtxDestroy_v2(other));
-    SUCCEEDS(cuCtxSynchronize());
+    RETURNS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+    RETURNS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxCreate_v2(&other, 0, 0));
+    SUCCEEDS(cuDevicePrimaryCtxReset_v2(0));
+    RETURNS(CUDA_ERROR_ILLEGAL_ADDRESS, cuDevicePrimaryCtxRetain(&other, 0));
 }
 
 static void a_forked_child_has_no_device(void) {
@@ -419,8 +423,8 @@ int main(void) {
         TEST(wrong_addresses_are_refused),
         TEST(stream_ordered_memory_lives_until_the_stream_frees_it),
         TEST(a_thread_has_its_own_stack_of_contexts),
-        TEST(a_wild_pointer_of_a_kernel_ends_its_context_only),
         TEST(a_forked_child_has_no_device),
+        TEST(a_wild_pointer_of_a_kernel_breaks_the_process),
     };
     if (cuCtxSynchronize() != CUDA_ERROR_NOT_INITIALIZED) {
         fprintf(stderr, "expected CUDA_ERROR_NOT_INITIALIZED before cuInit\n");
