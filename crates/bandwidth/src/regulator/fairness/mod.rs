@@ -1,7 +1,8 @@
 //! Who of a best-effort core's threads runs, when stopping the core is somebody's fault
 //! (throttle-fair scheduling, document 001, section IV-C).
 //!
-//! Equation 2: V += run time / weight + rho * stopped time. The thread with the smallest V runs.
+//! Equation 2: V = (run time + rho * stopped time) / weight. The thread with the smallest V runs. The
+//! document does not divide the stopped time; divided, rho = 1 means the same for every weight.
 //! Stopped time counts for the thread that caused it, so that the more a thread makes its core
 //! stand still, the less it runs there.
 
