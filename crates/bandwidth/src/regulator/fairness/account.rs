@@ -217,6 +217,7 @@ mod tests {
     #[test]
     fn equation_2_adds_run_time_and_rho_times_the_stopped_time_by_weight() {
         let mut account = own();
+        account.per_weight = 1.0;
         account.charge(1000, 3.0);
         assert_eq!((account.virtual_ns, account.charged_ns), (3000.0, 1000));
         let until = realtime::clock::thread_cpu_ns() + 5_000_000;
