@@ -12,6 +12,7 @@
 //! - [`Ceiling`]: the priority of a thread while it holds the lock.
 //! - [`Holders`]: the regulator's side: a socket, one page for each holder, and the deaths of
 //!   their processes.
+//! - [`regulator`]: what is done on the best-effort cores while somebody holds it.
 //! - [`page`]: what the two share, and why no wake-up is lost; modelled in `tests/loom.rs`.
 //! - [`activity`]: which streams of a program have work, for programs that hold the lock without
 //!   knowing it.
@@ -47,6 +48,8 @@ pub mod holders;
 mod memory;
 pub mod mutant;
 pub mod page;
+#[cfg(not(loom))]
+pub mod regulator;
 
 #[cfg(not(loom))]
 pub use ceiling::Ceiling;

@@ -7,6 +7,7 @@
 mod facility;
 mod text;
 
+use bandwidth::regulator::Hardware;
 use device::Device;
 use device::software::SoftwareDevice;
 use std::io::Write;
@@ -105,6 +106,7 @@ fn diagnose() -> Diagnosis {
         cores(),
         clock(),
         memory_lock(),
+        bandwidth_counting(),
     ];
     checks.extend(facility::checks());
     Diagnosis {
@@ -173,6 +175,35 @@ fn priority(probe: &Probe) -> Check {
             means: "It is not known whether Keeptime's threads run before ordinary ones.".into(),
             grant: None,
         },
+    }
+}
+
+/// Whether the memory traffic of a core can be counted, for budgets of `keeptime regulate`.
+fn bandwidth_counting() -> Check {
+    let hardware = Hardware::of_this_machine();
+    let answer = machine::online_cores().last().map_or(Ok(()), |core| hardware.probe(*core));
+    let (state, found, means) = match &answer {
+        Ok(()) => (
+            State::Ok,
+            format!("{} agrees with a copy of known size", hardware.name),
+            "keeptime regulate can count bytes.",
+        ),
+        Err(error) => (
+            State::Limited,
+            error.to_string(),
+            "keeptime regulate gives cores a share of time instead of bytes, or counts page faults.",
+        ),
+    };
+    Check {
+        name: "bandwidth counting",
+        state,
+        found,
+        means: means.into(),
+        grant: answer.is_err().then(|| {
+            "run as root or with CAP_PERFMON; a virtual machine needs counters from its host (in \
+             QEMU: -cpu host,pmu=on)"
+                .into()
+        }),
     }
 }
 

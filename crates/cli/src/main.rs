@@ -10,6 +10,7 @@ mod calibrate;
 mod chains;
 mod command_line;
 mod doctor;
+mod regulate;
 mod report;
 mod run;
 mod serve;
@@ -55,6 +56,10 @@ enum Command {
     Doctor(doctor::Args),
     #[command(hide = true)]
     GpuHost,
+    /// Hold best-effort cores to a budget while accelerator work holds the bandwidth lock
+    Regulate(regulate::Args),
+    #[command(hide = true)]
+    RegulateLoad(regulate::load::Args),
     /// Say why launches were late, from a recorded trace
     Report(report::Args),
     /// Run a program, and record why its launches were late
@@ -83,6 +88,8 @@ fn main() -> ExitCode {
         Command::ChainServer(args) => chains::serve(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::GpuHost => Ok(device_cuda::host::serve()),
+        Command::Regulate(args) => regulate::run(&args),
+        Command::RegulateLoad(args) => regulate::load::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),

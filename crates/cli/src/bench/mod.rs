@@ -4,6 +4,7 @@ pub mod floor;
 mod kills;
 pub mod locks;
 pub mod preempt;
+mod regulate;
 mod requests;
 mod sample;
 mod service;
@@ -29,6 +30,9 @@ enum Benchmark {
     Locks(locks::Args),
     /// How long an urgent kernel is held up by a less urgent one, in several ways
     Preempt(preempt::Args),
+    /// How soon the bandwidth lock takes effect, and who runs on a core that is regulated, under
+    /// the default scheduler and under throttle-fair scheduling
+    Regulate(regulate::Args),
     /// What handing work to an accelerator costs, by method: streams, graphs, Vulkan and others
     Submission(submission::Args),
 }
@@ -40,6 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Benchmark::Kills(args) => kills::run(args),
         Benchmark::Locks(args) => locks::run(args),
         Benchmark::Preempt(args) => preempt::run(args),
+        Benchmark::Regulate(args) => regulate::run(args),
         Benchmark::Submission(args) => submission::run(args),
     }
 }

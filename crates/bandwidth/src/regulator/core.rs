@@ -1,0 +1,259 @@
+//! The thread of one best-effort core.
+//!
+//! ```text
+//!   asleep ----- bell -----> period ---- end, still held ----> period ...
+//!     ^                        | budget spent
+//!     |                        v
+//!     |                      stop: keeps the core until the period ends, or the lock is free
+//!     |                        | free
+//!     '---- linger is over -- looks every 15 us ---- held again ----> stop, or a new period
+//! ```
+//!
+//! A period begins when the lock is found held, not at a tick. It goes on while the lock is free, and
+//! so does its budget, which would otherwise be a new one for each of many short holds: if it is
+//! spent, the core is stopped whenever the lock is held until the period ends.
+//!
+//! After a release the thread does not go to sleep where a taker has to wake it, which costs the
+//! taker microseconds of a system call: it looks by itself, for as long as lingering lasts.
+//!
+//! While it keeps the core the thread reads the processor's counter, the holders' cells and its
+//! orders, all of which stay in its cache until somebody writes them, and pauses. It is a
+//! `SCHED_FIFO` thread, so that nothing ordinary runs there; what is more urgent does.
+
+use super::Shared;
+use super::config::Config;
+use super::count::{Counter, Outcome};
+use super::delays::Delays;
+use super::fairness::Fairness;
+use super::ticks::Ticks;
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often a lingering thread looks: of the 50 us within which taking the lock has to take effect,
+/// a virtual machine's timer needs half.
+const LOOK_NS: u64 = 15_000;
+/// How long a thread sleeps at a time while the regulator has suspended itself.
+const SUSPENDED: Duration = Duration::from_millis(10);
+/// A holder that says it has held the lock for longer when it is first seen has not been waited
+/// for, or lies.
+const BELIEVED_NS: u64 = 1_000_000_000;
+
+/// An order of the watchdog: end the stop.
+const LEAVE: u32 = 1;
+
+/// What a core's thread says of itself. It writes; anybody reads.
+#[derive(Default)]
+pub struct Log {
+    /// The thread, 0 before it runs.
+    pub thread: AtomicI32,
+    /// When the stop began that it is in, on `CLOCK_MONOTONIC`; 0 outside of one.
+    pub stopped_since_ns: AtomicU64,
+    /// It is not asleep on the bell.
+    pub busy: AtomicU32,
+    /// What the watchdog wants; the thread takes it back.
+    pub order: AtomicU32,
+    pub periods: AtomicU64,
+    pub stops: AtomicU64,
+    pub stopped_ns: AtomicU64,
+    pub counted: AtomicU64,
+    /// Stops that the watchdog ended.
+    pub rescued: AtomicU64,
+    /// Periods that could not be counted.
+    pub failed: AtomicU64,
+    /// From the taking of the lock, as its holder says, to this thread: awake, and about to begin
+    /// a period.
+    pub effect: Delays,
+    /// From the spending of the budget to this thread.
+    pub wake_up: Delays,
+}
+
+impl Log {
+    /// Watchdog: ends the stop, if there is one.
+    pub fn end_stop(&self) {
+        self.order.store(LEAVE, Ordering::Relaxed);
+    }
+}
+
+// Relaxed throughout: numbers for people and for the watchdog, each complete in itself.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+/// A core's thread, set up on its core.
+pub struct Core {
+    core: usize,
+    /// Its place among the best-effort cores.
+    index: usize,
+    period_ns: u64,
+    linger_ns: u64,
+    counter: Counter,
+    fairness: Box<dyn Fairness>,
+    ticks: Ticks,
+    /// When the period ends whose budget is spent, and whose fault that is.
+    spent_until_ns: u64,
+    cause: Option<i32>,
+}
+
+impl Core {
+    /// For the calling thread, which is on the core.
+    pub fn new(
+        config: &Config,
+        index: usize,
+        counter: Counter,
+        fairness: Box<dyn Fairness>,
+    ) -> Core {
+        Core {
+            core: config.cores[index],
+            index,
+            period_ns: config.period.as_nanos() as u64,
+            linger_ns: config.linger.as_nanos() as u64,
+            counter,
+            fairness,
+            ticks: Ticks::measure(),
+            spent_until_ns: 0,
+            cause: None,
+        }
+    }
+
+    /// Regulates until the regulator ends.
+    pub fn run(mut self, shared: &Shared) {
+        let log = &shared.logs[self.index];
+        log.thread.store(realtime::thread::id() as i32, Ordering::Relaxed);
+        while !shared.is_ending() {
+            shared.holders.wait_until_held(None);
+            if shared.is_suspended() {
+                std::thread::sleep(SUSPENDED);
+                continue;
+            }
+            log.busy.store(1, Ordering::SeqCst);
+            shared.begin_guarding();
+            self.note_effect(shared);
+            self.regulate(shared);
+            self.fairness.rest(self.core);
+            log.busy.store(0, Ordering::SeqCst);
+        }
+        // A thread that ends keeps nothing.
+        self.fairness.rest(self.core);
+    }
+
+    /// Periods, until the lock has been free for the time of lingering.
+    fn regulate(&mut self, shared: &Shared) {
+        loop {
+            let mut next_ns = 0;
+            while shared.holds() {
+                let now_ns = monotonic_ns();
+                if now_ns < self.spent_until_ns {
+                    let stopped = self.stop(shared, now_ns);
+                    self.fairness.charge(self.core, self.cause, stopped);
+                    next_ns = self.spent_until_ns;
+                    continue;
+                }
+                // A period that ended much too late leaves nothing to catch up with.
+                let is_next = (next_ns..next_ns + self.period_ns).contains(&now_ns);
+                let begin_ns = if is_next { next_ns } else { now_ns };
+                next_ns = begin_ns + self.period_ns;
+                self.period(shared, begin_ns, next_ns);
+            }
+            if !self.linger(shared) {
+                return;
+            }
+            self.note_effect(shared);
+        }
+    }
+
+    fn period(&mut self, shared: &Shared, begin_ns: u64, end_ns: u64) {
+        let log = &shared.logs[self.index];
+        self.ticks.mend(monotonic_ns());
+        self.fairness.period(self.core);
+        add(&log.periods, 1);
+        let outcome = self.counter.period((begin_ns, end_ns), shared.halt());
+        log.counted.store(self.counter.counted, Ordering::Relaxed);
+        match outcome {
+            Ok(Outcome::Within | Outcome::Halted) => {}
+            Ok(Outcome::Spent { cause, at_ns, awake_ns }) => {
+                (self.spent_until_ns, self.cause) = (end_ns, cause);
+                if shared.holds() {
+                    log.wake_up.note(awake_ns.saturating_sub(at_ns));
+                }
+            }
+            Err(_) => {
+                // Without a count nothing is stopped; the next period tries again.
+                add(&log.failed, 1);
+                sleep_until_ns(end_ns);
+            }
+        }
+    }
+
+    /// Keeps the core until the period ends whose budget is spent, the lock is free, or the watchdog
+    /// or the regulator's end says so. Returns for how long.
+    fn stop(&mut self, shared: &Shared, begin_ns: u64) -> Duration {
+        let log = &shared.logs[self.index];
+        log.order.store(0, Ordering::Relaxed);
+        log.stopped_since_ns.store(begin_ns, Ordering::Relaxed);
+        let end = self.ticks.after(self.spent_until_ns.saturating_sub(monotonic_ns()));
+        let rescued = keep(&log.order, || self.ticks.now() >= end || !shared.holds());
+        let stopped_ns = monotonic_ns().saturating_sub(begin_ns);
+        log.stopped_since_ns.store(0, Ordering::Relaxed);
+        if rescued {
+            // Whatever the time says, it is over.
+            self.spent_until_ns = 0;
+        }
+        add(&log.stops, 1);
+        add(&log.stopped_ns, stopped_ns);
+        add(&log.rescued, rescued.into());
+        Duration::from_nanos(stopped_ns)
+    }
+
+    /// Looks whether the lock is taken again, as long as lingering lasts.
+    fn linger(&self, shared: &Shared) -> bool {
+        let mut now_ns = monotonic_ns();
+        let until_ns = now_ns + self.linger_ns;
+        while now_ns < until_ns && !shared.is_ending() && !shared.is_suspended() {
+            sleep_until_ns(now_ns + LOOK_NS);
+            if shared.holds() {
+                return true;
+            }
+            now_ns = monotonic_ns();
+        }
+        false
+    }
+
+    /// How long after the taking of the lock this thread is here.
+    fn note_effect(&self, shared: &Shared) {
+        let taken_ns = shared.holders.held_since_ns();
+        // What holders say is an allegation.
+        let delay_ns = taken_ns.and_then(|taken_ns| monotonic_ns().checked_sub(taken_ns));
+        if let Some(delay_ns) = delay_ns.filter(|delay_ns| *delay_ns < BELIEVED_NS) {
+            shared.logs[self.index].effect.note(delay_ns);
+        }
+    }
+}
+
+/// Pauses until it is over, or until the watchdog says so, which is returned.
+fn keep(order: &AtomicU32, is_over: impl Fn() -> bool) -> bool {
+    while !is_over() {
+        if order.load(Ordering::Relaxed) == LEAVE {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_that_would_never_end_ends_when_the_watchdog_says_so() {
+        let log = Log::default();
+        std::thread::scope(|scope| {
+            let kept = scope.spawn(|| keep(&log.order, || false));
+            log.end_stop();
+            assert!(kept.join().unwrap());
+        });
+        log.order.store(0, Ordering::Relaxed);
+        assert!(!keep(&log.order, || true));
+    }
+}

@@ -1,0 +1,169 @@
+//! `keeptime regulate`: holds best-effort cores to a budget while accelerator work holds the
+//! bandwidth lock, until a signal or its program ends it.
+//!
+//! Everything is put back before it ends, whichever way that is; only a regulator that is killed by
+//! SIGKILL can leave threads under `SCHED_IDLE`, which the next one at the same socket restores.
+
+mod calibrate;
+mod file;
+pub mod load;
+mod output;
+mod program;
+mod settings;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bandwidth::regulator::{Managed, Regulator, Statistics};
+use program::Program;
+use settings::{Options, Settings};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Between two lines of `--verbose`.
+const LINE: Duration = Duration::from_secs(1);
+
+/// Options of `keeptime regulate`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    options: Options,
+    /// Hold the lock for as long as this runs, to try a budget
+    #[arg(long)]
+    hold: bool,
+    /// End after this time, as in 10s
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    duration: Option<Duration>,
+    /// Print a line each second
+    #[arg(long, short)]
+    verbose: bool,
+    /// Print the totals as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    calibration: calibrate::CalibrationOptions,
+    /// A best-effort program to run on the regulated cores, with its threads managed; or the
+    /// program to protect, with --calibrate
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time, as in 1ms"))
+}
+
+/// What the main thread waits for.
+enum News {
+    Signal(i32),
+    Ended(std::io::Result<std::process::ExitStatus>),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let settings = Settings::read(&args.options)?;
+    if args.calibration.calibrate {
+        return calibrate::run(&args.calibration, settings, &args.program, args.json);
+    }
+    regulate(args, settings)
+}
+
+fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
+    let (sender, news) = channel();
+    // Before there are threads, so that none of them takes a signal's default action.
+    catch_signals(sender.clone())?;
+    if let Err(error) = realtime::thread::lock_memory() {
+        eprintln!("keeptime regulate: memory is not locked: {error}");
+    }
+    let mut program = (!args.program.is_empty()).then(|| Program::new(&args.program));
+    // Named before it is started, so that it is managed from its first thread on.
+    if program.is_some() {
+        let own = std::process::id() as i32;
+        settings.config.managed.push(Managed::Descendants(own));
+    }
+    let regulator = Regulator::start(settings.config.clone())?;
+    output::announce(&settings, regulator.restored());
+    let hold = args.hold.then(|| regulator.hold()).transpose()?;
+    if let Some(hold) = &hold {
+        hold.acquire();
+    }
+    let begun = Instant::now();
+    if let Some(program) = &mut program {
+        program.start(&settings.config.cores, sender)?;
+    }
+    let ended = wait(args, &news, &regulator, begun);
+    let statistics = regulator.statistics();
+    let elapsed = begun.elapsed();
+    // Everything is put back before anything can fail or wait.
+    drop(regulator);
+    let status = end_program(ended, program, &news)?;
+    output::total(&settings, &statistics, elapsed, args.json)?;
+    Ok(status)
+}
+
+/// Passes on what ended the regulator to its program, and waits for that.
+fn end_program(
+    ended: Option<News>,
+    program: Option<Program>,
+    news: &Receiver<News>,
+) -> anyhow::Result<ExitCode> {
+    let Some(program) = program else { return Ok(ExitCode::SUCCESS) };
+    let is_time_over = ended.is_none();
+    let mut ended = ended;
+    loop {
+        match ended {
+            Some(News::Ended(_)) if is_time_over => return Ok(ExitCode::SUCCESS),
+            Some(News::Ended(status)) => return Ok(program::exit_code(status?)),
+            Some(News::Signal(signal)) => program.signal(signal),
+            None => program.signal(SIGTERM),
+        }
+        ended = Some(news.recv().context("the program's end is not known")?);
+    }
+}
+
+/// Waits for whatever ends it; `None` is the end of its time.
+fn wait(args: &Args, news: &Receiver<News>, regulator: &Regulator, begun: Instant) -> Option<News> {
+    let mut before = regulator.statistics();
+    let mut line = begun + LINE;
+    loop {
+        let end = args.duration.map(|duration| begun + duration);
+        let next = if args.verbose { Some(line) } else { None };
+        let until = [end, next].into_iter().flatten().min();
+        let received = match until {
+            None => news.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(until) => news.recv_timeout(until.saturating_duration_since(Instant::now())),
+        };
+        match received {
+            Ok(news) => return Some(news),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {
+                return None;
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let now: Statistics = regulator.statistics();
+                output::line(begun.elapsed(), &before, &now);
+                (before, line) = (now, line + LINE);
+            }
+        }
+    }
+}
+
+fn catch_signals(sender: Sender<News>) -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .context("signals cannot be caught")?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if sender.send(News::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Where the socket is when nobody says.
+fn default_socket() -> PathBuf {
+    bandwidth::holders::Config::default().socket
+}
