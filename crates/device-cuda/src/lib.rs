@@ -118,12 +118,7 @@ impl Default for Config {
 /// [`device::Error::Start`]: there is no driver or no such GPU, a service cannot be compiled, or
 /// what [`Hosted::start`] says.
 pub fn start(config: &Config) -> Result<Arc<CudaDevice>, device::Error> {
-    let lowest = (0..config.lowest.max(1)).map(|_| 0);
-    let units = lowest.chain(1..config.levels).enumerate().map(|(number, least)| {
-        let core = config.cores.get(number % config.cores.len().max(1)).copied();
-        Unit { core, least: Level(least) }
-    });
-    let units: Vec<Unit> = units.collect();
+    let units = units(config);
     let gpu = match &config.host {
         Some(program) => {
             let cores = units.iter().map(|unit| unit.core).collect();
@@ -141,4 +136,32 @@ pub fn start(config: &Config) -> Result<Arc<CudaDevice>, device::Error> {
         copy_core: None,
     };
     Hosted::start(gpu, &setup)
+}
+
+/// The device's units: those of the lowest level, then one for each level above.
+fn units(config: &Config) -> Vec<Unit> {
+    let lowest = (0..config.lowest.max(1)).map(|_| 0);
+    let levels: Vec<u8> = lowest.chain(1..config.levels).collect();
+    let last = config.cores.len().saturating_sub(1);
+    // From the highest level down each has a core of its own; if there are too few, the lowest ones
+    // share the last: a thread that looks for the end of its slice lets no other have its core.
+    let cores = (0..levels.len()).rev().map(|rank| config.cores.get(rank.min(last)).copied());
+    levels.iter().zip(cores).map(|(least, core)| Unit { core, least: Level(*least) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urgent_units_have_cores_of_their_own() {
+        let cores = |lowest: usize, cores: &[usize]| -> Vec<Option<usize>> {
+            let config = Config { levels: 4, lowest, cores: cores.into(), ..Config::default() };
+            units(&config).iter().map(|unit| unit.core).collect()
+        };
+        assert_eq!(cores(1, &[8, 9, 10, 11, 12]), [Some(11), Some(10), Some(9), Some(8)]);
+        assert_eq!(cores(3, &[8, 9]), [Some(9), Some(9), Some(9), Some(9), Some(9), Some(8)]);
+        assert_eq!(cores(2, &[7]), [Some(7); 5]);
+        assert_eq!(cores(1, &[]), [None; 4]);
+    }
 }
