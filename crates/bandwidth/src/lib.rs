@@ -17,6 +17,7 @@
 //! - [`activity`]: which streams of a program have work, for programs that hold the lock without
 //!   knowing it.
 //! - [`handshake`]: the two packets of the control socket.
+//! - [`workload`]: the memory hog, to be regulated.
 //!
 //! The lock belongs to processes, not to threads, and lasts however long its holder sleeps: it
 //! ends when it is given back as often as it was taken, or with the process, whatever ends that.
@@ -50,6 +51,8 @@ pub mod mutant;
 pub mod page;
 #[cfg(not(loom))]
 pub mod regulator;
+#[cfg(not(loom))]
+pub mod workload;
 
 #[cfg(not(loom))]
 pub use ceiling::Ceiling;

@@ -39,6 +39,8 @@ enum Command {
     #[command(hide = true)]
     BenchFloorPeer(bench::floor::PeerArgs),
     #[command(hide = true)]
+    BenchHogs(bench::bandwidth::ProcessArgs),
+    #[command(hide = true)]
     BenchPreemptPeer(bench::preempt::PeerArgs),
     #[command(hide = true)]
     BenchTied(bench::locks::TiedArgs),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Analyze(args) => analyze::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::BenchFloorPeer(args) => bench::floor::peer(&args),
+        Command::BenchHogs(args) => bench::bandwidth::process(&args),
         Command::BenchPreemptPeer(args) => bench::preempt::peer(&args),
         Command::BenchTied(args) => bench::locks::tied(&args),
         Command::BenchVictim(args) => bench::victim::run(&args),

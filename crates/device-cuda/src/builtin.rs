@@ -7,7 +7,7 @@ use device::{Error, Launch, kernels};
 /// The code of the kernels that every device offers, as the toolkit compiled it.
 pub const PTX: &str = include_str!("../kernels/builtin.ptx");
 /// Their names; the functions are called `kt_NAME`.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 13] = [
     "empty",
     "busy",
     "vecadd",
@@ -17,6 +17,10 @@ pub const NAMES: [&str; 9] = [
     "stencil",
     "convolution",
     "activation",
+    "sad",
+    "bfs",
+    "spmv",
+    "lbm",
 ];
 /// What follows the last slice of `reduce`.
 pub const REDUCE_PARTS: &str = "kt_reduce_parts";
@@ -78,48 +82,76 @@ impl Shape {
 /// Thread blocks of a launch of a kernel of [`NAMES`], of 256 threads each; none for those that
 /// `blocks_per_slice` is not about.
 pub fn thread_blocks(name: &str, arguments: [u64; 4]) -> Option<u64> {
-    let [n, m, ..] = arguments;
+    let [n, m, k, _] = arguments;
     Some(match name {
         "vecadd" | "histogram" => n.div_ceil(256),
         "matmul" => n.div_ceil(16).saturating_mul(n.div_ceil(16)),
         "reduce" => n.div_ceil(8192),
         "stencil" | "convolution" | "activation" => n.saturating_mul(m).div_ceil(256),
+        "sad" => sums(arguments).div_ceil(256),
+        "bfs" | "spmv" => n.div_ceil(256),
+        "lbm" => m.saturating_mul(k).saturating_mul(n).div_ceil(256),
         _ => return None,
     })
 }
 
-/// The shape of a checked launch of a kernel of [`NAMES`], in slices of so many blocks or, with 0,
-/// in one, on a GPU that so many blocks of [`BUSY_THREADS`] threads fill.
+/// How many sums `sad` computes.
+fn sums([width, height, radius, _]: [u64; 4]) -> u64 {
+    let side = radius.saturating_mul(2).saturating_add(1);
+    (width / 4).saturating_mul(height / 4).saturating_mul(side.saturating_mul(side))
+}
+
+/// How a GPU runs the kernels of [`NAMES`].
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Thread blocks of a slice; 0: all.
+    pub blocks_per_slice: u32,
+    /// On the client's own memory.
+    pub in_place: bool,
+    /// How many blocks of [`BUSY_THREADS`] threads fill the GPU.
+    pub fill: u64,
+}
+
+/// The shape of a checked launch of a kernel of [`NAMES`].
 ///
 /// # Errors
 /// As [`kernels::check`].
-pub fn shape(
-    name: &'static str,
-    launch: &Launch,
-    blocks_per_slice: u32,
-    fill: u64,
-) -> Result<Shape, Error> {
+pub fn shape(name: &'static str, launch: &Launch, manner: Manner) -> Result<Shape, Error> {
+    let Manner { blocks_per_slice, in_place, fill } = manner;
     kernels::check(name, launch)?;
-    let [n, m, ..] = launch.arguments;
+    let [n, m, k, _] = launch.arguments;
     let blocks = thread_blocks(name, launch.arguments).unwrap_or(1);
     // The check has found that the buffers hold all of it: nothing below overflows.
     let each = |input: u64, output: u64| Shape {
         input,
         output,
+        in_place,
         threads: 256,
         blocks,
         slice: slice_of(blocks_per_slice),
         ..Shape::default()
     };
+    // Where blocks share what they write, and there is no memory that all slices have in common.
+    let together = |shape: Shape| match in_place {
+        true => Shape { slice: MOST_BLOCKS, ..shape },
+        false => shape,
+    };
     let area = n.saturating_mul(m);
     Ok(match name {
         "vecadd" => each(8 * n, 4 * n),
         "matmul" => each(8 * n * n, 4 * n * n),
-        "reduce" => Shape { workspace: blocks, ..each(4 * n, 8) },
-        "histogram" => Shape { cleared: true, ..each(4 * n, 4 * m) },
+        "reduce" => together(Shape { workspace: blocks, ..each(4 * n, 8) }),
+        "histogram" => together(Shape { cleared: true, ..each(4 * n, 4 * m) }),
         "stencil" => each(4 * area, 4 * area),
         "convolution" => each(4 * (area + 9), 4 * area),
         "activation" => each(4 * (area + n), 4 * area),
+        "sad" => each(2 * area, 4 * sums(launch.arguments)),
+        "bfs" => each(4 * (2 * n + 1 + m), 4 * n),
+        "spmv" => each(4 * (n + 1 + 2 * k + m), 4 * n),
+        "lbm" => {
+            let bytes = 4 * 19 * m.saturating_mul(k).saturating_mul(n);
+            each(bytes, bytes)
+        }
         "busy" => {
             // Each slice fills the GPU: nothing else runs beside it.
             let blocks = kernels::busy_blocks(n) * fill;

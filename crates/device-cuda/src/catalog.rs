@@ -2,7 +2,7 @@
 //! without having it.
 
 use crate::Config;
-use crate::builtin::{self, NAMES, Shape};
+use crate::builtin::{self, Manner, NAMES, Shape};
 use crate::service::Service;
 use device::hosted::Plan;
 use device::{Error, KernelId, KernelInfo, Launch, kernels};
@@ -10,10 +10,7 @@ use device::{Error, KernelId, KernelInfo, Launch, kernels};
 /// The kernels of a GPU: built in, then the users'.
 pub struct Catalog {
     kernels: Vec<Kernel>,
-    /// Of the kernels that every device offers, but `busy`; 0: all.
-    blocks_per_slice: u32,
-    /// How many blocks of `busy` fill the GPU.
-    fill: u64,
+    manner: Manner,
     /// Nothing is cut into slices.
     whole: bool,
 }
@@ -55,13 +52,13 @@ impl Catalog {
             };
             kernels.push(Kernel { info, service: Some(service.clone()) });
         }
-        let Config { blocks_per_slice, whole, .. } = *config;
-        Ok(Catalog { kernels, blocks_per_slice, fill, whole })
+        let Config { blocks_per_slice, in_place, whole, .. } = *config;
+        Ok(Catalog { kernels, manner: Manner { blocks_per_slice, in_place, fill }, whole })
     }
 
     /// How many blocks of `busy` fill the GPU.
     pub fn fill(&self) -> u64 {
-        self.fill
+        self.manner.fill
     }
 
     /// All of them, as clients see them.
@@ -83,7 +80,7 @@ impl Catalog {
         let kernel = self.kernels.get(launch.kernel.0 as usize).ok_or(unknown)?;
         let shape = match &kernel.service {
             Some(service) => builtin::shape_of(service, launch),
-            None => builtin::shape(kernel.info.name, launch, self.blocks_per_slice, self.fill),
+            None => builtin::shape(kernel.info.name, launch, self.manner),
         };
         let shape = shape?;
         let slice = if self.whole { shape.blocks.max(1) } else { shape.slice };

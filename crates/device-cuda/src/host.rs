@@ -36,6 +36,7 @@ pub(crate) struct Setup {
     pub(crate) levels: u8,
     pub(crate) spins: bool,
     pub(crate) blocks_per_slice: u32,
+    pub(crate) in_place: bool,
     pub(crate) whole: bool,
     pub(crate) services: Vec<Service>,
     pub(crate) policy: Policy,
@@ -232,6 +233,7 @@ fn start(setup: &Setup, board: &Arc<Mapping>) -> Result<(Arc<Shared>, Units), St
         levels: setup.levels,
         spins: setup.spins,
         blocks_per_slice: setup.blocks_per_slice,
+        in_place: setup.in_place,
         whole: setup.whole,
         services: setup.services.clone(),
         ..Config::default()

@@ -87,6 +87,10 @@ pub struct Config {
     pub spins: bool,
     /// Thread blocks of a slice of the kernels that every device offers, but `busy`; 0: all.
     pub blocks_per_slice: u32,
+    /// The kernels that every device offers work on the client's own memory, which the GPU reaches
+    /// over its bus each time, as an integrated GPU does; else input and output are copied, once
+    /// for each launch. `reduce` and `histogram` are then one slice.
+    pub in_place: bool,
     /// Services beside the kernels that every device offers.
     pub services: Vec<Service>,
     /// Launches are not cut into slices, `busy` neither.
@@ -105,6 +109,7 @@ impl Default for Config {
             cores: Vec::new(),
             spins: false,
             blocks_per_slice: 0,
+            in_place: false,
             services: Vec::new(),
             whole: false,
             host: None,

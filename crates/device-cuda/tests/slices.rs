@@ -15,40 +15,46 @@ const LOST: Status = Status::Failed(FailureCode::Lost as u32);
 
 /// Every kernel whose slices share something, with arguments that no number of blocks divides, and
 /// how many numbers it reads and writes.
-const KERNELS: [(&str, [u64; 2], usize, usize); 7] = [
-    ("vecadd", [5_000, 0], 10_000, 5_000),
-    ("matmul", [100, 0], 20_000, 10_000),
-    ("reduce", [100_000, 0], 100_000, 2),
-    ("histogram", [30_000, 50], 30_000, 50),
-    ("stencil", [97, 61], 97 * 61, 97 * 61),
-    ("convolution", [97, 61], 97 * 61 + 9, 97 * 61),
-    ("activation", [97, 61], 97 * 61 + 97, 97 * 61),
+const KERNELS: [Known; 11] = [
+    ("vecadd", [5_000, 0, 0, 0], 10_000, 5_000),
+    ("matmul", [100, 0, 0, 0], 20_000, 10_000),
+    ("reduce", [100_000, 0, 0, 0], 100_000, 2),
+    ("histogram", [30_000, 50, 0, 0], 30_000, 50),
+    ("stencil", [97, 61, 0, 0], 97 * 61, 97 * 61),
+    ("convolution", [97, 61, 0, 0], 97 * 61 + 9, 97 * 61),
+    ("activation", [97, 61, 0, 0], 97 * 61 + 97, 97 * 61),
+    ("sad", [97, 61, 2, 0], 97 * 61 / 2 + 1, 24 * 15 * 25),
+    ("bfs", [3_000, 9_000, 0, 5], 3_001 + 9_000 + 3_000, 3_000),
+    ("spmv", [3_000, 4_000, 9_000, 5], 3_001 + 18_000 + 4_000, 3_000),
+    ("lbm", [17, 11, 7, 1_200_000], 19 * 17 * 11 * 7, 19 * 17 * 11 * 7),
 ];
 
 /// A launch with numbers that depend on the seed, as a request brings them along.
-fn launch(device: &CudaDevice, (name, [n, m], input, output): Known, seed: u32) -> Launch {
+fn launch(device: &CudaDevice, (name, arguments, input, output): Known, seed: u32) -> Launch {
     let numbers: Vec<u8> = (0..input as u32)
         .flat_map(|i| match name {
             // Bins, some of them too large.
             "histogram" => ((i * 7 + seed) % 60).to_ne_bytes(),
+            // Rows that begin where they like, with indices within and without.
+            "bfs" | "spmv" if i < 12_001 => ((i * 37 + seed) % 9_500).to_ne_bytes(),
             _ => (((i * 31 + seed) % 1009) as f32 / 8.0).to_ne_bytes(),
         })
         .collect();
     let memory = |numbers: usize| PeerSlice::anonymous(4 * numbers).unwrap();
-    let launch = Launch::new(device.kernel(name).unwrap(), [n, m, 0, 0]);
+    let launch = Launch::new(device.kernel(name).unwrap(), arguments);
     let launch = Launch { input: memory(input), output: memory(output), ..launch };
     launch.input.write(0, &numbers).unwrap();
     launch.output.write(0, &vec![UNTOUCHED; 4 * output]).unwrap();
     launch
 }
 
-type Known = (&'static str, [u64; 2], usize, usize);
+type Known = (&'static str, [u64; 4], usize, usize);
 
 /// What is in an output before anything is written to it.
 const UNTOUCHED: u8 = 0xa5;
 
 /// Long enough to be met between its slices.
-const LONG: Known = ("matmul", [512, 0], 2 * 512 * 512, 512 * 512);
+const LONG: Known = ("matmul", [512, 0, 0, 0], 2 * 512 * 512, 512 * 512);
 
 fn bytes(memory: &PeerSlice) -> Vec<u8> {
     let mut bytes = vec![0; memory.len()];
@@ -115,13 +121,39 @@ fn slices_compute_what_the_whole_does() {
             for level in [0, 2, 5] {
                 let stream = stream(&device, level);
                 for (known, result) in KERNELS.into_iter().zip(&results) {
-                    let (name, [n, m], ..) = known;
+                    let (name, arguments, ..) = known;
                     let before = device.statistics().blocks;
                     let got = compute(&device, stream, &launch(&device, known, 1));
                     assert!(got == *result, "{name} at level {level} in slices of {size}");
-                    let slices = thread_blocks(name, [n, m, 0, 0]).unwrap().div_ceil(size.into());
+                    let slices = thread_blocks(name, arguments).unwrap().div_ceil(size.into());
                     assert_eq!(device.statistics().blocks - before, slices, "{name}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_in_place_compute_what_they_do_on_copies_on_the_fake_driver() {
+    let (_, counts) = on_the_fake_driver("kernels_in_place_compute_what_they_do_on_copies", &[]);
+    assert_eq!(counts.of("copies_executed"), 2 * KERNELS.len() as u64, "only the first ones");
+    assert_eq!(counts.of("stale"), 0);
+}
+
+#[test]
+fn kernels_in_place_compute_what_they_do_on_copies() {
+    let _turn = turn();
+    for ordinal in gpus() {
+        let copying = start(&Config { ordinal, ..Config::default() }).unwrap();
+        let results = KERNELS
+            .map(|known| compute(&copying, stream(&copying, 0), &launch(&copying, known, 1)));
+        drop(copying);
+        for blocks_per_slice in [0, 3] {
+            let config = Config { ordinal, in_place: true, blocks_per_slice, ..Config::default() };
+            let device = start(&config).unwrap();
+            for (known, result) in KERNELS.into_iter().zip(&results) {
+                let got = compute(&device, stream(&device, 5), &launch(&device, known, 1));
+                assert!(got == *result, "{} in slices of {blocks_per_slice}", known.0);
             }
         }
     }
@@ -332,7 +364,7 @@ fn launch_that_finds_no_memory_fails_alone() {
     let config = Config { levels: 2, lowest: 2, ..Config::default() };
     let device = start(&Config { blocks_per_slice: 100, ..config }).unwrap();
     let small = launch(&device, KERNELS[4], 1);
-    let large = launch(&device, ("vecadd", [1 << 20, 0], 2 << 20, 1 << 20), 1);
+    let large = launch(&device, ("vecadd", [1 << 20, 0, 0, 0], 2 << 20, 1 << 20), 1);
     let expected = compute(&device, stream(&device, 0), &small);
     for level in [0, 1, 0] {
         let (first, second) = (stream(&device, level), stream(&device, level));

@@ -4,6 +4,7 @@
 //! functions of [`chains`] show it: [`chains::table`] and [`chains::conclusion`] in a terminal,
 //! [`chains::json`] to machines, [`chains::html`] as one page that needs no network.
 //! [`study::StudyRun`] is how many random systems each analysis accepts.
+//! [`bandwidth::BandwidthRun`] is what the memory-bandwidth lock is worth on a machine.
 //! [`stats`] holds the order statistics that all of them use, [`drawing`], [`theme`] and [`page`]
 //! what their plots and pages are made of.
 //!
@@ -37,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod bandwidth;
 pub mod chains;
 pub mod drawing;
 mod error;

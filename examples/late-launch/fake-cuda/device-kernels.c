@@ -209,6 +209,138 @@ static unsigned activation_touches(const unsigned char *params, uint64_t threads
     return touches(&p, 4 * (p.a * p.b + p.a), 4 * p.a * p.b, 0, touched);
 }
 
+static uint64_t sums_of(struct params p) {
+    return p.a / 4 * (p.b / 4) * (2 * p.c + 1) * (2 * p.c + 1);
+}
+
+static uint64_t inside(int64_t at, uint64_t size) {
+    return at < 0 ? 0 : least((uint64_t)at, size - 1);
+}
+
+static void sad_row(const unsigned char *params, uint64_t first, unsigned threads) {
+    struct params p = read_params(params);
+    const unsigned char *in = p.in, *other = in + p.a * p.b;
+    uint64_t across = p.a / 4, side = 2 * p.c + 1, begin = (uint64_t)p.first * threads + first;
+    for (uint64_t i = begin; i < least(begin + threads, sums_of(p)); i++) {
+        uint64_t square = i / (side * side), down = i / side % side, right = i % side;
+        uint64_t top = square / across * 4, left = square % across * 4;
+        uint32_t sum = 0;
+        for (uint64_t y = top; y < top + 4; y++) {
+            const unsigned char *row = other + inside((int64_t)(y + down - p.c), p.b) * p.a;
+            for (uint64_t x = left; x < left + 4; x++) {
+                int difference = in[y * p.a + x] - row[inside((int64_t)(x + right - p.c), p.a)];
+                sum += (uint32_t)(difference < 0 ? -difference : difference);
+            }
+        }
+        ((uint32_t *)p.out)[i] = sum;
+    }
+}
+
+static unsigned sad_touches(const unsigned char *params, uint64_t threads,
+                            struct touched *touched) {
+    (void)threads;
+    struct params p = read_params(params);
+    return touches(&p, 2 * p.a * p.b, 4 * sums_of(p), 0, touched);
+}
+
+/* Entries of a row of a sparse matrix, as far as there are any. */
+static uint64_t entries_of(const uint32_t *first, uint64_t row, uint64_t entries, uint64_t longest,
+                           uint64_t *begin) {
+    *begin = least(first[row], entries);
+    return least(least(first[row + 1], entries), *begin + longest);
+}
+
+static void spmv_row(const unsigned char *params, uint64_t first, unsigned threads) {
+    struct params p = read_params(params);
+    const uint32_t *in = p.in, *names = in + p.a + 1;
+    const float *values = (const float *)(names + p.c), *x = values + p.c;
+    uint64_t begin = (uint64_t)p.first * threads + first;
+    for (uint64_t row = begin; row < least(begin + threads, p.a); row++) {
+        uint64_t i, end = entries_of(in, row, p.c, p.d, &i);
+        float sum = 0;
+        for (; i < end; i++)
+            sum += names[i] < p.b ? values[i] * x[names[i]] : 0;
+        ((float *)p.out)[row] = sum;
+    }
+}
+
+static unsigned spmv_touches(const unsigned char *params, uint64_t threads,
+                             struct touched *touched) {
+    (void)threads;
+    struct params p = read_params(params);
+    return touches(&p, 4 * (p.a + 1 + 2 * p.c + p.b), 4 * p.a, 0, touched);
+}
+
+static void bfs_row(const unsigned char *params, uint64_t first, unsigned threads) {
+    struct params p = read_params(params);
+    const uint32_t *in = p.in, *neighbours = in + p.a + 1, *levels = neighbours + p.b;
+    uint64_t begin = (uint64_t)p.first * threads + first;
+    for (uint64_t vertex = begin; vertex < least(begin + threads, p.a); vertex++) {
+        uint32_t own = levels[vertex];
+        uint64_t i, end = entries_of(in, vertex, p.b, p.d, &i);
+        for (; own == UINT32_MAX && i < end; i++) {
+            if (neighbours[i] < p.a && levels[neighbours[i]] == p.c)
+                own = (uint32_t)p.c + 1;
+        }
+        ((uint32_t *)p.out)[vertex] = own;
+    }
+}
+
+static unsigned bfs_touches(const unsigned char *params, uint64_t threads,
+                            struct touched *touched) {
+    (void)threads;
+    struct params p = read_params(params);
+    return touches(&p, 4 * (2 * p.a + 1 + p.b), 4 * p.a, 0, touched);
+}
+
+static const signed char leads[19][3] = {
+    {0, 0, 0}, {1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1},
+    {1, 1, 0}, {-1, -1, 0}, {1, -1, 0}, {-1, 1, 0}, {1, 0, 1}, {-1, 0, -1}, {1, 0, -1},
+    {-1, 0, 1}, {0, 1, 1}, {0, -1, -1}, {0, 1, -1}, {0, -1, 1},
+};
+
+static void lbm_row(const unsigned char *params, uint64_t first, unsigned threads) {
+    struct params p = read_params(params);
+    uint64_t size[3] = {p.a, p.b, p.c}, cells = p.a * p.b * p.c;
+    uint64_t begin = (uint64_t)p.first * threads + first;
+    for (uint64_t cell = begin; cell < least(begin + threads, cells); cell++) {
+        uint64_t place[3] = {cell % size[0], cell / size[0] % size[1], cell / size[0] / size[1]};
+        float f[19], mass = 0, velocity[3] = {0, 0, 0}, speed = 0;
+        for (unsigned d = 0; d < 19; d++) {
+            uint64_t from[3];
+            for (unsigned axis = 0; axis < 3; axis++)
+                from[axis] = (place[axis] + size[axis] - (uint64_t)leads[d][axis]) % size[axis];
+            f[d] = ((const float *)p.in)[d * cells + (from[2] * p.b + from[1]) * p.a + from[0]];
+            mass += f[d];
+            for (unsigned axis = 0; axis < 3; axis++)
+                velocity[axis] += leads[d][axis] * f[d];
+        }
+        for (unsigned axis = 0; axis < 3; axis++) {
+            velocity[axis] /= mass;
+            speed += velocity[axis] * velocity[axis];
+        }
+        for (unsigned d = 0; d < 19; d++) {
+            static const float weights[4] = {1.0f / 3, 1.0f / 18, 1.0f / 36, 0};
+            unsigned length = 0;
+            float along = 0;
+            for (unsigned axis = 0; axis < 3; axis++) {
+                length += leads[d][axis] != 0;
+                along += leads[d][axis] * velocity[axis];
+            }
+            float even =
+                weights[length] * mass * (1 + 3 * along + 4.5f * along * along - 1.5f * speed);
+            ((float *)p.out)[d * cells + cell] = f[d] + (float)p.d / 1e6f * (even - f[d]);
+        }
+    }
+}
+
+static unsigned lbm_touches(const unsigned char *params, uint64_t threads,
+                            struct touched *touched) {
+    (void)threads;
+    struct params p = read_params(params);
+    return touches(&p, 76 * p.a * p.b * p.c, 76 * p.a * p.b * p.c, 0, touched);
+}
+
 #define LAYOUT {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}, {56, 4}}
 
 const struct kernel device_kernels[] = {
@@ -222,5 +354,9 @@ const struct kernel device_kernels[] = {
     {"kt_stencil", 8, LAYOUT, stencil_row, stencil_touches, NULL},
     {"kt_convolution", 8, LAYOUT, convolution_row, convolution_touches, NULL},
     {"kt_activation", 8, LAYOUT, activation_row, activation_touches, NULL},
+    {"kt_sad", 8, LAYOUT, sad_row, sad_touches, NULL},
+    {"kt_spmv", 8, LAYOUT, spmv_row, spmv_touches, NULL},
+    {"kt_bfs", 8, LAYOUT, bfs_row, bfs_touches, NULL},
+    {"kt_lbm", 8, LAYOUT, lbm_row, lbm_touches, NULL},
     {NULL, 0, {{0, 0}}, NULL, NULL, NULL},
 };

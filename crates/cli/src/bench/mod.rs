@@ -1,6 +1,8 @@
 //! `keeptime bench`: measures this machine, always beside a reference in the same run.
 
+pub mod bandwidth;
 pub mod floor;
+mod hog;
 mod kills;
 pub mod locks;
 pub mod preempt;
@@ -22,6 +24,10 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Benchmark {
+    /// How much memory hogs slow kernels down, without the memory-bandwidth lock and with it; with --html, the plots
+    Bandwidth(bandwidth::Args),
+    /// Burn memory bandwidth on some cores, and say how much they got
+    Hog(hog::Args),
     /// Round trip of a request and the server's share of it, beside a bare futex ping-pong of two processes
     Requests(requests::Args),
     /// Kill clients at random under load, and watch the others
@@ -40,6 +46,8 @@ enum Benchmark {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.benchmark {
+        Benchmark::Bandwidth(args) => bandwidth::run(args),
+        Benchmark::Hog(args) => hog::run(args),
         Benchmark::Requests(args) => requests::run(args),
         Benchmark::Kills(args) => kills::run(args),
         Benchmark::Locks(args) => locks::run(args),

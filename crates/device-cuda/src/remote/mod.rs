@@ -82,6 +82,7 @@ impl Remote {
             levels: config.levels,
             spins: config.spins,
             blocks_per_slice: config.blocks_per_slice,
+            in_place: config.in_place,
             whole: config.whole,
             services,
             policy: config.policy,

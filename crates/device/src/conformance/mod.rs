@@ -24,6 +24,7 @@ mod refusal;
 mod results;
 mod scene;
 mod stress;
+mod traffic;
 
 use crate::Device;
 use scene::{NO_KERNEL, Scene, Stop};
@@ -89,8 +90,9 @@ type Check = fn(&Scene) -> Result<(), Stop>;
 
 /// Runs all cases. Nothing else should use the device meanwhile.
 pub fn run(device: Arc<dyn Device>) -> Report {
-    let groups: [&[(&'static str, Check)]; 8] = [
+    let groups: [&[(&'static str, Check)]; 9] = [
         results::CASES,
+        traffic::CASES,
         refusal::CASES,
         order::CASES,
         levels::CASES,

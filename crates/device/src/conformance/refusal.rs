@@ -13,7 +13,7 @@ pub(super) const CASES: &[(&str, Check)] = &[
 const HUGE: u64 = u64::MAX;
 
 /// A kernel, its arguments, and the bytes of its input and output.
-type Bad = (&'static str, [u64; 4], usize, usize);
+pub(super) type Bad = (&'static str, [u64; 4], usize, usize);
 
 const BAD: &[Bad] = &[
     ("vecadd", [3, 0, 0, 0], 23, 12),
@@ -56,8 +56,13 @@ const BAD: &[Bad] = &[
 ];
 
 fn arguments(scene: &Scene) -> Result<(), Stop> {
+    all_refused(scene, BAD)
+}
+
+/// Whether none of these does anything, neither when it is checked nor when it is launched.
+pub(super) fn all_refused(scene: &Scene, bad: &[Bad]) -> Result<(), Stop> {
     let (stream, event) = (scene.stream(Level(0))?, Event::new());
-    for &(kernel, arguments, input, output) in BAD {
+    for &(kernel, arguments, input, output) in bad {
         let mut launch = scene.order(kernel, arguments)?;
         launch.input = scene.memory(input)?;
         launch.output = scene.memory(output)?;

@@ -149,7 +149,7 @@ fn activation(scene: &Scene) -> Result<(), Stop> {
     Ok(())
 }
 
-fn run(
+pub(super) fn run(
     scene: &Scene,
     kernel: &str,
     arguments: [u64; 4],
@@ -163,13 +163,13 @@ fn run(
     done(&event).map(|_| ())
 }
 
-fn read(memory: &PeerSlice) -> Result<Vec<f32>, Stop> {
+pub(super) fn read(memory: &PeerSlice) -> Result<Vec<f32>, Stop> {
     let mut values = vec![0.0; memory.len() / 4];
     memory.read_f32(0, &mut values)?;
     Ok(values)
 }
 
-fn compare(
+pub(super) fn compare(
     kernel: &str,
     n: usize,
     expected: &[f32],
@@ -188,7 +188,7 @@ fn compare(
 }
 
 /// Numbers between -1 and 1.
-fn numbers(count: usize, seed: u64) -> Vec<f32> {
+pub(super) fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut random = Random(seed);
     (0..count).map(|_| random.next() as f32 / (1u32 << 31) as f32 - 1.0).collect()
 }

@@ -3,7 +3,8 @@
 //! A kernel is written as for a GPU: a grid of blocks that know nothing of each other. A block
 //! copies its tile from peer memory into the scratch of its compute thread (the shared memory of
 //! a GPU), computes there, and copies the result back. No block refers to peer memory, and none
-//! believes it: values decide nothing but values, never an address or the end of a loop.
+//! believes it: values decide nothing but values, never an address or the end of a loop. Where an
+//! index of a sparse matrix has to ([`rows`]), it is held to what the check of the launch allowed.
 //!
 //! The results do not depend on the number of compute threads. Where blocks share a result
 //! (`reduce`, `histogram`) they leave their part in the workspace of the launch, and the
@@ -13,12 +14,17 @@
 //! many blocks it has. Everything after it relies on that check.
 
 mod activation;
+mod bfs;
 mod busy;
 mod convolution;
 mod empty;
 mod histogram;
+mod lbm;
 mod matmul;
 mod reduce;
+mod rows;
+mod sad;
+mod spmv;
 mod stencil;
 mod vecadd;
 mod window;
@@ -28,6 +34,7 @@ pub use busy::{
     blocks as busy_blocks,
 };
 pub use histogram::MAX_BINS as HISTOGRAM_MAX_BINS;
+pub use sad::MAX_RADIUS as SAD_MAX_RADIUS;
 
 use crate::hosted::{Plan, Task as Order};
 use crate::{Error, FailureCode, KernelId, KernelInfo, Launch};
@@ -35,7 +42,7 @@ use realtime::work::Calibration;
 use std::ops::Deref;
 
 /// All kernels; a [`KernelId`] is an index into this table.
-const TABLE: [&Kernel; 9] = [
+const TABLE: [&Kernel; 13] = [
     &empty::KERNEL,
     &busy::KERNEL,
     &vecadd::KERNEL,
@@ -45,6 +52,10 @@ const TABLE: [&Kernel; 9] = [
     &stencil::KERNEL,
     &convolution::KERNEL,
     &activation::KERNEL,
+    &sad::KERNEL,
+    &bfs::KERNEL,
+    &spmv::KERNEL,
+    &lbm::KERNEL,
 ];
 
 /// A kernel of the software accelerator.
@@ -85,11 +96,13 @@ impl Task<'_> {
 /// Numbers of a tile: 48 KiB, as much shared memory as a block of a GPU has at least.
 const SCRATCH_FLOATS: usize = 12 * 1024;
 const SCRATCH_WORDS: usize = 12 * 1024;
+const SCRATCH_BYTES: usize = 8 * 1024;
 
 /// The private memory of one compute thread, made before it runs its first block.
 pub(crate) struct Scratch {
     floats: Box<[f32]>,
     words: Box<[u32]>,
+    bytes: Box<[u8]>,
 }
 
 impl Scratch {
@@ -99,6 +112,7 @@ impl Scratch {
         Scratch {
             floats: vec![f32::NAN; SCRATCH_FLOATS].into(),
             words: vec![u32::MAX; SCRATCH_WORDS].into(),
+            bytes: vec![u8::MAX; SCRATCH_BYTES].into(),
         }
     }
 

@@ -1,0 +1,133 @@
+//! The regulator that a bench starts for itself, and the bench's own place among its holders.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bandwidth::regulator::{Budget, Config, Hardware, Managed, Regulator, Statistics};
+use bandwidth::{Hold, holders};
+
+/// How the best-effort cores are regulated.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// The best-effort cores.
+    pub cores: Vec<usize>,
+    /// The period.
+    pub period: Duration,
+    /// The budget of each core.
+    pub budget: Budget,
+}
+
+/// A budget, before it is known how this machine counts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Wanted {
+    /// A share of each period.
+    Share(f64),
+    /// Bytes a second, by counters of the processor.
+    Bytes(u64),
+}
+
+impl Wanted {
+    /// As in `5%` or `100MB/s`.
+    pub fn parse(text: &str) -> Result<Wanted, String> {
+        let expected =
+            || format!("found {text:?}, expected a share as in 5% or a rate as in 100MB/s");
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: f64 = percent.trim().parse().map_err(|_| expected())?;
+            let fits = percent > 0.0 && percent <= 100.0;
+            return if fits { Ok(Wanted::Share(percent / 100.0)) } else { Err(expected()) };
+        }
+        let rate = text.strip_suffix("MB/s").and_then(|rate| rate.trim().parse::<u32>().ok());
+        match rate {
+            Some(rate @ 1..) => Ok(Wanted::Bytes(u64::from(rate) * 1_000_000)),
+            _ => Err(expected()),
+        }
+    }
+
+    /// As the regulator wants it, if this machine can count so.
+    ///
+    /// # Errors
+    /// The processor's counters cannot be had, or cannot be believed.
+    pub fn budget(self, core: usize) -> anyhow::Result<Budget> {
+        Ok(match self {
+            Wanted::Share(share) => Budget::Share(share),
+            Wanted::Bytes(per_second) => {
+                let hardware = Hardware::of_this_machine();
+                hardware.probe(core).context("a budget in MB/s needs the processor's counters")?;
+                Budget::Bytes { hardware, per_second }
+            }
+        })
+    }
+}
+
+impl Manner {
+    /// How it counts, and how much.
+    pub fn words(&self) -> (String, String) {
+        match &self.budget {
+            Budget::Share(share) => ("time".into(), format!("{} %", share * 100.0)),
+            Budget::Events { event, per_period } => {
+                (event.name().into(), format!("{per_period} {} a period", event.name()))
+            }
+            Budget::Bytes { hardware, per_second } => {
+                (hardware.name.clone(), format!("{} MB/s", *per_second as f64 / 1e6))
+            }
+        }
+    }
+}
+
+/// A regulator with one holder: this process.
+pub struct Protection {
+    /// What takes the lock.
+    pub hold: Hold,
+    regulator: Regulator,
+    _folder: tempfile::TempDir,
+}
+
+impl Protection {
+    /// Starts a regulator with a door of its own; `fair` is document 001's rho and the process
+    /// whose threads it is about.
+    ///
+    /// # Errors
+    /// What the regulator says.
+    pub fn start(manner: &Manner, fair: Option<(Option<f64>, u32)>) -> anyhow::Result<Protection> {
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("bandwidth.sock");
+        let Manner { cores, period, budget } = manner.clone();
+        let mut config = Config::new(cores, budget);
+        config.period = period;
+        config.holders = holders::Config { socket: socket.clone(), ..holders::Config::default() };
+        if let Some((rho, process)) = fair {
+            config.rho = rho;
+            config.managed = vec![Managed::Process(i32::try_from(process)?)];
+        }
+        let regulator = Regulator::start(config).context("the regulator")?;
+        // As a program does it, not by the shorter way of the regulator's own process.
+        let hold = Hold::attach(&socket).context("the regulator")?;
+        Ok(Protection { hold, regulator, _folder: folder })
+    }
+
+    /// Whether a core's thread has lost its priority, as it does when its core stood still for
+    /// several periods (a virtual one may, when the hypervisor takes it): it protects nothing any
+    /// more.
+    pub fn is_broken(&self) -> bool {
+        self.statistics().cores.iter().any(|core| core.failed > 0)
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.regulator.statistics()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_read_as_they_are_written() {
+        assert_eq!(Wanted::parse("5%"), Ok(Wanted::Share(0.05)));
+        assert_eq!(Wanted::parse("100MB/s"), Ok(Wanted::Bytes(100_000_000)));
+        for wrong in ["", "5", "0%", "101%", "0MB/s", "-1%", "1.5MB/s", "x%"] {
+            assert!(Wanted::parse(wrong).unwrap_err().contains("expected a share"), "{wrong}");
+        }
+    }
+}
