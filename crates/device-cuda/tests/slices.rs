@@ -55,6 +55,9 @@ const UNTOUCHED: u8 = 0xa5;
 
 /// Long enough to be met between its slices.
 const LONG: Known = ("matmul", [512, 0, 0, 0], 2 * 512 * 512, 512 * 512);
+/// Long enough for a machine whose cores are wanted by others.
+const LONGER: Known = ("matmul", [768, 0, 0, 0], 2 * 768 * 768, 768 * 768);
+const LONGEST: Known = ("matmul", [1280, 0, 0, 0], 2 * 1280 * 1280, 1280 * 1280);
 
 fn bytes(memory: &PeerSlice) -> Vec<u8> {
     let mut bytes = vec![0; memory.len()];
@@ -289,11 +292,11 @@ fn context_reset_between_slices_loses_the_launch() {
         let config = Config { ordinal, levels: 3, lowest: 1, ..Config::default() };
         let device = device(apart(Config { blocks_per_slice: 1, ..config }));
         let [low, middle, high] = [0, 1, 2].map(|level| stream(&device, level));
-        let (waits, next) = (launch(&device, LONG, 1), launch(&device, LONG, 3));
+        let (waits, next) = (launch(&device, LONGER, 1), launch(&device, LONG, 3));
         let expected = [&waits, &next].map(|launch| compute(&device, low, launch));
         let illegal = Launch::new(device.kernel("illegal").unwrap(), [0; 4]);
         for resets in 1..=3 {
-            let runs = launch(&device, LONG, 2);
+            let runs = launch(&device, LONGEST, 2);
             waits.output.write(0, &vec![UNTOUCHED; waits.output.len()]).unwrap();
             let before = device.statistics().blocks;
             let waiting = put(&device, low, &waits);
