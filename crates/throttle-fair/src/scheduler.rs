@@ -240,7 +240,7 @@ fn available() -> Result<(), Error> {
     if state.trim() == "disabled" || state.is_empty() {
         return Ok(());
     }
-    let name = fs::read_to_string(format!("{FOLDER}/root/ops")).unwrap_or_default();
+    let name = fs::read_to_string(Path::new(FOLDER).join("root").join("ops")).unwrap_or_default();
     Err(Error::Occupied { name: name.trim().to_owned() })
 }
 
