@@ -2,7 +2,8 @@
 //!
 //! `unchanged`: the holder holds already. `awake`: nobody of the regulator sleeps. `asleep`: a
 //! thread of the regulator sleeps, on another core, and is woken by each acquisition; the time is
-//! that of the holder alone, until its call returns. `ceiling`: as awake, and the calling
+//! that of the holder alone, until its call returns. `bare futex`: the same with a thread that only
+//! sleeps and is woken, which is the floor of that on this machine. `ceiling`: as awake, and the calling
 //! thread is raised and restored.
 //!
 //! `cargo bench -p bandwidth --bench lock`
@@ -12,7 +13,7 @@
 use bandwidth::holders::Config;
 use bandwidth::{Hold, Holders};
 use criterion::{Criterion, criterion_group, criterion_main};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 fn regulator(name: &str, ceiling: Option<u32>) -> (Holders, Hold) {
@@ -39,6 +40,7 @@ fn lock(criterion: &mut Criterion) {
     group.bench_function("acquire, asleep", |bencher| {
         bencher.iter_custom(|count| waking(&holders, &hold, count));
     });
+    group.bench_function("wake a bare futex, asleep", |bencher| bencher.iter_custom(waking_bare));
     let (_holders, hold) = regulator("ceiling", Some(50));
     group.bench_function("acquire and release with a ceiling, awake", |bencher| {
         bencher.iter(|| drop(hold.hold()));
@@ -75,6 +77,33 @@ fn waking(holders: &Holders, hold: &Hold, count: u64) -> Duration {
             spent += begun.elapsed();
             reach(&awake, number);
             hold.release();
+        }
+        spent
+    })
+}
+
+/// The time of so many wake-ups of a thread that sleeps on a futex.
+fn waking_bare(count: u64) -> Duration {
+    let (word, asleep) = (AtomicU32::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(1);
+            for number in 0..count as u32 {
+                asleep.fetch_add(1, Ordering::Release);
+                while word.load(Ordering::Acquire) == number {
+                    shm::futex::wait(&word, number, None);
+                }
+            }
+        });
+        pin(0);
+        let mut spent = Duration::ZERO;
+        for number in 1..=count {
+            reach(&asleep, number);
+            std::thread::sleep(Duration::from_micros(50));
+            let begun = Instant::now();
+            word.fetch_add(1, Ordering::Release);
+            shm::futex::wake(&word);
+            spent += begun.elapsed();
         }
         spent
     })

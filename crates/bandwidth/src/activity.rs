@@ -28,7 +28,7 @@
 
 pub mod events;
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::mutant::Mutant;
 
 /// How many streams can be known at the same time.
@@ -44,20 +44,6 @@ pub trait Holding {
     fn acquire(&self);
     /// Gives it back once.
     fn release(&self);
-}
-
-#[cfg(not(loom))]
-impl Holding for crate::Hold {
-    // A hold that takes nothing, in a forked child, gives nothing back either.
-    #[inline]
-    fn acquire(&self) {
-        crate::Hold::acquire(self);
-    }
-
-    #[inline]
-    fn release(&self) {
-        crate::Hold::release(self);
-    }
 }
 
 /// What tells a stream from all others.
@@ -232,6 +218,15 @@ impl Activity {
         })
     }
 
+    /// As [`Activity::find`], with the newest ticket from before the look: what another stream, to
+    /// which the place may be given from now on, submits is newer.
+    #[inline]
+    pub fn find_at(&self, key: Key) -> Option<(Place, Moment)> {
+        let before = self.now();
+        let place = self.find(key)?;
+        Some((place, if Mutant::MomentReadLate.is_on() { self.now() } else { before }))
+    }
+
     /// All places with a stream of this context.
     pub fn find_in(&self, context: u64) -> impl Iterator<Item = Place> {
         let all = (0..PLACES).map(|at| Place(at as u16));
@@ -270,14 +265,22 @@ impl Activity {
         let all = || Self::probes(key).filter(is_idle).filter(is_open);
         let place = all().find(is_free).or_else(|| all().next())?;
         let slot = self.slot(place);
-        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-        if slot.word.compare_exchange(0, CHANGING, acquire, relaxed).is_ok() {
+        let (yes, no) = (Ordering::SeqCst, Ordering::Relaxed);
+        if slot.word.compare_exchange(0, CHANGING, yes, no).is_err() {
+            return Some(place);
+        }
+        // Whoever forbids it either sees it change, or is seen here; pairs with the fence in
+        // `forbid`.
+        fence(Ordering::SeqCst);
+        // Acquire: pairs with the release in `allow`; what was done meanwhile comes before.
+        let is_open = slot.asked.load(Ordering::Acquire) == 0 || Mutant::TakenForbidden.is_on();
+        if is_open {
             slot.context.store(context, Ordering::Relaxed);
             slot.event_after.store(0, Ordering::Relaxed);
             // Release: pairs with the acquire of those who find it.
             slot.key.store(key.0, Ordering::Release);
-            slot.word.store(0, Ordering::Release);
         }
+        slot.word.store(0, Ordering::Release);
         Some(place)
     }
 
@@ -348,15 +351,19 @@ impl Activity {
         (&self.marks[at / 64], 1 << (at % 64))
     }
 
-    /// The driver has taken the work. Returns a moment after it.
+    /// The driver has taken the work.
     #[inline]
-    pub fn end(&self, place: Place, hold: &impl Holding) -> Moment {
-        let ticket = self.mark().0;
+    pub fn end(&self, place: Place, hold: &impl Holding) {
+        self.end_at(place, self.mark(), hold);
+    }
+
+    /// The driver had taken the work when its ticket was drawn ([`Activity::mark`]).
+    #[inline]
+    pub fn end_at(&self, place: Place, ticket: Moment, hold: &impl Holding) {
         self.change(place, hold, |word| {
-            let last = (word >> LAST_SHIFT).max(ticket);
+            let last = (word >> LAST_SHIFT).max(ticket.0);
             last << LAST_SHIFT | (word & CALLS).saturating_sub(1)
         });
-        Moment(ticket)
     }
 
     /// The driver has not taken the work, or has done it already.
@@ -425,7 +432,8 @@ impl Activity {
         active
     }
 
-    /// Gives the name of a stream that is about to be destroyed up; its work goes on.
+    /// Gives the name of a stream that is about to be destroyed up; its work goes on. The place
+    /// must be forbidden to others.
     pub fn orphan(&self, place: Place) {
         self.slot(place).key.store(ORPHAN | u64::from(place.0), Ordering::Release);
     }
@@ -449,9 +457,17 @@ impl Activity {
         self.slot(place).asked.fetch_and(!ASKED, Ordering::Release);
     }
 
-    /// From here on nobody begins to ask about the stream.
+    /// From here on nobody begins to ask about the stream, and the place is given to no other; one
+    /// who has begun to take it may go on ([`Activity::is_changing`]).
     pub fn forbid(&self, place: Place) {
         self.slot(place).asked.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the place is about to be given to another stream.
+    pub fn is_changing(&self, place: Place) -> bool {
+        // Acquire: when it has changed, the new key is seen.
+        self.slot(place).word.load(Ordering::Acquire) == CHANGING
     }
 
     /// Ends what [`Activity::forbid`] began; nothing if nothing is forbidden.

@@ -11,6 +11,10 @@
 //! three descriptors: the holder's page, the bell, the watch; `offset` says where in its page the
 //! holder's cell is. Any other code is a [`Refusal`], without descriptors.
 //!
+//! After a refusal the regulator closes the connection; after a welcome it keeps it for as long as
+//! the holder has its cell, and says nothing more. So a holder that keeps its end sees it hang up
+//! when the regulator ends or has let go of it; one that closes its end loses nothing.
+//!
 //! `image` tells the program images of one process apart. A process that executes another program
 //! keeps its number and its process descriptor, but has lost its pages with all that it held; when
 //! the new image comes, what the old one held is given back.
@@ -54,6 +58,8 @@ pub enum Refusal {
     Pace,
     /// It has no memory or descriptors left.
     Resources,
+    /// The process lives in a process-id namespace that it cannot see.
+    Unseen,
     /// A reason that this version does not know.
     Other(u32),
 }
@@ -67,19 +73,21 @@ impl std::fmt::Display for Refusal {
             Refusal::Full => "there are as many holders as there may be",
             Refusal::Pace => "this user connects too often",
             Refusal::Resources => "it has no memory or descriptors left",
+            Refusal::Unseen => "it cannot see this process-id namespace",
             Refusal::Other(code) => return write!(f, "reason {code}"),
         })
     }
 }
 
 impl Refusal {
-    const KNOWN: [Refusal; 6] = [
+    const KNOWN: [Refusal; 7] = [
         Refusal::Malformed,
         Refusal::Version,
         Refusal::NotAllowed,
         Refusal::Full,
         Refusal::Pace,
         Refusal::Resources,
+        Refusal::Unseen,
     ];
 
     /// Its code; never 0.

@@ -11,7 +11,8 @@
 //! tells it so; a child that wants the lock attaches anew.
 //!
 //! A regulator that ends, or is started anew, is not noticed here, and nothing waits for it:
-//! acquisitions go into memory that nobody reads. Who wants the next regulator attaches again.
+//! acquisitions go into memory that nobody reads. Who wants the next regulator attaches again; who
+//! wants to know keeps the connection, which then hangs up ([`Hold::attach_connected`]).
 
 use crate::ceiling::Ceiling;
 use crate::handshake::{self, Hello, PACKET_BYTES, Welcome};
@@ -83,7 +84,16 @@ impl Hold {
     /// when the regulator says no, [`Error::Protocol`] when it is none, [`Error::System`] when the
     /// kernel refuses.
     pub fn attach(socket: &Path) -> Result<Hold, Error> {
-        let (offset, [page, bell, watch]) = knock(socket)?;
+        Hold::attach_connected(socket).map(|(hold, _)| hold)
+    }
+
+    /// As [`Hold::attach`]; also the connection, which hangs up when the regulator has ended or
+    /// has let go of this hold. Nothing is to be read from it.
+    ///
+    /// # Errors
+    /// As for [`Hold::attach`].
+    pub fn attach_connected(socket: &Path) -> Result<(Hold, OwnedFd), Error> {
+        let (connection, offset, [page, bell, watch]) = knock(socket)?;
         let protocol = |found| Error::Protocol { found };
         for fd in [&page, &bell, &watch] {
             if !memory::is_sealed_page(fd) {
@@ -94,7 +104,7 @@ impl Hold {
         if hold.watch().version() != VERSION {
             return Err(protocol("a watch of another version"));
         }
-        Ok(hold)
+        Ok((hold, connection))
     }
 
     /// Maps the three pages.
@@ -131,7 +141,17 @@ impl Hold {
     /// Lock-free, any thread, also in a signal handler.
     #[inline]
     pub fn acquire(&self) -> bool {
-        self.is_attached() && self.cell().acquire(self.bell(), self.watch(), monotonic_ns)
+        self.acquire_after().is_some()
+    }
+
+    /// As [`Hold::acquire`]; returns how many acquisitions were open before, None when nothing was
+    /// taken.
+    #[inline]
+    pub fn acquire_after(&self) -> Option<u32> {
+        if !self.is_attached() {
+            return None;
+        }
+        self.cell().acquire_after(self.bell(), self.watch(), monotonic_ns)
     }
 
     /// Gives one acquisition back; false when there was none to give back, or in a forked child.
@@ -139,7 +159,13 @@ impl Hold {
     /// Lock-free, any thread, also in a signal handler.
     #[inline]
     pub fn release(&self) -> bool {
-        self.is_attached() && self.cell().release()
+        self.release_to().is_some()
+    }
+
+    /// As [`Hold::release`]; returns how many are left, None when there was none to give back.
+    #[inline]
+    pub fn release_to(&self) -> Option<u32> {
+        if self.is_attached() { self.cell().release_to() } else { None }
     }
 
     /// Takes the lock until the guard goes, and runs the calling thread at the regulator's ceiling
@@ -215,8 +241,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Says hello; returns where in its page the holder's cell is, and the three pages.
-fn knock(path: &Path) -> Result<(u32, [OwnedFd; 3]), Error> {
+/// Says hello; returns the connection, where in its page the holder's cell is, and the three pages.
+fn knock(path: &Path) -> Result<(OwnedFd, u32, [OwnedFd; 3]), Error> {
     let nobody = |call| move |errno| Error::NoRegulator { call, errno };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
@@ -230,12 +256,13 @@ fn knock(path: &Path) -> Result<(u32, [OwnedFd; 3]), Error> {
         Err(errno) => return Err(nobody("send")(errno)),
     }
     wait_readable(&socket).map_err(nobody("poll"))?;
-    match receive(&socket) {
+    let answer = match receive(&socket) {
         // The kernel says once that the other side closed early, ahead of its last words.
         Err(Errno::CONNRESET) => receive(&socket),
         result => result,
-    }
-    .map_err(nobody("recvmsg"))?
+    };
+    let (offset, pages) = answer.map_err(nobody("recvmsg"))??;
+    Ok((socket, offset, pages))
 }
 
 type Answer = Result<(u32, [OwnedFd; 3]), Error>;

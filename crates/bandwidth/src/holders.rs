@@ -12,9 +12,7 @@
 
 mod access;
 mod control;
-mod door;
 mod entries;
-mod peer;
 mod table;
 
 pub use access::{group_id, user_id};
@@ -26,9 +24,9 @@ use crate::hold::Hold;
 use crate::memory::{Others, Page};
 use crate::page::{Bell, Crew, Watch};
 use control::Control;
-use door::Door;
 use entries::Entries;
 use shm::Doorbell;
+use shm::door::{Closed, Door};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -158,7 +156,12 @@ impl Holders {
     /// regulator listens there, [`Error::Socket`] and [`Error::System`] when the kernel refuses.
     pub fn start(config: Config) -> Result<Holders, Error> {
         config.check()?;
-        let door = Door::open(&config.socket, config.mode, config.group)?;
+        let door = Door::open(&config.socket, config.mode, config.group);
+        let path = || config.socket.clone();
+        let door = door.map_err(|closed| match closed {
+            Closed::InUse => Error::InUse { path: path() },
+            Closed::Call { call, errno } => Error::Socket { path: path(), call, errno },
+        })?;
         let shared = Arc::new(Shared::new(&config)?);
         let control = Control::new(config, door, shared.clone())?;
         let thread = std::thread::Builder::new()
@@ -176,6 +179,11 @@ impl Holders {
     #[inline]
     pub fn is_held(&self) -> bool {
         self.shared.is_held()
+    }
+
+    /// Whether there is anybody who could take the lock. As [`Holders::is_held`].
+    pub fn has_holders(&self) -> bool {
+        self.shared.table.has_holders()
     }
 
     /// Since when the lock is held, on `CLOCK_MONOTONIC`, as its holders say; of several the
@@ -285,14 +293,15 @@ impl Shared {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         // Acquire: pairs with the release in `end_waits`.
         let ended = || self.waits_ended.load(Ordering::Acquire);
-        while !self.is_held() && !ended() {
+        // What was seen once is the answer: a short hold may be over at a second look.
+        while !self.is_held() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
+            if ended() || left == Some(Duration::ZERO) {
                 return false;
             }
             let stays_awake = || self.is_held() || ended();
             self.crew.sleep(self.bell(), self.watch(), stays_awake, left);
         }
-        self.is_held()
+        true
     }
 }

@@ -26,6 +26,10 @@ pub enum Mutant {
     TakenAfterwards,
     /// Whoever sees a stream empty takes work that came meanwhile for ended.
     AllCompleted,
+    /// Whoever waits for a stream reads the newest ticket after it found the stream's place.
+    MomentReadLate,
+    /// A place is given to another stream although that was forbidden meanwhile.
+    TakenForbidden,
 }
 
 impl Mutant {

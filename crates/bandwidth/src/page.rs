@@ -141,6 +141,17 @@ impl Cell {
     /// the regulator learns of its end anyway.
     #[inline]
     pub fn acquire(&self, bell: &Bell, watch: &Watch, now_ns: impl FnOnce() -> u64) -> bool {
+        self.acquire_after(bell, watch, now_ns).is_some()
+    }
+
+    /// As [`Cell::acquire`]; returns how many acquisitions were open before, None instead of false.
+    #[inline]
+    pub fn acquire_after(
+        &self,
+        bell: &Bell,
+        watch: &Watch,
+        now_ns: impl FnOnce() -> u64,
+    ) -> Option<u32> {
         let asleep_before = Mutant::LookBeforeTaking.is_on() && watch.someone_sleeps();
         // Relaxed, all of these: what is read here decides nothing but a number for people. Of two
         // threads that come at once both may write a time; both are right.
@@ -151,7 +162,7 @@ impl Cell {
         let before = self.holds.fetch_add(1, Ordering::Release);
         if before >= MOST_HOLDS {
             self.holds.fetch_sub(1, Ordering::Relaxed);
-            return false;
+            return None;
         }
         if before == 0 {
             self.acquisitions.fetch_add(1, Ordering::Relaxed);
@@ -167,24 +178,30 @@ impl Cell {
         if asleep {
             bell.ring();
         }
-        true
+        Some(before)
     }
 
     /// Holder: gives one acquisition back; false when there is none, and then nothing happens.
     /// Lock-free, any thread, also in a signal handler.
     #[inline]
     pub fn release(&self) -> bool {
+        self.release_to().is_some()
+    }
+
+    /// As [`Cell::release`]; returns how many are left, None instead of false.
+    #[inline]
+    pub fn release_to(&self) -> Option<u32> {
         // Relaxed: the regulator reads nothing on the strength of it.
         let mut holds = self.holds.load(Ordering::Relaxed);
         while holds != 0 || Mutant::ReleaseUnchecked.is_on() {
             let less = holds.wrapping_sub(1);
             let (yes, no) = (Ordering::Relaxed, Ordering::Relaxed);
             match self.holds.compare_exchange_weak(holds, less, yes, no) {
-                Ok(_) => return true,
+                Ok(_) => return Some(less),
                 Err(now) => holds = now,
             }
         }
-        false
+        None
     }
 
     /// Holder: says that it is done with the cell for ever.

@@ -6,7 +6,7 @@
 //! and nothing was held.
 #![cfg(loom)]
 
-use bandwidth::activity::{Activity, Holding, Key};
+use bandwidth::activity::{Activity, Holding, Key, Stream};
 use bandwidth::mutant::Mutant;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -59,6 +59,15 @@ impl Scene {
         Arc::new(scene)
     }
 
+    /// Every place has had a stream, and the first that stream 1 looks at had stream 0.
+    fn crowded() -> Arc<Scene> {
+        let scene = Scene::new();
+        for stream in [0, 2, 3, 4] {
+            scene.fail(stream);
+        }
+        scene
+    }
+
     fn key(stream: usize) -> Key {
         Key::made(0x1000 * (stream as u64 + 1))
     }
@@ -83,18 +92,31 @@ impl Scene {
 
     /// Waits for what is in a stream.
     fn synchronise(&self, stream: usize) {
-        let Some(place) = self.activity.find(Self::key(stream)) else { return };
-        let before = self.activity.now();
+        let Some((place, before)) = self.activity.find_at(Self::key(stream)) else { return };
         let submitted = value(&self.submitted[stream]);
         self.ended[stream].fetch_max(submitted, Ordering::SeqCst);
         self.activity.complete(place, before, &self.held);
+    }
+
+    /// Destroys a stream; nobody uses it any more.
+    fn destroy(&self, stream: usize) {
+        let Some(place) = self.activity.find(Self::key(stream)) else { return };
+        self.activity.forbid(place);
+        while self.activity.is_changing(place) {
+            thread::yield_now();
+        }
+        if self.activity.key(place) == Some(Self::key(stream)) {
+            self.activity.orphan(place);
+        }
+        self.activity.allow(place);
     }
 
     /// What the thread that asks does.
     fn poll(&self) {
         self.activity.each_active(|place| {
             let key = self.activity.key(place).expect("an active place has a stream");
-            let stream = usize::from(key != Self::key(0));
+            let is_first = key == Self::key(0) || key.stream() == Stream::Destroyed;
+            let stream = usize::from(!is_first);
             if self.activity.is_submitted(place) {
                 let before = self.activity.now();
                 if value(&self.submitted[stream]) == value(&self.ended[stream]) {
@@ -125,10 +147,14 @@ impl Scene {
 
 /// Runs these threads and a look at any time, in all orders with so many forced changes.
 fn check(changes: usize, threads: &'static [fn(&Scene)]) {
+    check_in(Scene::new, changes, threads);
+}
+
+fn check_in(scene: fn() -> Arc<Scene>, changes: usize, threads: &'static [fn(&Scene)]) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(changes);
     builder.check(move || {
-        let scene = Scene::new();
+        let scene = scene();
         let threads: Vec<_> = threads
             .iter()
             .map(|act| {
@@ -143,9 +169,18 @@ fn check(changes: usize, threads: &'static [fn(&Scene)]) {
 }
 
 fn fails(mutant: Option<Mutant>, changes: usize, threads: &'static [fn(&Scene)]) {
+    fails_in(Scene::new, mutant, changes, threads);
+}
+
+fn fails_in(
+    scene: fn() -> Arc<Scene>,
+    mutant: Option<Mutant>,
+    changes: usize,
+    threads: &'static [fn(&Scene)],
+) {
     let run = AssertUnwindSafe(|| match mutant {
-        Some(mutant) => mutant.with(|| check(changes, threads)),
-        None => check(changes, threads),
+        Some(mutant) => mutant.with(|| check_in(scene, changes, threads)),
+        None => check_in(scene, changes, threads),
     });
     assert!(catch_unwind(run).is_err(), "loom does not find {mutant:?}");
 }
@@ -213,4 +248,32 @@ fn ticket_that_is_drawn_before_the_call_is_found() {
             },
         ],
     );
+}
+
+/// One waits for a stream without work, whose place another stream gets meanwhile.
+const WAIT_AND_TAKE: &[fn(&Scene)] =
+    &[|scene| scene.synchronise(0), |scene| scene.submit(1, Ticket::After)];
+
+#[test]
+fn wait_for_a_stream_whose_place_changes_hands_ends_nothing() {
+    check_in(Scene::crowded, 3, WAIT_AND_TAKE);
+}
+
+#[test]
+fn moment_that_is_read_after_the_place_was_found_is_found() {
+    fails_in(Scene::crowded, Some(Mutant::MomentReadLate), 3, WAIT_AND_TAKE);
+}
+
+/// One destroys a stream without work, whose place another stream gets meanwhile.
+const DESTROY_AND_TAKE: &[fn(&Scene)] =
+    &[|scene| scene.destroy(0), |scene| scene.submit(1, Ticket::After)];
+
+#[test]
+fn destroyed_stream_does_not_take_the_name_of_the_next_one() {
+    check_in(Scene::crowded, 3, DESTROY_AND_TAKE);
+}
+
+#[test]
+fn place_that_is_taken_although_forbidden_is_found() {
+    fails_in(Scene::crowded, Some(Mutant::TakenForbidden), 3, DESTROY_AND_TAKE);
 }

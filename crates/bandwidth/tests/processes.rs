@@ -4,7 +4,10 @@
 mod support;
 
 use bandwidth::handshake::Refusal;
-use bandwidth::{Error, Hold};
+use bandwidth::holders::Config;
+use bandwidth::{Error, Hold, Holders};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -105,6 +108,7 @@ fn other_process() {
         "fork" => fork(socket),
         "execute" => execute(socket),
         "stranger" => stranger(socket),
+        "regulate" => regulate(socket),
         role => panic!("no role {role}"),
     }
 }
@@ -119,6 +123,13 @@ fn hold(socket: &Path) {
     listen();
     hold.release();
     say("released");
+    listen();
+}
+
+/// Is the regulator, until it is killed.
+fn regulate(socket: &Path) {
+    let _holders = Holders::start(Config { socket: socket.into(), ..Config::default() }).unwrap();
+    say("listening");
     listen();
 }
 
@@ -331,4 +342,63 @@ fn only_those_who_may_get_in() {
     assert_eq!(answer(&socket, NOBODY, NOBODY, vec![1, SOME_GROUP]), "in");
     assert_eq!(answer(&socket, NOBODY, SOME_GROUP, vec![]), "in");
     assert_eq!(holders.status().refused, 0);
+}
+
+/// Whether a connection has hung up, now or within the patience of a test.
+fn hangs_up(connection: &OwnedFd, patience: Duration) -> bool {
+    let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: 0 };
+    let mut fds = [PollFd::new(connection, PollFlags::IN)];
+    poll(&mut fds, Some(&timeout)).unwrap();
+    fds[0].revents().contains(PollFlags::HUP)
+}
+
+#[test]
+fn connection_hangs_up_when_the_regulator_is_killed() {
+    let socket = tempfile::tempdir().unwrap().keep().join("bandwidth.sock");
+    let mut other = Other::start("regulate", &socket);
+    other.hear("listening");
+    let (hold, connection) = Hold::attach_connected(&socket).unwrap();
+    assert!(hold.acquire());
+    assert!(!hangs_up(&connection, Duration::ZERO));
+    other.kill();
+    assert!(hangs_up(&connection, support::PATIENCE));
+    assert!(hold.release() && hold.acquire(), "it goes on, read by nobody");
+    std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn connection_hangs_up_when_the_regulator_ends_or_lets_go_of_the_holder() {
+    let (holders, socket) = regulator(|_| {});
+    let (first, connection) = Hold::attach_connected(&socket).unwrap();
+    let (_second, other) = Hold::attach_connected(&socket).unwrap();
+    drop(first);
+    // It collects what was closed when somebody looks.
+    assert_eq!(holders.status().holders.len(), 1);
+    assert!(hangs_up(&connection, support::PATIENCE));
+    assert!(!hangs_up(&other, Duration::ZERO));
+    drop(holders);
+    assert!(hangs_up(&other, support::PATIENCE));
+}
+
+#[test]
+fn process_of_a_namespace_that_cannot_be_seen_is_refused_in_words() {
+    let (_holders, socket) = regulator(|_| {});
+    let inner = socket.with_extension("inner");
+    let namespace = ["--pid", "--fork", "--kill-child"];
+    let mut unshare = Command::new("unshare");
+    if !matches!(unshare.args(namespace).arg("true").status(), Ok(status) if status.success()) {
+        println!("SKIP: no process-id namespace can be made");
+        return;
+    }
+    let regulate = command("regulate", &inner);
+    let mut unshare = Command::new("unshare");
+    unshare.args(namespace).arg(regulate.get_program()).args(regulate.get_args());
+    unshare.envs(regulate.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut other = Other::spawn(&mut unshare);
+    other.hear("listening");
+    let refused = Hold::attach(&inner).unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::Unseen)), "{refused}");
+    assert!(refused.to_string().ends_with("it cannot see this process-id namespace"), "{refused}");
+    // The other way round the process has a number.
+    Hold::attach(&socket).unwrap();
 }

@@ -9,6 +9,7 @@
 //! - [`completion`]: how the server tells a waiting client that a request is done.
 //! - [`doorbell`]: how a client wakes the server.
 //! - `socket`: packets with descriptors, by which memory is passed on.
+//! - `door`: where a service listens for them; `peer`: who is at the other end.
 //! - [`log`]: what many threads append to a segment that outlives them.
 //! - [`futex`]: waiting on a word of shared memory, underneath.
 //!
@@ -33,12 +34,16 @@
 
 mod atomic;
 pub mod completion;
+#[cfg(not(loom))]
+pub mod door;
 pub mod doorbell;
 mod error;
 pub mod futex;
 pub mod log;
 pub mod memory;
 pub mod mutant;
+#[cfg(not(loom))]
+pub mod peer;
 pub mod ring;
 pub mod segment;
 #[cfg(not(loom))]

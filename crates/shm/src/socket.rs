@@ -167,7 +167,7 @@ impl AsFd for Socket {
     }
 }
 
-fn new_socket() -> Result<OwnedFd, Errno> {
+pub(crate) fn new_socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }

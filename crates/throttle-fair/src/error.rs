@@ -3,6 +3,13 @@
 /// An error of [`ThrottleFair`](crate::ThrottleFair).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// This build has no scheduler.
+    #[error(
+        "this keeptime was built without the scheduler in BPF: build it with `--features sched-ext`, \
+         which takes clang and the header files of libelf and zlib (Debian: clang, libelf-dev, \
+         zlib1g-dev)"
+    )]
+    NotBuilt,
     /// The running kernel cannot have schedulers in BPF.
     #[error(
         "Linux {release} has no sched_ext (/sys/kernel/sched_ext does not exist): it takes Linux \

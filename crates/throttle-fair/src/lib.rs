@@ -1,33 +1,64 @@
 //! Throttle-fair scheduling (document 001, BWLOCK++, section IV-C) on kernels with sched_ext.
 //!
-//! [`ThrottleFair`] loads the scheduler of `sched/throttle_fair.bpf.c`, gives it the threads that it
-//! is to manage, and charges them for the time for which a core was stopped because of them. It is
-//! there with the feature `sched-ext`, which takes clang. [`experiment`] is what shows the effect:
-//! the program `throttle-fair-experiment`.
+//! [`load`] loads the scheduler of `sched/throttle_fair.bpf.c` as a rule for a regulator of the
+//! crate `bandwidth`, which tells it who is managed, when a period begins and who has made a core
+//! stop. It takes the feature `sched-ext`, and clang to build that; without it [`load`] says so.
 //!
 //! ```no_run
-//! # #[cfg(feature = "sched-ext")] {
-//! use std::time::Duration;
+//! use bandwidth::regulator::{Budget, Config, Managed, Regulator};
 //!
-//! let mut scheduler = throttle_fair::ThrottleFair::load(3.0)?;
-//! scheduler.manage(4711)?;
-//! scheduler.charge(4711, Duration::from_micros(667));
-//! for task in scheduler.tasks() {
-//!     println!("{}: {} ns", task.tid, task.virtual_ns);
+//! let rho = 3.0;
+//! let mut config = Config::new(vec![1], Budget::Share(0.1));
+//! config.rho = Some(rho);
+//! config.managed = vec![Managed::Process(4711)];
+//! let loaded = throttle_fair::load(rho)?;
+//! let regulator = Regulator::start_with(config, loaded.rule)?;
+//! if let Some(trouble) = (loaded.watch)() {
+//!     eprintln!("{trouble}");
 //! }
-//! # }
-//! # Ok::<(), throttle_fair::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`ThrottleFair`] is the scheduler itself, for who regulates in another way.
 
 mod error;
-pub mod experiment;
+mod kernel;
 #[cfg(feature = "sched-ext")]
 mod policy;
+#[cfg(feature = "sched-ext")]
+mod rule;
 #[cfg(feature = "sched-ext")]
 mod scheduler;
 #[cfg(feature = "sched-ext")]
 mod slots;
 
 pub use error::Error;
+pub use kernel::available;
+#[cfg(feature = "sched-ext")]
+pub use rule::load;
 #[cfg(feature = "sched-ext")]
 pub use scheduler::{TaskStatistics, ThrottleFair};
+
+use bandwidth::regulator::Rule;
+
+/// What has gone wrong with the scheduler since it was loaded, if anything has: the kernel has ended
+/// it, or did not let it manage a thread. To be asked now and then.
+pub type Watch = Box<dyn Fn() -> Option<String> + Send>;
+
+/// The scheduler, loaded.
+pub struct Loaded {
+    /// For [`Regulator::start_with`](bandwidth::regulator::Regulator::start_with); when the regulator
+    /// ends, so does the scheduler, and threads have the policies that they had.
+    pub rule: Box<dyn Rule>,
+    /// Whether all is well with it.
+    pub watch: Watch,
+}
+
+/// Loads the scheduler, which this build does not have.
+///
+/// # Errors
+/// [`Error::NotBuilt`].
+#[cfg(not(feature = "sched-ext"))]
+pub fn load(_rho: f64) -> Result<Loaded, Error> {
+    Err(Error::NotBuilt)
+}

@@ -5,10 +5,8 @@
 //! slot of shared memory, and the policy to go back to.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -19,11 +17,11 @@ use libbpf_rs::{
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::Error;
+use crate::kernel::available;
 use crate::policy::{Attributes, SCHED_EXT};
 use crate::slots::{CORES, SLOTS, Shared, Slot};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/throttle_fair.bpf.o"));
-const FOLDER: &str = "/sys/kernel/sched_ext";
 /// Charges stay far from the range of virtual time with it.
 const RHO_MOST: f64 = 1000.0;
 /// The size of a task's own data, `struct task` in the scheduler; its first word is the slot.
@@ -98,7 +96,7 @@ impl ThrottleFair {
     /// [`Error::NoThread`], [`Error::Policy`] for a real-time thread, [`Error::Full`], or the
     /// kernel's refusal.
     pub fn manage(&mut self, tid: i32) -> Result<(), Error> {
-        if self.managed.get(&tid).is_some_and(Managed::lives) {
+        if self.is_managed(tid) {
             return Ok(());
         }
         self.managed.retain(|_, managed| managed.lives());
@@ -131,6 +129,11 @@ impl ThrottleFair {
         };
         self.managed.insert(tid, Managed { thread, slot, before: ordinary });
         Ok(())
+    }
+
+    /// Whether a thread is managed, and there.
+    pub fn is_managed(&self, tid: i32) -> bool {
+        self.managed.get(&tid).is_some_and(Managed::lives)
     }
 
     /// Gives a thread back the policy that it had. One that is not managed stays as it is.
@@ -229,19 +232,6 @@ impl Managed {
             let _ = self.before.set(tid);
         }
     }
-}
-
-fn available() -> Result<(), Error> {
-    if !Path::new(FOLDER).is_dir() {
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        return Err(Error::NoSchedExt { release });
-    }
-    let state = fs::read_to_string(format!("{FOLDER}/state")).unwrap_or_default();
-    if state.trim() == "disabled" || state.is_empty() {
-        return Ok(());
-    }
-    let name = fs::read_to_string(Path::new(FOLDER).join("root").join("ops")).unwrap_or_default();
-    Err(Error::Occupied { name: name.trim().to_owned() })
 }
 
 type Failure = (&'static str, libbpf_rs::Error);

@@ -7,16 +7,20 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use bandwidth::regulator::{Budget, Config, Managed, Regulator};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use throttle_fair::{Error, ThrottleFair};
 
 const NORMAL: i32 = libc::SCHED_OTHER;
 const EXT: i32 = 7;
 
+/// Whether the scheduler can be loaded. If so, this program is read into memory now: once something
+/// computes on a guest's core, a page of it takes the guest milliseconds.
 fn has_sched_ext() -> bool {
     let has = Path::new("/sys/kernel/sched_ext").is_dir();
-    if !has {
-        eprintln!("SKIP: this kernel has no sched_ext");
+    match has {
+        true => realtime::thread::lock_memory().unwrap(),
+        false => eprintln!("SKIP: this kernel has no sched_ext"),
     }
     has
 }
@@ -182,4 +186,41 @@ fn tasks_that_may_run_anywhere_use_all_cores() {
         let ran = run_ns(&scheduler, task.id()) - before;
         assert!(ran > 700e6, "{ran} ns of a second: {:?}", scheduler.tasks());
     }
+}
+
+#[test]
+fn regulator_has_its_threads_scheduled_and_charged_and_gives_them_back() {
+    if !has_sched_ext() {
+        return;
+    }
+    let managed = Busy::start(&["taskset", "-c", "1"]);
+    // Nothing computes on the other core: an emulator that counts instructions runs one core at a
+    // time, for longer than a period.
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::new(vec![1], Budget::Share(0.25));
+    config.holders.socket = folder.path().join("bandwidth.sock");
+    config.rho = Some(3.0);
+    config.managed = vec![Managed::Process(managed.id())];
+    let loaded = throttle_fair::load(3.0).unwrap();
+    let regulator = Regulator::start_with(config, loaded.rule).unwrap();
+    let hold = regulator.hold().unwrap();
+    hold.acquire();
+    let begun = monotonic_ns();
+    while managed.policy() != EXT {
+        assert!(monotonic_ns() - begun < 10_000_000_000, "it is not managed");
+        pass(10);
+    }
+    pass(500);
+    let statistics = regulator.statistics();
+    let account = &statistics.threads[0];
+    let part = account.charged_ns as f64 / (account.run_ns + account.charged_ns) as f64;
+    assert!((0.6..0.8).contains(&part), "{account:?}");
+    let expected = account.run_ns as f64 + 3.0 * account.charged_ns as f64;
+    assert!((account.virtual_ns / expected - 1.0).abs() < 0.01, "{account:?}");
+    assert_eq!((loaded.watch)(), None);
+    hold.release();
+    drop(regulator);
+    assert_eq!(managed.policy(), NORMAL);
+    assert_eq!((loaded.watch)(), None);
+    drop(throttle_fair::load(1.0).unwrap());
 }

@@ -196,8 +196,6 @@ static void run_copy(const struct work *work) {
         if (work->copy.ends_copy)
             count_one(&count.copies_executed);
     }
-    if (work->copy.slot != NULL)
-        latch_clear(work->copy.slot);
 }
 
 /* Runs a piece of work, or the next node of a graph. Returns true if that was all of it. */
@@ -322,6 +320,9 @@ static void run_head(struct stream *stream) {
     hardware_lock();
     if (ended) {
         outstanding_ended(&head->work);
+        /* Whoever waits for a chunk may return from its call at once. */
+        if (head->work.kind == WORK_COPY && head->work.copy.slot != NULL)
+            latch_clear(head->work.copy.slot);
         unsigned long long completed = atomic_fetch_add(&stream->completed, 1) + 1;
         outstanding_drained();
         unsigned long long progress = progress_of(stream->context);

@@ -2,13 +2,12 @@
 //!
 //! It sleeps in one epoll set on the door, on every connection that has not said hello yet, on a
 //! descriptor of every holder's process, and on a bell that whoever finds nonsense rings. A
-//! connection lasts for one question and one answer. Nothing here waits for a peer: what does not
-//! fit a socket's buffer is not sent.
+//! connection is for one question and one answer; that of a holder stays open until its slot is
+//! freed, and tells it so by its end. Nothing here waits for a peer: what does not fit a socket's
+//! buffer is not sent.
 
-use super::access::{Pace, allows};
-use super::door::Door;
+use super::access::allows;
 use super::entries::Guest;
-use super::peer::Peer;
 use super::{Config, Shared};
 use crate::Error;
 use crate::handshake::{Hello, PACKET_BYTES, Refusal, Welcome};
@@ -18,6 +17,8 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use shm::door::{Door, Pace};
+use shm::peer::{Peer, Unknown};
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -114,8 +115,8 @@ impl Control {
     fn answer_the_door(&mut self) {
         // A bounded number, so that knocking does not keep the thread from the dead.
         for _ in 0..16 {
-            let socket = match self.door.accept() {
-                Ok(Some(socket)) => socket,
+            let socket = match self.door.socket.accept() {
+                Ok(Some(socket)) => OwnedFd::from(socket),
                 Ok(None) => return,
                 Err(_) => return self.pause(),
             };
@@ -130,7 +131,12 @@ impl Control {
     }
 
     fn admit(&mut self, socket: &OwnedFd) -> Result<(Peer, OwnedFd), Refusal> {
-        let (peer, process) = Peer::of(socket).map_err(|_| Refusal::Resources)?;
+        let peer = Peer::of(socket.as_fd()).map_err(|unknown| match unknown {
+            Unknown::Unseen => Refusal::Unseen,
+            Unknown::Call(_) => Refusal::Resources,
+        })?;
+        // Without it the end of the process would not be noticed.
+        let process = peer.process(socket.as_fd()).map_err(|_| Refusal::Resources)?;
         if !allows(&self.config, &peer) {
             return Err(Refusal::NotAllowed);
         }
@@ -164,7 +170,7 @@ impl Control {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => 0,
         };
-        // One question: whatever the answer is, the connection ends here.
+        // One question: nothing else is read from it.
         let Some(Pending { socket, peer, process, .. }) = self.pending.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, &socket);
         if length == 0 {
@@ -175,8 +181,9 @@ impl Control {
             Some(hello) if hello.version != VERSION => Err(Refusal::Version),
             Some(hello) => self.add(&socket, Guest { peer, image: hello.image, process, id }),
         };
-        if let Err(refusal) = answer {
-            self.refuse(&socket, refusal);
+        match answer {
+            Ok(()) => self.shared.entries().keep_open(id, socket),
+            Err(refusal) => self.refuse(&socket, refusal),
         }
     }
 
@@ -185,7 +192,7 @@ impl Control {
         let (id, uid) = (guest.id, guest.peer.uid);
         let shared = self.shared.clone();
         let mut entries = shared.entries();
-        entries.collect_images(&shared.table, guest.peer.pid as u32, guest.image);
+        entries.collect_images(&shared.table, guest.peer.number() as u32, guest.image);
         if entries.count_of(&shared.table, uid) >= self.config.holders_per_user {
             return Err(Refusal::Full);
         }

@@ -1,12 +1,12 @@
 //! Whose slot is whose.
 
-use super::peer::Peer;
 use super::table::Table;
 use crate::Error;
 use crate::handshake::Refusal;
 use crate::memory::{Others, Page};
 use crate::page::Said;
 use rustix::fd::OwnedFd;
+use shm::peer::Peer;
 
 /// A holder, as people see it. What it says of itself is an allegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ struct Remote {
     image: u64,
     /// Watched while it is here: closing it ends that.
     _process: OwnedFd,
+    /// Hangs up when the entry goes, and when the regulator does: so its holder may learn of it.
+    connection: Option<OwnedFd>,
 }
 
 /// A program that asks.
@@ -81,9 +83,9 @@ impl Entries {
         self.slots[slot] = Some(match guest {
             Some(Guest { peer, image, process, id }) => Entry {
                 id,
-                pid: peer.pid as u32,
+                pid: peer.number() as u32,
                 uid: peer.uid,
-                remote: Some(Remote { image, _process: process }),
+                remote: Some(Remote { image, _process: process, connection: None }),
             },
             None => Entry {
                 id: self.next_id(),
@@ -93,6 +95,14 @@ impl Entries {
             },
         });
         Ok((page, Table::offset(slot)))
+    }
+
+    /// Keeps a holder's connection open for as long as its slot is.
+    pub(super) fn keep_open(&mut self, id: u64, connection: OwnedFd) {
+        let entry = self.slots.iter_mut().flatten().find(|entry| entry.id == id);
+        if let Some(remote) = entry.and_then(|entry| entry.remote.as_mut()) {
+            remote.connection = Some(connection);
+        }
     }
 
     /// Frees the slots of a process' earlier program images: it has executed another one, and its

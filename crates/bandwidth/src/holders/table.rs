@@ -107,6 +107,11 @@ impl Table {
         held
     }
 
+    /// Whether a slot has a holder.
+    pub(crate) fn has_holders(&self) -> bool {
+        self.slots().any(|slot| matches!(self.cell_below_most(slot).said(), Said::Holds(_)))
+    }
+
     /// The earliest time at which one that holds the lock took it.
     pub(crate) fn held_since_ns(&self) -> Option<u64> {
         let cells = self.slots().map(|slot| self.cell_below_most(slot));

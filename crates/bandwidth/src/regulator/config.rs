@@ -3,12 +3,20 @@
 use super::Error;
 use super::count::{Hardware, SoftwareEvent};
 use crate::holders;
+use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The periods that there may be.
 pub const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(100)..=Duration::from_secs(1);
+/// How often a thread that looks by itself may do so.
+pub const LOOKS: std::ops::RangeInclusive<Duration> =
+    Duration::from_micros(5)..=Duration::from_millis(1);
+/// The `SCHED_FIFO` priority of the watchdog and of the thread that notices deaths, unless the
+/// threads of the cores have it: both run for microseconds, and a device's thread that is more
+/// urgent and never sleeps would keep them from their core.
+const GUARDS: u8 = 98;
 /// The factors rho that there may be.
 pub const FACTORS: std::ops::RangeInclusive<f64> = 0.0..=1000.0;
 
@@ -32,6 +40,19 @@ pub enum Budget {
         /// Bytes a second.
         per_second: u64,
     },
+}
+
+/// How a core's thread learns that the lock is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attention {
+    /// Whoever takes the lock wakes it, unless it lingers. Costs nothing while the lock is free,
+    /// and the taker a system call and a message to another core.
+    #[default]
+    Bell,
+    /// It looks by itself for as long as there is a holder. Costs the taker nothing, and the core
+    /// the timer's wake-ups.
+    Look,
 }
 
 /// Whose run time and stopped time is kept account of, and whom throttle-fair scheduling is for.
@@ -61,11 +82,17 @@ pub struct Config {
     /// Whose threads are managed.
     pub managed: Vec<Managed>,
     /// The `SCHED_FIFO` priority of the threads that stop the cores, 1 to 98: what is more urgent
-    /// runs on a stopped core too. The watchdog has the next higher one.
+    /// runs on a stopped core too. The watchdog and the thread that notices deaths, which run on
+    /// the other cores for microseconds at a time, have 98, or 99 if this is 98.
     pub priority: u8,
     /// After a release a core's thread looks so long by itself whether the lock is taken again,
     /// which then costs its taker no wake-up.
     pub linger: Duration,
+    /// Whether it goes on looking for longer.
+    pub attention: Attention,
+    /// How often a thread that looks by itself does so, one of [`LOOKS`]. Taking the lock takes
+    /// effect so much later at most, and the timer's lateness.
+    pub look: Duration,
 }
 
 impl Config {
@@ -81,7 +108,14 @@ impl Config {
             managed: Vec::new(),
             priority: 1,
             linger: Duration::from_millis(1),
+            attention: Attention::default(),
+            look: Duration::from_micros(20),
         }
+    }
+
+    /// The priority of the watchdog and of the thread that notices deaths.
+    pub(super) fn guard_priority(&self) -> u8 {
+        GUARDS.max(self.priority + 1)
     }
 
     /// Cores that are online and not regulated; never empty for a configuration that passes.
@@ -99,13 +133,16 @@ impl Config {
             return refuse("period", format!("{:?}", self.period), "100us to 1s");
         }
         if let Some(rho) = self.rho.filter(|rho| !FACTORS.contains(rho)) {
-            return refuse("fair", rho.to_string(), "0 to 1000");
+            return refuse("rho", rho.to_string(), "0 to 1000");
         }
         if self.rho.is_some() && self.managed.is_empty() {
             return refuse("fair", "nobody to manage".into(), "a program, process or group");
         }
         if !(1..=98).contains(&self.priority) {
             return refuse("priority", self.priority.to_string(), "1 to 98");
+        }
+        if !LOOKS.contains(&self.look) {
+            return refuse("look", format!("{:?}", self.look), "5us to 1ms");
         }
         match &self.budget {
             Budget::Share(share) if !(*share > 0.0 && *share <= 1.0) => {
@@ -179,12 +216,23 @@ mod tests {
         let period = refused(|config| config.period = Duration::from_micros(99));
         assert_eq!(period, "period: found 99µs, expected 100us to 1s");
         assert!(refused(|config| config.budget = Budget::Share(1.5)).contains("found 150 %"));
-        assert!(refused(|config| config.rho = Some(-1.0)).contains("fair: found -1"));
+        assert!(refused(|config| config.rho = Some(-1.0)).contains("rho: found -1"));
         assert!(refused(|config| config.rho = Some(1.0)).contains("nobody to manage"));
         assert!(refused(|config| config.priority = 99).contains("priority: found 99"));
+        let look = refused(|config| config.look = Duration::from_micros(4));
+        assert_eq!(look, "look: found 4µs, expected 5us to 1ms");
         let event = SoftwareEvent::PageFaults;
         let none = Budget::Events { event, per_period: 0 };
         assert!(refused(|config| config.budget = none).contains("0 events a period"));
+    }
+
+    #[test]
+    fn guards_are_more_urgent_than_the_threads_that_they_watch() {
+        let mut config = Config::new(vec![0], Budget::Share(0.1));
+        for (priority, guards) in [(1, 98), (97, 98), (98, 99)] {
+            config.priority = priority;
+            assert_eq!(config.guard_priority(), guards);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!     |                        v
 //!     |                      stop: keeps the core until the period ends, or the lock is free
 //!     |                        | free
-//!     '---- linger is over -- looks every 15 us ---- held again ----> stop, or a new period
+//!     '---- linger is over -- looks by itself ------ held again ----> stop, or a new period
 //! ```
 //!
 //! A period begins when the lock is found held, not at a tick. It goes on while the lock is free, and
@@ -14,30 +14,37 @@
 //! spent, the core is stopped whenever the lock is held until the period ends.
 //!
 //! After a release the thread does not go to sleep where a taker has to wake it, which costs the
-//! taker microseconds of a system call: it looks by itself, for as long as lingering lasts.
+//! taker microseconds of a system call: it looks by itself, for as long as lingering lasts, or for
+//! as long as there is a holder ([`Attention::Look`]).
 //!
 //! While it keeps the core the thread reads the processor's counter, the holders' cells and its
 //! orders, all of which stay in its cache until somebody writes them, and pauses. It is a
-//! `SCHED_FIFO` thread, so that nothing ordinary runs there; what is more urgent does.
+//! `SCHED_FIFO` thread, so that nothing ordinary runs there; what is more urgent does. That it did
+//! not have the core it knows from the counter: two readings that are far apart.
+//!
+//! A thread whose priority the watchdog has taken stops nothing, since it would only share the core
+//! with what it is to stop. It counts the periods that it misses until it is urgent again.
 
 use super::Shared;
-use super::config::Config;
+use super::config::{Attention, Config};
 use super::count::{Counter, Outcome};
 use super::delays::Delays;
 use super::fairness::Fairness;
 use super::ticks::Ticks;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a lingering thread looks: of the 50 us within which taking the lock has to take effect,
-/// a virtual machine's timer needs half.
-const LOOK_NS: u64 = 15_000;
 /// How long a thread sleeps at a time while the regulator has suspended itself.
 const SUSPENDED: Duration = Duration::from_millis(10);
 /// A holder that says it has held the lock for longer when it is first seen has not been waited
 /// for, or lies.
 const BELIEVED_NS: u64 = 1_000_000_000;
+
+/// A thread that is woken later than this part of a period after its time is late.
+const LATE_PART: u64 = 10;
+/// Two readings of the counter in a stop that are further apart: something else had the core.
+const AWAY_NS: u64 = 20_000;
 
 /// An order of the watchdog: end the stop.
 const LEAVE: u32 = 1;
@@ -53,6 +60,18 @@ pub struct Log {
     pub busy: AtomicU32,
     /// What the watchdog wants; the thread takes it back.
     pub order: AtomicU32,
+    /// The watchdog has taken the thread's priority.
+    pub is_ordinary: AtomicBool,
+    /// How often it has, and how often it has given it back.
+    pub demotions: AtomicU64,
+    pub promotions: AtomicU64,
+    /// Periods that did not begin on time, because the thread did not have its core or had lost
+    /// its priority.
+    pub missed: AtomicU64,
+    /// Wake-ups, and ends of stops, that were later than [`LATE_PART`] of a period.
+    pub late: AtomicU64,
+    /// For how long of its stops something else had the core.
+    pub away_ns: AtomicU64,
     pub periods: AtomicU64,
     pub stops: AtomicU64,
     pub stopped_ns: AtomicU64,
@@ -87,6 +106,8 @@ pub struct Core {
     index: usize,
     period_ns: u64,
     linger_ns: u64,
+    look_ns: u64,
+    attention: Attention,
     counter: Counter,
     fairness: Box<dyn Fairness>,
     ticks: Ticks,
@@ -108,6 +129,8 @@ impl Core {
             index,
             period_ns: config.period.as_nanos() as u64,
             linger_ns: config.linger.as_nanos() as u64,
+            look_ns: config.look.as_nanos() as u64,
+            attention: config.attention,
             counter,
             fairness,
             ticks: Ticks::measure(),
@@ -127,8 +150,9 @@ impl Core {
                 continue;
             }
             log.busy.store(1, Ordering::SeqCst);
-            shared.begin_guarding();
+            // From here on nothing ordinary runs on the core. To wake the watchdog takes longer.
             self.note_effect(shared);
+            shared.begin_guarding();
             self.regulate(shared);
             self.fairness.rest(self.core);
             log.busy.store(0, Ordering::SeqCst);
@@ -143,6 +167,10 @@ impl Core {
             let mut next_ns = 0;
             while shared.holds() {
                 let now_ns = monotonic_ns();
+                if shared.logs[self.index].is_ordinary.load(Ordering::Relaxed) {
+                    next_ns = self.miss(shared, now_ns);
+                    continue;
+                }
                 if now_ns < self.spent_until_ns {
                     let stopped = self.stop(shared, now_ns);
                     self.fairness.charge(self.core, self.cause, stopped);
@@ -151,6 +179,9 @@ impl Core {
                 }
                 // A period that ended much too late leaves nothing to catch up with.
                 let is_next = (next_ns..next_ns + self.period_ns).contains(&now_ns);
+                if next_ns > 0 {
+                    self.note_beginning(shared, now_ns.saturating_sub(next_ns));
+                }
                 let begin_ns = if is_next { next_ns } else { now_ns };
                 next_ns = begin_ns + self.period_ns;
                 self.period(shared, begin_ns, next_ns);
@@ -160,6 +191,25 @@ impl Core {
             }
             self.note_effect(shared);
         }
+    }
+
+    /// Waits for a period that is not regulated; returns when it ends.
+    fn miss(&self, shared: &Shared, now_ns: u64) -> u64 {
+        add(&shared.logs[self.index].missed, 1);
+        let end_ns = now_ns + self.period_ns;
+        sleep_until_ns(end_ns);
+        end_ns
+    }
+
+    /// A period begins this long after the one before it has ended, or the lock was taken.
+    fn note_beginning(&self, shared: &Shared, delay_ns: u64) {
+        let log = &shared.logs[self.index];
+        add(&log.missed, delay_ns / self.period_ns);
+        add(&log.late, self.is_late(delay_ns).into());
+    }
+
+    fn is_late(&self, delay_ns: u64) -> bool {
+        delay_ns > self.period_ns / LATE_PART
     }
 
     fn period(&mut self, shared: &Shared, begin_ns: u64, end_ns: u64) {
@@ -174,7 +224,9 @@ impl Core {
             Ok(Outcome::Spent { cause, at_ns, awake_ns }) => {
                 (self.spent_until_ns, self.cause) = (end_ns, cause);
                 if shared.holds() {
-                    log.wake_up.note(awake_ns.saturating_sub(at_ns));
+                    let delay_ns = awake_ns.saturating_sub(at_ns);
+                    log.wake_up.note(delay_ns);
+                    add(&log.late, self.is_late(delay_ns).into());
                 }
             }
             Err(_) => {
@@ -192,7 +244,12 @@ impl Core {
         log.order.store(0, Ordering::Relaxed);
         log.stopped_since_ns.store(begin_ns, Ordering::Relaxed);
         let end = self.ticks.after(self.spent_until_ns.saturating_sub(monotonic_ns()));
-        let rescued = keep(&log.order, || self.ticks.now() >= end || !shared.holds());
+        let mut away = Away::new(&self.ticks);
+        let rescued = keep(&log.order, || {
+            let now = self.ticks.now();
+            away.note(now);
+            now >= end || !shared.holds()
+        });
         let stopped_ns = monotonic_ns().saturating_sub(begin_ns);
         log.stopped_since_ns.store(0, Ordering::Relaxed);
         if rescued {
@@ -202,6 +259,7 @@ impl Core {
         add(&log.stops, 1);
         add(&log.stopped_ns, stopped_ns);
         add(&log.rescued, rescued.into());
+        add(&log.away_ns, away.ns(&self.ticks));
         Duration::from_nanos(stopped_ns)
     }
 
@@ -209,8 +267,10 @@ impl Core {
     fn linger(&self, shared: &Shared) -> bool {
         let mut now_ns = monotonic_ns();
         let until_ns = now_ns + self.linger_ns;
-        while now_ns < until_ns && !shared.is_ending() && !shared.is_suspended() {
-            sleep_until_ns(now_ns + LOOK_NS);
+        let looks = self.attention == Attention::Look;
+        let goes_on = |now_ns| now_ns < until_ns || (looks && shared.holders.has_holders());
+        while goes_on(now_ns) && !shared.is_ending() && !shared.is_suspended() {
+            sleep_until_ns(now_ns + self.look_ns);
             if shared.holds() {
                 return true;
             }
@@ -226,12 +286,39 @@ impl Core {
         let delay_ns = taken_ns.and_then(|taken_ns| monotonic_ns().checked_sub(taken_ns));
         if let Some(delay_ns) = delay_ns.filter(|delay_ns| *delay_ns < BELIEVED_NS) {
             shared.logs[self.index].effect.note(delay_ns);
+            self.note_beginning(shared, delay_ns);
         }
     }
 }
 
+/// For how much of a stop something else had the core, in ticks.
+struct Away {
+    last: u64,
+    most: u64,
+    ticks: u64,
+}
+
+impl Away {
+    fn new(ticks: &Ticks) -> Away {
+        Away { last: ticks.now(), most: ticks.of(AWAY_NS), ticks: 0 }
+    }
+
+    #[inline(always)]
+    fn note(&mut self, now: u64) {
+        let gap = now.saturating_sub(self.last);
+        self.last = now;
+        if gap > self.most {
+            self.ticks += gap;
+        }
+    }
+
+    fn ns(&self, ticks: &Ticks) -> u64 {
+        ticks.ns(self.ticks)
+    }
+}
+
 /// Pauses until it is over, or until the watchdog says so, which is returned.
-fn keep(order: &AtomicU32, is_over: impl Fn() -> bool) -> bool {
+fn keep(order: &AtomicU32, mut is_over: impl FnMut() -> bool) -> bool {
     while !is_over() {
         if order.load(Ordering::Relaxed) == LEAVE {
             return true;
@@ -255,5 +342,12 @@ mod tests {
         });
         log.order.store(0, Ordering::Relaxed);
         assert!(!keep(&log.order, || true));
+    }
+
+    #[test]
+    fn only_readings_that_are_far_apart_count_as_away() {
+        let mut away = Away { last: 1000, most: 50, ticks: 0 };
+        [1040, 1090, 1141, 1150, 1300].into_iter().for_each(|now| away.note(now));
+        assert_eq!(away.ticks, 51 + 150);
     }
 }

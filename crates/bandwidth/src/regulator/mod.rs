@@ -4,7 +4,7 @@
 //! ```text
 //!   Holders (door, cells, bell)
 //!      | held?                     kt-core-N    SCHED_FIFO, pinned   periods, stops      core.rs
-//!      +-------------------------> kt-watchdog  SCHED_FIFO + 1       ends long stops     watchdog.rs
+//!      +-------------------------> kt-watchdog  SCHED_FIFO 98        ends long stops     watchdog.rs
 //!                                  kt-attend    ordinary             finds threads       fairness/attend.rs
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! regulated. All threads are of one process: if it is killed, no core stays stopped.
 //!
 //! - [`Config`], [`Budget`]: what is regulated, and how it is counted (`count`).
-//! - [`Fairness`]: who runs on a core that is stopped at times.
+//! - [`Rule`], [`Fairness`]: who runs on a core that is stopped at times.
 //! - [`Statistics`]: what was done, and how long it took to take effect.
 
 mod config;
@@ -27,27 +27,29 @@ mod statistics;
 mod ticks;
 mod watchdog;
 
-pub use config::{Budget, Config, FACTORS, Managed, PERIODS};
+pub use config::{Attention, Budget, Config, FACTORS, LOOKS, Managed, PERIODS};
 pub use count::{Hardware, SoftwareEvent};
 pub use delays::Spread;
 pub use error::Error;
-pub use fairness::{Fairness, ThreadStatistics};
+pub use fairness::{Accounts, Fairness, Keeper, Rule, ThreadStatistics};
 pub use load::Load;
-pub use statistics::{CoreStatistics, Statistics};
+pub use statistics::{CoreStatistics, Loss, Statistics};
 
 use self::core::{Core, Log};
 use crate::holders::Holders;
 use crate::{Hold, holders};
 use count::Counter;
-use fairness::{Roster, UserSpace};
+use fairness::{Roster, UserRule};
+use realtime::clock::monotonic_ns;
 use realtime::thread::{Policy, pin, set_name, set_policy};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
+use watchdog::Looks;
 
 /// The regulator ends.
 const ENDING: u32 = 1;
@@ -74,6 +76,12 @@ struct Shared {
     state: AtomicU32,
     /// The watchdog looks, or will.
     guarding: AtomicBool,
+    /// What the watchdog says of its own looks.
+    looks: Looks,
+    /// How often it has suspended itself, since when it is, and for how long it was before.
+    suspensions: AtomicU64,
+    suspended_since_ns: AtomicU64,
+    suspended_ns: AtomicU64,
     /// The watchdog and the attendant.
     attendants: OnceLock<[Thread; 2]>,
 }
@@ -86,18 +94,16 @@ impl Regulator {
     /// [`Error::Config`] for settings that make no sense, and what the kernel refuses; then
     /// nothing is left behind.
     pub fn start(config: Config) -> Result<Regulator, Error> {
-        let rho = config.rho;
-        Regulator::start_with(config, &|roster, index| {
-            Box::new(UserSpace::new(roster.0.clone(), index, rho))
-        })
+        let decides = config.rho.is_some();
+        Regulator::start_with(config, Box::new(UserRule { decides }))
     }
 
-    /// As [`Regulator::start`], with another rule than the one of user space: `rule` gives each
-    /// core its own, by the core's place among the configured ones.
+    /// As [`Regulator::start`], with another rule than the one of user space. The configured rho
+    /// is what the accounts go by.
     ///
     /// # Errors
     /// As there.
-    pub fn start_with(config: Config, rule: &Rule<'_>) -> Result<Regulator, Error> {
+    pub fn start_with(config: Config, mut rule: Box<dyn Rule>) -> Result<Regulator, Error> {
         config.check()?;
         let kept = config.holders.socket.with_extension("threads");
         let others = config.other_cores();
@@ -107,11 +113,11 @@ impl Regulator {
         let roster = Arc::new(Roster::new(&config.cores));
         let cores = config.cores.clone();
         let mut regulator = Regulator { shared, roster, cores, threads: Vec::new(), restored };
+        let accounts = Accounts::new(regulator.roster.clone(), config.rho.unwrap_or(0.0));
         for index in 0..config.cores.len() {
-            let fairness = rule(&Accounts(regulator.roster.clone()), index);
-            regulator.start_core(&config, index, fairness)?;
+            regulator.start_core(&config, index, rule.core(&accounts, index))?;
         }
-        regulator.start_others(&config, &others, kept)?;
+        regulator.start_others(&config, &others, kept, rule)?;
         Ok(regulator)
     }
 
@@ -133,7 +139,7 @@ impl Regulator {
     pub fn statistics(&self) -> Statistics {
         let shared = &self.shared;
         let threads = self.roster.statistics();
-        Statistics::of(&self.cores, &shared.logs, threads, shared.holders.status())
+        Statistics::of(&self.cores, shared, threads)
     }
 
     /// Threads that a regulator before this one had left set back, and that this one has restored.
@@ -168,25 +174,27 @@ impl Regulator {
         config: &Config,
         others: &[usize],
         kept: PathBuf,
+        mut rule: Box<dyn Rule>,
     ) -> Result<(), Error> {
-        let (shared, config, cores) = (self.shared.clone(), config.clone(), others.to_vec());
-        let period = config.period;
+        let (shared, cores) = (self.shared.clone(), others.to_vec());
+        let (period, priority) = (config.period, config.priority);
+        let guards = config.guard_priority();
         self.start_thread(move |ready| {
             set_name("kt-watchdog");
             let set_up = || -> Result<(), Error> {
                 pin(&cores)?;
-                Ok(set_policy(Policy::Fifo(config.priority + 1))?)
+                Ok(set_policy(Policy::Fifo(guards))?)
             };
             if said(&ready, set_up()).is_some() {
-                watchdog::run(&shared, period);
+                watchdog::run(&shared, period, priority);
             }
         })?;
         let (shared, roster, cores) = (self.shared.clone(), self.roster.clone(), others.to_vec());
-        let socket = config.holders.socket;
+        let socket = config.holders.socket.clone();
         self.start_thread(move |ready| {
             set_name("kt-attend");
             if said(&ready, pin(&cores).map_err(Error::from)).is_some() {
-                fairness::attend(&shared, &roster, &socket, &kept);
+                fairness::attend(&shared, &roster, &mut *rule, (&socket, kept));
             }
         })?;
         if let [.., watchdog, attendant] = &self.threads[..] {
@@ -209,19 +217,6 @@ impl Regulator {
     }
 }
 
-/// Gives the core with this place among the configured ones its rule.
-pub type Rule<'a> = dyn Fn(&Accounts, usize) -> Box<dyn Fairness> + 'a;
-
-/// The accounts of the managed threads, for rules that use them.
-pub struct Accounts(Arc<Roster>);
-
-impl Accounts {
-    /// A rule that only keeps the accounts, for one that decides elsewhere to be put around.
-    pub fn keeper(&self, index: usize) -> Box<dyn Fairness> {
-        Box::new(UserSpace::new(self.0.clone(), index, None))
-    }
-}
-
 /// Tells the starter how it went.
 fn said<T>(ready: &Sender<Result<(), Error>>, result: Result<T, Error>) -> Option<T> {
     let (value, answer) = match result {
@@ -236,7 +231,7 @@ fn said<T>(ready: &Sender<Result<(), Error>>, result: Result<T, Error>) -> Optio
 /// The door, whose control thread inherits the cores of the thread that opens it.
 fn open_door(config: &Config, others: &[usize]) -> Result<Holders, Error> {
     let mut door: holders::Config = config.holders.clone();
-    door.priority = door.priority.or(Some(config.priority + 1));
+    door.priority = door.priority.or(Some(config.guard_priority()));
     std::thread::scope(|scope| {
         let open = || {
             pin(others)?;
@@ -274,6 +269,10 @@ impl Shared {
             halt: halt.map_err(|errno| Error::Thread(errno.into()))?,
             state: AtomicU32::new(0),
             guarding: AtomicBool::new(false),
+            looks: Looks::default(),
+            suspensions: AtomicU64::new(0),
+            suspended_since_ns: AtomicU64::new(0),
+            suspended_ns: AtomicU64::new(0),
             attendants: OnceLock::new(),
         })
     }
@@ -293,11 +292,33 @@ impl Shared {
         self.state.load(Ordering::Relaxed) & SUSPENDED != 0
     }
 
+    /// The attendant: whether the lock counts as free from now on.
     fn suspend(&self, yes: bool) {
-        match yes {
+        let before = match yes {
             true => self.state.fetch_or(SUSPENDED, Ordering::Relaxed),
             false => self.state.fetch_and(!SUSPENDED, Ordering::Relaxed),
         };
+        if (before & SUSPENDED != 0) == yes {
+            return;
+        }
+        if yes {
+            self.suspended_since_ns.store(monotonic_ns(), Ordering::Relaxed);
+            self.suspensions.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let since_ns = self.suspended_since_ns.load(Ordering::Relaxed);
+            let more_ns = monotonic_ns().saturating_sub(since_ns);
+            self.suspended_ns.fetch_add(more_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long the lock has counted as free, in all.
+    fn suspended_ns(&self) -> u64 {
+        let before_ns = self.suspended_ns.load(Ordering::Relaxed);
+        let since_ns = self.suspended_since_ns.load(Ordering::Relaxed);
+        match self.is_suspended() {
+            true => before_ns + monotonic_ns().saturating_sub(since_ns),
+            false => before_ns,
+        }
     }
 
     fn end(&self) {
@@ -342,5 +363,72 @@ impl Shared {
 
     fn wake_attendants(&self) {
         self.attendants.get().into_iter().flatten().for_each(Thread::unpark);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use realtime::clock::sleep_until_ns;
+
+    /// A regulator of the last core with the lock held, where there may be one.
+    fn held() -> Option<(Regulator, Hold, tempfile::TempDir)> {
+        let core = *realtime::machine::online_cores().last()?;
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::new(vec![core], Budget::Share(0.5));
+        config.holders.socket = folder.path().join("bandwidth.sock");
+        let Ok(regulator) = Regulator::start(config) else {
+            eprintln!("SKIP: no core can be regulated here");
+            return None;
+        };
+        let hold = regulator.hold().unwrap();
+        hold.acquire();
+        Some((regulator, hold, folder))
+    }
+
+    /// Waits until the statistics are so.
+    fn until(regulator: &Regulator, is_so: impl Fn(&Statistics) -> bool) -> Statistics {
+        let begun_ns = monotonic_ns();
+        loop {
+            let statistics = regulator.statistics();
+            if is_so(&statistics) {
+                return statistics;
+            }
+            assert!(monotonic_ns() < begun_ns + 30_000_000_000, "{statistics:?}");
+            sleep_until_ns(monotonic_ns() + 1_000_000);
+        }
+    }
+
+    #[test]
+    fn thread_without_its_priority_stops_nothing_and_counts_what_it_misses() {
+        let Some((regulator, _hold, _folder)) = held() else { return };
+        until(&regulator, |statistics| statistics.cores[0].stops > 5);
+        let log = &regulator.shared.logs[0];
+        let ordinary = |yes| log.is_ordinary.store(yes, Ordering::Relaxed);
+        ordinary(true);
+        let first = until(&regulator, |statistics| statistics.cores[0].missed > 5);
+        let more = first.cores[0].missed + 20;
+        let second = until(&regulator, |statistics| statistics.cores[0].missed > more);
+        assert_eq!(second.cores[0].stops, first.cores[0].stops);
+        ordinary(false);
+        until(&regulator, |statistics| statistics.cores[0].stops > second.cores[0].stops + 5);
+    }
+
+    #[test]
+    fn suspension_is_counted_once_with_its_time_and_is_a_loss() {
+        let Some((regulator, _hold, _folder)) = held() else { return };
+        until(&regulator, |statistics| statistics.cores[0].stops > 5);
+        assert_eq!(regulator.statistics().losses(), []);
+        // Twice, as the attendant does.
+        regulator.shared.suspend(true);
+        regulator.shared.suspend(true);
+        let during = until(&regulator, |statistics| statistics.suspended_ns > 1_000_000);
+        regulator.shared.suspend(false);
+        let after = regulator.statistics();
+        assert!(after.suspended_ns >= during.suspended_ns);
+        let later =
+            until(&regulator, |statistics| statistics.cores[0].stops > after.cores[0].stops);
+        assert_eq!((later.suspensions, later.suspended_ns), (1, after.suspended_ns));
+        assert!(matches!(later.losses()[..], [Loss::Suspension { suspensions: 1, .. }]));
     }
 }

@@ -1,11 +1,13 @@
 //! What a regulator did, for people and programs.
 
-use super::ThreadStatistics;
 use super::core::Log;
 use super::delays::{Delays, Spread};
-use crate::holders::Status;
+use super::{Shared, ThreadStatistics};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
+
+/// Of so many one may go wrong.
+const RARE_PART: u64 = 100;
 
 /// What was done on one core.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,8 +25,24 @@ pub struct CoreStatistics {
     pub counted: u64,
     /// Stops that the watchdog had to end.
     pub rescued: u64,
-    /// Periods in which the kernel refused to count, and threads that lost their priority.
+    /// Periods in which the kernel refused to count.
     pub failed: u64,
+    /// How often the watchdog took the priority of the core's thread, which stops nothing then,
+    /// and how often it gave it back.
+    pub demotions: u64,
+    /// See there.
+    pub promotions: u64,
+    /// Whether the thread is without it now.
+    pub is_ordinary: bool,
+    /// Periods that were not regulated: the thread had lost its priority, or did not have its core
+    /// at all for so long.
+    pub missed: u64,
+    /// Wake-ups of the thread, and ends of its stops, that were late by more than a tenth of a
+    /// period.
+    pub late: u64,
+    /// For how long of the stops something else had the core: more urgent threads, interrupts, or
+    /// a hypervisor's other work.
+    pub away_ns: u64,
     /// From the taking of the lock, as its holder says, to the beginning of the first period, of
     /// takings that found the core's thread asleep or lingering.
     pub effect: Spread,
@@ -51,15 +69,78 @@ pub struct Statistics {
     pub refused: u64,
     /// Holders whose process has ended while it held the lock.
     pub died_holding: u64,
+    /// How late the watchdog looked, and how often it missed a whole look.
+    pub watchdog: Spread,
+    /// See there.
+    pub watchdog_late: u64,
+    /// How often the thread that notices deaths did not answer, so that the lock counted as free.
+    pub suspensions: u64,
+    /// For how long, in all.
+    pub suspended_ns: u64,
+}
+
+/// The lock was held, and a core was not regulated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// The watchdog took the priority of a core's thread.
+    Priority {
+        /// The core.
+        core: usize,
+        /// How often.
+        demotions: u64,
+        /// Periods without regulation, those included in which its thread did not have the core.
+        missed: u64,
+        /// It has not been given back.
+        is_ordinary: bool,
+    },
+    /// The kernel refused to count on a core.
+    Count {
+        /// The core.
+        core: usize,
+        /// Periods without a count.
+        failed: u64,
+    },
+    /// The thread that notices deaths did not answer.
+    Suspension {
+        /// How often.
+        suspensions: u64,
+        /// For how long, in all.
+        suspended_ns: u64,
+    },
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Loss::Priority { core, demotions, missed, is_ordinary } => {
+                let now = if *is_ordinary { "does not have it back" } else { "has it back" };
+                write!(
+                    f,
+                    "core {core}: its thread did not leave a stop and lost its priority, \
+                     {demotions} times; it {now}; {missed} periods were not regulated"
+                )
+            }
+            Loss::Count { core, failed } => {
+                write!(f, "core {core}: {failed} periods could not be counted")
+            }
+            Loss::Suspension { suspensions, suspended_ns } => write!(
+                f,
+                "the thread that notices deaths did not answer, {suspensions} times: the lock \
+                 counted as free for {:.1} ms",
+                *suspended_ns as f64 / 1e6
+            ),
+        }
+    }
 }
 
 impl Statistics {
     pub(super) fn of(
         cores: &[usize],
-        logs: &[Log],
+        shared: &Shared,
         threads: Vec<ThreadStatistics>,
-        status: Status,
     ) -> Statistics {
+        let (logs, status) = (&shared.logs, shared.holders.status());
         Statistics {
             cores: cores
                 .iter()
@@ -73,7 +154,38 @@ impl Statistics {
             acquisitions: status.holders.iter().map(|holder| holder.acquisitions).sum(),
             refused: status.refused,
             died_holding: status.died_holding,
+            watchdog: Delays::spread([&shared.looks.delays]),
+            watchdog_late: shared.looks.late.load(Ordering::Relaxed),
+            suspensions: shared.suspensions.load(Ordering::Relaxed),
+            suspended_ns: shared.suspended_ns(),
         }
+    }
+
+    /// Where cores were not regulated although the lock was held.
+    pub fn losses(&self) -> Vec<Loss> {
+        let mut losses: Vec<_> = self.cores.iter().flat_map(CoreStatistics::losses).collect();
+        if self.suspensions > 0 {
+            let (suspensions, suspended_ns) = (self.suspensions, self.suspended_ns);
+            losses.push(Loss::Suspension { suspensions, suspended_ns });
+        }
+        losses
+    }
+
+    /// Who kept the regulator's threads from their cores, in words: a more urgent thread or a
+    /// hypervisor. What is rare (one period of a hundred) is not said: nobody has a core for
+    /// himself.
+    pub fn hindrances(&self) -> Vec<String> {
+        let mut said: Vec<_> = self.cores.iter().filter_map(CoreStatistics::hindrance).collect();
+        if self.watchdog_late > self.watchdog.count / RARE_PART {
+            said.push(format!(
+                "the watchdog came late, {} of {} times, by up to {:.1} ms: something more urgent, \
+                 or a hypervisor, has the cores that are not regulated",
+                self.watchdog_late,
+                self.watchdog.count,
+                self.watchdog.longest_ns as f64 / 1e6
+            ));
+        }
+        said
     }
 
     /// How long the cores were stopped, in all.
@@ -83,6 +195,30 @@ impl Statistics {
 }
 
 impl CoreStatistics {
+    fn losses(&self) -> impl Iterator<Item = Loss> {
+        let CoreStatistics { core, demotions, missed, is_ordinary, failed, .. } = *self;
+        let priority =
+            (demotions > 0).then_some(Loss::Priority { core, demotions, missed, is_ordinary });
+        let count = (failed > 0).then_some(Loss::Count { core, failed });
+        [priority, count].into_iter().flatten()
+    }
+
+    fn hindrance(&self) -> Option<String> {
+        let CoreStatistics { core, periods, missed, late, away_ns, stopped_ns, .. } = *self;
+        let all = periods + missed;
+        let is_often =
+            missed > all / RARE_PART || late > all / RARE_PART || away_ns > stopped_ns / RARE_PART;
+        is_often.then(|| {
+            format!(
+                "core {core}: something more urgent than the regulator, or a hypervisor, had the \
+                 core: {missed} of {all} periods missed, {late} wake-ups late, {:.1} of {:.1} ms of \
+                 its stops",
+                away_ns as f64 / 1e6,
+                stopped_ns as f64 / 1e6
+            )
+        })
+    }
+
     fn of(core: usize, log: &Log) -> CoreStatistics {
         // Relaxed: numbers for people.
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
@@ -94,8 +230,54 @@ impl CoreStatistics {
             counted: read(&log.counted),
             rescued: read(&log.rescued),
             failed: read(&log.failed),
+            demotions: read(&log.demotions),
+            promotions: read(&log.promotions),
+            is_ordinary: log.is_ordinary.load(Ordering::Relaxed),
+            missed: read(&log.missed),
+            late: read(&log.late),
+            away_ns: read(&log.away_ns),
             effect: Delays::spread([&log.effect]),
             wake_up: Delays::spread([&log.wake_up]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(change: impl FnOnce(&Log)) -> CoreStatistics {
+        let log = Log::default();
+        log.periods.store(990, Ordering::Relaxed);
+        log.stopped_ns.store(1_000_000, Ordering::Relaxed);
+        change(&log);
+        CoreStatistics::of(3, &log)
+    }
+
+    #[test]
+    fn core_is_lost_with_the_priority_of_its_thread_or_with_its_counter() {
+        assert_eq!(of(|_| ()).losses().count(), 0);
+        let failed = of(|log| log.failed.store(1, Ordering::Relaxed));
+        assert_eq!(failed.losses().collect::<Vec<_>>(), [Loss::Count { core: 3, failed: 1 }]);
+        let taken = of(|log| {
+            log.demotions.store(2, Ordering::Relaxed);
+            log.missed.store(500, Ordering::Relaxed);
+            log.is_ordinary.store(true, Ordering::Relaxed);
+        });
+        let said = Loss::Priority { core: 3, demotions: 2, missed: 500, is_ordinary: true };
+        assert_eq!(taken.losses().collect::<Vec<_>>(), std::slice::from_ref(&said));
+        assert!(said.to_string().contains("does not have it back"), "{said}");
+    }
+
+    #[test]
+    fn hindrance_is_said_when_it_is_more_than_rare() {
+        type Counter = fn(&Log) -> &std::sync::atomic::AtomicU64;
+        let cases: [(Counter, u64); 3] =
+            [(|log| &log.missed, 10), (|log| &log.late, 9), (|log| &log.away_ns, 10_000)];
+        for (counter, rare) in cases {
+            let said = |number| of(|log| counter(log).store(number, Ordering::Relaxed)).hindrance();
+            assert_eq!(said(rare), None);
+            assert!(said(rare + 1).unwrap().contains("core 3: something more urgent"));
         }
     }
 }

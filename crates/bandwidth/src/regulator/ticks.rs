@@ -51,7 +51,17 @@ impl Ticks {
 
     /// The counter in so many nanoseconds.
     pub fn after(&self, ns: u64) -> u64 {
-        self.now().saturating_add((ns as f64 * self.per_ns) as u64)
+        self.now().saturating_add(self.of(ns))
+    }
+
+    /// So many nanoseconds as a difference of the counter.
+    pub fn of(&self, ns: u64) -> u64 {
+        (ns as f64 * self.per_ns) as u64
+    }
+
+    /// A difference of the counter in nanoseconds.
+    pub fn ns(&self, ticks: u64) -> u64 {
+        (ticks as f64 / self.per_ns) as u64
     }
 }
 

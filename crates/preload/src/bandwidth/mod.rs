@@ -31,9 +31,10 @@ use crate::cuda::{Arguments, SUCCESS, pinned};
 use crate::thread::{Thread, this};
 use bandwidth::Hold;
 use bandwidth::activity::events::{Events, Recording, Seen};
-use bandwidth::activity::{Activity, Key, Moment, Place};
+use bandwidth::activity::{Activity, Holding, Key, Moment, Place};
 use calls::{ACTS, Act, At};
 use driver::Handle;
+use realtime::clock::monotonic_ns;
 use record::Side;
 use record::bandwidth::BandwidthCount;
 use record::cuda::FUNCTIONS;
@@ -41,6 +42,10 @@ use rustix::mm::Advice;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The handles that stand for the default streams, beside 0, which is one of them.
+const LEGACY: Handle = 1;
+const PER_THREAD: Handle = 2;
 
 /// Contexts that can be told apart at the same time, and devices.
 const CONTEXTS: usize = 64;
@@ -139,6 +144,32 @@ pub fn end() {
 fn count(what: BandwidthCount) {
     if let Some(side) = attachment::side() {
         side.count_bandwidth(what);
+    }
+}
+
+/// The hold, with what is told of it when the program has ended.
+struct Counted(&'static Hold);
+
+impl Holding for Counted {
+    // A hold that takes nothing, in a forked child, gives nothing back either.
+    #[inline]
+    fn acquire(&self) {
+        if self.0.acquire_after() == Some(0)
+            && let Some(side) = attachment::side()
+        {
+            side.count_bandwidth(BandwidthCount::Taken);
+            side.add_bandwidth(BandwidthCount::HeldNs, monotonic_ns().wrapping_neg());
+        }
+    }
+
+    #[inline]
+    fn release(&self) {
+        if self.0.release_to() == Some(0)
+            && let Some(side) = attachment::side()
+        {
+            side.count_bandwidth(BandwidthCount::GivenBack);
+            side.add_bandwidth(BandwidthCount::HeldNs, monotonic_ns());
+        }
     }
 }
 
@@ -287,13 +318,14 @@ impl State {
         state
     }
 
-    fn hold(&self) -> &'static Hold {
+    #[inline]
+    fn hold(&self) -> Counted {
         // SAFETY: written before the stage was ATTACHED, which whoever has a state has seen.
-        unsafe { (*self.0.hold.get()).assume_init_ref() }
+        Counted(unsafe { (*self.0.hold.get()).assume_init_ref() })
     }
 
     fn complete(&self, place: Place, before: Moment) {
-        self.activity.complete(place, before, self.hold());
+        self.activity.complete(place, before, &self.hold());
     }
 
     /// The number of a context; None when there are too many.
@@ -312,9 +344,6 @@ impl State {
 
     /// The key of a stream by its handle, as function `number` understands it.
     fn key(&self, number: usize, handle: Handle, thread: &Thread) -> Option<Key> {
-        /// The handles that stand for the default streams.
-        const LEGACY: Handle = 1;
-        const PER_THREAD: Handle = 2;
         let is_own = match handle {
             LEGACY => false,
             PER_THREAD => true,
@@ -364,8 +393,8 @@ impl State {
             Act::SubmitMany => unsafe { self.submit_many(a, thread) },
             Act::WaitStream => self
                 .key(number, first, thread)
-                .and_then(|key| self.activity.find(key))
-                .map_or(Around::Nothing, |place| Around::Waited(place, self.activity.now())),
+                .and_then(|key| self.activity.find_at(key))
+                .map_or(Around::Nothing, |(place, before)| Around::Waited(place, before)),
             Act::WaitEvent => {
                 self.events.see(first).map_or(Around::Nothing, Around::WaitedForEvent)
             }

@@ -10,7 +10,7 @@
 //! never takes a core from a thread of the program's that wants it.
 
 use super::driver::{self, Handle, NOT_READY};
-use super::{ATTACHED, STATE, State, count};
+use super::{ATTACHED, LEGACY, STATE, State, count};
 use crate::cuda::{SUCCESS, graph};
 use crate::thread::{Thread, this};
 use bandwidth::activity::{Moment, Place, Stream};
@@ -248,8 +248,6 @@ fn ask(
     let (result, ended) = match (key.stream(), pending) {
         (Stream::Made(stream), _) => ask_stream(current, stream, false),
         (Stream::Default, _) => {
-            /// `CU_STREAM_LEGACY`
-            const LEGACY: Handle = 1;
             state.asks_default.store(1, Ordering::SeqCst);
             let answer = match graph::captures() {
                 true => (NOT_READY, before),
@@ -267,7 +265,8 @@ fn ask(
         (Stream::Destroyed, None) => return Found::Ended(before),
     };
     match result {
-        SUCCESS if key.stream() == Stream::Destroyed => Found::Ended(Moment::END),
+        // All its submissions had returned before it was destroyed.
+        SUCCESS if key.stream() == Stream::Destroyed => Found::Ended(before),
         SUCCESS => Found::Ended(ended),
         error if is_transient(error) => Found::Working,
         _ => Found::Failed,

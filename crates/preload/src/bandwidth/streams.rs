@@ -1,7 +1,7 @@
 //! What calls do to the streams of the process: submissions, and the ends of streams and contexts.
 
 use super::driver::{self, Handle};
-use super::{Around, Ends, State, count};
+use super::{Around, Ends, PER_THREAD, State, count};
 use crate::cuda::{Arguments, graph};
 use crate::thread::Thread;
 use bandwidth::activity::{Key, Moment, Place, Stream};
@@ -65,7 +65,7 @@ impl State {
                 _ => driver::current_context(thread).unwrap_or(0),
             }
         };
-        let begun = self.activity.begin(key, context, self.hold());
+        let begun = self.activity.begin(key, context, &self.hold());
         if begun.is_none() {
             count(BandwidthCount::NoPlace);
         }
@@ -81,7 +81,7 @@ impl State {
         succeeded: bool,
         thread: &'static Thread,
     ) {
-        let hold = self.hold();
+        let hold = &self.hold();
         // Not before the call: the work need not wait for that.
         self.poller.wake();
         match ends {
@@ -98,14 +98,19 @@ impl State {
                 self.activity.leave(place, hold);
             }
             Ends::Own(context) => {
-                let after = self.activity.end(place, hold);
-                self.record_own(place, 0, context, after, thread);
+                // Before the work may be found to have ended: the place may be another's then.
+                let after = self.activity.mark();
+                if self.record_own(place, 0, context, after, thread) {
+                    self.activity.end_at(place, after, hold);
+                } else {
+                    self.activity.leave(place, hold);
+                }
             }
         }
     }
 
     /// Records an event of this library's in a stream, 0 for the thread's own, so that the poller
-    /// learns when work up to `after` has ended.
+    /// learns when work up to `after` has ended; false when nobody could tell.
     fn record_own(
         self,
         place: Place,
@@ -113,7 +118,7 @@ impl State {
         context: Handle,
         after: Moment,
         thread: &'static Thread,
-    ) {
+    ) -> bool {
         let event = self.activity.event(place, context).or_else(|| {
             let event = driver::make_event(thread)?;
             let before = self.activity.set_event(place, event, context);
@@ -125,11 +130,11 @@ impl State {
         match event {
             Some(event) if driver::record(thread, event, stream) => {
                 self.activity.recorded(place, after);
+                true
             }
             _ => {
-                // Nobody could tell when it has ended.
                 count(BandwidthCount::NotAsked);
-                self.complete(place, after);
+                false
             }
         }
     }
@@ -182,8 +187,9 @@ impl State {
             return Around::Nothing;
         }
         let key = if is_captured { None } else { self.key(number, stream, thread) };
-        let place = key.and_then(|key| self.activity.find(key));
-        Around::Recorded(self.events.begin(event, self.activity.mark()), place)
+        // The moment first: the place may be given to another stream when it has been found.
+        let recording = self.events.begin(event, self.activity.mark());
+        Around::Recorded(recording, key.and_then(|key| self.activity.find(key)))
     }
 
     /// # Safety
@@ -235,16 +241,31 @@ impl State {
     /// From here on the handle may be given to another stream. A stream that is not destroyed
     /// after all gets another place with its next work.
     pub(super) fn destroy_stream(self, stream: Handle, thread: &'static Thread) -> Around {
-        while let Some(place) = self.activity.find(Key::made(stream)) {
+        // The default streams cannot be destroyed; the driver says so.
+        if stream <= PER_THREAD {
+            return Around::Nothing;
+        }
+        let key = Key::made(stream);
+        while let Some(place) = self.activity.find(key) {
             self.forbid(place);
-            if self.activity.is_active(place) && !driver::may_be_captured(thread, stream) {
-                let (context, after) = (self.activity.context(place), self.activity.now());
-                self.record_own(place, stream, context, after, thread);
+            if self.activity.key(place) == Some(key) {
+                self.outlive(place, stream, thread);
+                self.activity.orphan(place);
             }
-            self.activity.orphan(place);
             self.activity.allow(place);
         }
         Around::Nothing
+    }
+
+    /// Lets the poller learn when the work of a stream has ended that will be gone by then.
+    fn outlive(self, place: Place, stream: Handle, thread: &'static Thread) {
+        if !self.activity.is_active(place) || driver::may_be_captured(thread, stream) {
+            return;
+        }
+        let (context, after) = (self.activity.context(place), self.activity.now());
+        if !self.record_own(place, stream, context, after, thread) {
+            self.complete(place, after);
+        }
     }
 
     /// Before a stream may become one that is captured. A question at the wrong time would end the
@@ -275,11 +296,12 @@ impl State {
         if context == 0 {
             return;
         }
+        let before = self.activity.now();
         for place in self.activity.find_in(context) {
             if has_ended {
                 self.activity.orphan(place);
                 self.activity.set_event(place, 0, 0);
-                self.complete(place, Moment::END);
+                self.complete(place, before);
             }
             self.activity.allow(place);
         }
@@ -289,10 +311,10 @@ impl State {
         }
     }
 
-    /// Nobody asks about a stream from here on.
+    /// Nobody asks about a stream from here on, and its place stays its own.
     fn forbid(self, place: Place) {
         self.activity.forbid(place);
-        self.wait_while(|| self.activity.is_asked(place));
+        self.wait_while(|| self.activity.is_asked(place) || self.activity.is_changing(place));
     }
 
     /// A question takes microseconds, unless the thread that asks is kept from running.

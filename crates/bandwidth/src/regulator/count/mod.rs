@@ -242,15 +242,27 @@ mod tests {
             // Of the second there are next to none.
             (&[PageFaults, ContextSwitches], BUDGET - BUDGET / 16),
         ] {
-            let Some((outcome, used)) = spent(kinds) else {
-                eprintln!("SKIP: events of a core cannot be counted here");
-                return;
-            };
-            let Outcome::Spent { cause: Some(_), at_ns, awake_ns } = outcome else {
-                panic!("{outcome:?}");
-            };
-            assert!(at_ns > 0 && at_ns <= awake_ns, "{at_ns} {awake_ns}");
-            assert!((least..=BUDGET + BUDGET / 16).contains(&used), "{kinds:?}: {used}");
+            let mut late = Vec::new();
+            // Where more urgent threads of other programs have the core, it is stopped late, and
+            // the count goes on meanwhile.
+            while late.len() < 100 {
+                let Some((outcome, used)) = spent(kinds) else {
+                    eprintln!("SKIP: events of a core cannot be counted here");
+                    return;
+                };
+                let Outcome::Spent { cause: Some(_), at_ns, awake_ns } = outcome else {
+                    panic!("{outcome:?}");
+                };
+                assert!(at_ns > 0 && at_ns <= awake_ns, "{at_ns} {awake_ns}");
+                assert!(used >= least, "{kinds:?}: {used}");
+                if used <= BUDGET + BUDGET / 16 {
+                    break;
+                }
+                // A core makes more events than a sixteenth of the budget only in this long.
+                assert!(awake_ns - at_ns > 5_000, "{kinds:?}: {used}, awake after {awake_ns} ns");
+                late.push((used, awake_ns - at_ns));
+            }
+            assert!(late.len() < 100, "{kinds:?}: used, and late by ns: {late:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of one managed thread.
 
-use super::policy::{Scheduling, give_back};
+use super::policy::{SCHED_EXT, Scheduling, give_back};
 use super::roster::Seen;
 use serde::Serialize;
 use std::fs::File;
@@ -55,6 +55,8 @@ pub struct Account {
     pub virtual_ns: f64,
     /// It would run, and shares its core by weight.
     pub is_runnable: bool,
+    /// A scheduler in BPF runs it.
+    pub is_in_bpf: bool,
     /// It was not at the look before.
     pub has_slept: bool,
     /// What it had before it was set back.
@@ -85,6 +87,7 @@ impl Account {
             periods: 0.0,
             virtual_ns: 0.0,
             is_runnable: false,
+            is_in_bpf: false,
             has_slept: false,
             before: None,
         };
@@ -102,9 +105,15 @@ impl Account {
         self.ran_ns = now_ns.saturating_sub(self.last_ns);
         self.last_ns = now_ns;
         self.virtual_ns += self.ran_ns as f64 * self.per_weight;
+        let is_running = self.is_running()?;
+        if self.before.is_some() {
+            (self.is_runnable, self.is_in_bpf) = (is_running, false);
+            return Ok(());
+        }
         // One that is real-time meanwhile is not the rule's business.
-        let is_ordinary = || Scheduling::of(self.thread).is_ok_and(|now| now.is_shared());
-        self.is_runnable = self.is_running()? && (self.before.is_some() || is_ordinary());
+        let now = Scheduling::of(self.thread)?;
+        self.is_in_bpf = now.policy() == SCHED_EXT;
+        self.is_runnable = is_running && (now.is_shared() || self.is_in_bpf);
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 
 use super::super::Shared;
 use super::super::config::Managed;
-use super::kept;
+use super::Rule;
+use super::kept::Kept;
 use super::roster::{Roster, Seen};
 use crate::{Error, Hold};
 use std::collections::HashSet;
@@ -22,7 +23,13 @@ const ASK: Duration = Duration::from_secs(1);
 const UNANSWERED: u32 = 2;
 
 /// Attends until the regulator ends.
-pub fn attend(shared: &Shared, roster: &Roster, socket: &Path, kept: &Path) {
+pub fn attend(
+    shared: &Shared,
+    roster: &Roster,
+    rule: &mut dyn Rule,
+    (socket, kept): (&Path, PathBuf),
+) {
+    let mut kept = Kept::new(kept);
     let mut asked = Instant::now();
     let mut unanswered = 0;
     while !shared.is_ending() {
@@ -30,8 +37,9 @@ pub fn attend(shared: &Shared, roster: &Roster, socket: &Path, kept: &Path) {
         let seen = find(&shared.managed());
         roster.take_over(&seen, |seen| {
             // Without the file only a regulator that is killed leaves something behind.
-            let _ = kept::keep(kept, seen);
+            let _ = kept.keep(seen);
         });
+        rule.attend(&roster.on_cores(&seen));
         if shared.is_busy() && asked.elapsed() >= ASK {
             unanswered = if answers(socket) { 0 } else { unanswered + 1 };
             shared.suspend(unanswered >= UNANSWERED);
@@ -42,7 +50,7 @@ pub fn attend(shared: &Shared, roster: &Roster, socket: &Path, kept: &Path) {
         std::thread::park_timeout(if shared.is_busy() { LOOK } else { IDLE });
     }
     roster.restore();
-    let _ = fs::remove_file(kept);
+    kept.remove();
 }
 
 /// Whether the control thread receives a holder; a refusal is an answer too.

@@ -7,47 +7,75 @@
 //! ```
 //!
 //! Beside the socket, for its owner only. A line counts if its thread has the start time that
-//! stands there and is under `SCHED_IDLE`; any other is left alone.
+//! stands there and is under a policy of ours, `SCHED_IDLE` or `SCHED_EXT`; any other is left alone.
 
-use super::policy::{Scheduling, give_back};
+use super::policy::{SCHED_EXT, Scheduling};
 use super::roster::Seen;
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const HEAD: &str = "keeptime regulate 1";
 
-/// Writes the file anew. Threads that are not ordinary are left out: nothing is done to them.
-pub fn keep(file: &Path, seen: &[Seen]) -> io::Result<()> {
-    let mut text = format!("{HEAD}\n");
-    for seen in seen {
-        let Some(start) = start_time(seen.thread) else { continue };
-        let Ok(now) = Scheduling::of(seen.thread) else { continue };
-        if now.is_shared() {
-            let (policy, nice, flags) = (now.policy(), now.nice(), now.flags());
-            text += &format!("{} {start} {policy} {nice} {flags}\n", seen.thread);
-        }
-    }
-    // Whoever reads it finds the old one or the new one.
-    let new = file.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(&new)?.write_all(text.as_bytes())?;
-    fs::rename(new, file)
+/// The file, and what stands in it.
+pub struct Kept {
+    file: PathBuf,
+    /// The start time of each thread, and what it had.
+    threads: HashMap<i32, (u64, Scheduling)>,
 }
 
-/// Gives the threads in the file back what they had, and removes it. Returns how many were under
-/// `SCHED_IDLE`.
+impl Kept {
+    /// Nothing is written yet.
+    pub fn new(file: PathBuf) -> Kept {
+        Kept { file, threads: HashMap::new() }
+    }
+
+    /// Writes the file anew. Threads that are not ordinary are left out, as nothing is done to them,
+    /// except those that were: what they had before stands there already.
+    pub fn keep(&mut self, seen: &[Seen]) -> io::Result<()> {
+        let threads = seen.iter().filter_map(|seen| Some((seen.thread, self.before(seen.thread)?)));
+        self.threads = threads.collect();
+        let mut text = format!("{HEAD}\n");
+        for (thread, (start, before)) in &self.threads {
+            let (policy, nice, flags) = (before.policy(), before.nice(), before.flags());
+            text += &format!("{thread} {start} {policy} {nice} {flags}\n");
+        }
+        // Whoever reads it finds the old one or the new one.
+        let new = self.file.with_extension("new");
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(&new)?.write_all(text.as_bytes())?;
+        fs::rename(new, &self.file)
+    }
+
+    /// Removes the file: nobody is set back any more.
+    pub fn remove(self) {
+        // It may never have been written.
+        let _ = fs::remove_file(self.file);
+    }
+
+    /// When a thread began, and what it had before anything was done to it.
+    fn before(&self, thread: i32) -> Option<(u64, Scheduling)> {
+        let start = start_time(thread)?;
+        let now = Scheduling::of(thread).ok()?;
+        let known = self.threads.get(&thread).filter(|(since, _)| *since == start);
+        if now.is_shared() { Some((start, now)) } else { known.copied() }
+    }
+}
+
+/// Gives the threads in the file back what they had, and removes it. Returns how many did not have
+/// it.
 pub fn restore_after_crash(file: &Path) -> usize {
     let Ok(text) = fs::read_to_string(file) else { return 0 };
     let mut lines = text.lines();
     let lines = if lines.next() == Some(HEAD) { lines } else { "".lines() };
     let mut restored = 0;
     for (thread, start, before) in lines.filter_map(parse) {
-        let is_idle = Scheduling::of(thread).is_ok_and(|now| now.policy() == libc::SCHED_IDLE);
-        if is_idle && start_time(thread) == Some(start) {
-            give_back(thread, before);
+        let ours = [libc::SCHED_IDLE, SCHED_EXT];
+        let is_ours = Scheduling::of(thread).is_ok_and(|now| ours.contains(&now.policy()));
+        if is_ours && start_time(thread) == Some(start) && before.give(thread).is_ok() {
             restored += 1;
         }
     }
@@ -90,13 +118,28 @@ mod tests {
         std::thread::spawn(|| {
             let file = file("left");
             realtime::thread::set_nice(3).unwrap();
-            keep(&file, &[own()]).unwrap();
+            Kept::new(file.clone()).keep(&[own()]).unwrap();
             let before = Scheduling::of(0).unwrap();
             before.idle().give(0).unwrap();
             assert_eq!(restore_after_crash(&file), 1);
             let now = Scheduling::of(0).unwrap();
             assert_eq!((now.policy(), now.nice()), (libc::SCHED_OTHER, 3));
             assert!(!file.exists());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn thread_that_is_set_back_stays_in_the_file_when_another_one_is_found() {
+        std::thread::spawn(|| {
+            let file = file("again");
+            let mut kept = Kept::new(file.clone());
+            kept.keep(&[own()]).unwrap();
+            Scheduling::of(0).unwrap().idle().give(0).unwrap();
+            kept.keep(&[own()]).unwrap();
+            assert_eq!(restore_after_crash(&file), 1);
+            assert_eq!(Scheduling::of(0).unwrap().policy(), libc::SCHED_OTHER);
         })
         .join()
         .unwrap();

@@ -5,9 +5,13 @@
 //! document does not divide the stopped time; divided, rho = 1 means the same for every weight.
 //! Stopped time counts for the thread that caused it, so that the more a thread makes its core
 //! stand still, the less it runs there.
+//!
+//! A [`Rule`] puts that into effect: [`UserRule`] here, for any kernel, and the scheduler in BPF of
+//! the crate `throttle-fair`. Whichever it is, the accounts are the same ([`Keeper`]).
 
 mod account;
 mod attend;
+mod keeper;
 mod kept;
 mod policy;
 mod roster;
@@ -15,9 +19,10 @@ mod user;
 
 pub use account::ThreadStatistics;
 pub use attend::attend;
+pub use keeper::{Accounts, Keeper};
 pub use kept::restore_after_crash;
 pub use roster::Roster;
-pub use user::UserSpace;
+pub use user::UserRule;
 
 use std::time::Duration;
 
@@ -31,4 +36,13 @@ pub trait Fairness: Send {
     fn period(&mut self, core: usize);
     /// There are no more periods until the next one begins.
     fn rest(&mut self, core: usize);
+}
+
+/// How throttle-fair scheduling is put into effect on the cores of a regulator.
+pub trait Rule: Send {
+    /// What the thread of a core is to tell: of the core with this place among the configured ones.
+    fn core(&mut self, accounts: &Accounts, index: usize) -> Box<dyn Fairness>;
+    /// The managed threads that are on the regulated cores now, those that it was told of before,
+    /// too. Called every 20 ms while cores are regulated, by an ordinary thread: it may wait.
+    fn attend(&mut self, threads: &[i32]);
 }

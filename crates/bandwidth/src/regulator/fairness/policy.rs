@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// The policy of threads that a scheduler in BPF runs.
+pub const SCHED_EXT: i32 = 7;
+
 /// What the kernel knows of a thread's scheduling, in the first version of its structure.
 #[derive(Clone, Copy)]
 pub struct Scheduling(libc::sched_attr);

@@ -116,6 +116,12 @@ impl Roster {
         all
     }
 
+    /// Those of the threads that are on one of the cores.
+    pub fn on_cores(&self, seen: &[Seen]) -> Vec<i32> {
+        let here = seen.iter().filter(|seen| self.cores.contains(&seen.core));
+        here.map(|seen| seen.thread).collect()
+    }
+
     fn index_of(&self, core: usize) -> usize {
         self.cores.iter().position(|own| *own == core).unwrap_or(self.cores.len())
     }
