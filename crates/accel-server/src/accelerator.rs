@@ -10,6 +10,7 @@
 use crate::Error;
 use crate::admission::Spread;
 use crate::bucket::{Queue, Request};
+use crate::holder::Holder;
 use crate::meter::Meter;
 use device::{ContextId, Device, Event, Level, Observer, Outcome, Status, StreamId};
 use realtime::clock::monotonic_ns;
@@ -221,13 +222,16 @@ impl Accelerator {
 
     /// Gives waiting requests to free lanes, the highest bucket first. Requests that the device
     /// refuses are returned. `taken_ns` is the time of this turn of the inbox, in one.
-    pub(crate) fn advance(&mut self, taken_ns: Option<u64>) -> Vec<Request> {
+    pub(crate) fn advance(&mut self, taken_ns: Option<u64>, holder: &mut Holder) -> Vec<Request> {
         let mut refused = Vec::new();
         for bucket in self.buckets.iter_mut().rev() {
             while let Some(&lane) = bucket.free.last() {
                 let Some(request) = bucket.queue.pop() else { break };
                 let at_ns = monotonic_ns();
                 let (stream, event) = (self.lanes[lane].stream, &self.lanes[lane].event);
+                if request.locks {
+                    holder.begin(at_ns);
+                }
                 match self.device.launch(stream, request.launch.clone(), event) {
                     Ok(()) => {
                         bucket.free.pop();
@@ -238,7 +242,12 @@ impl Accelerator {
                         self.lanes[lane].launched = Launched { at_ns, at_once, alone };
                         self.lanes[lane].running = Some(request);
                     }
-                    Err(_) => refused.push(request),
+                    Err(_) => {
+                        if request.locks {
+                            holder.end(at_ns);
+                        }
+                        refused.push(request);
+                    }
                 }
             }
         }

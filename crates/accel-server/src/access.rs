@@ -4,7 +4,8 @@
 //! groups counts. Without rules, the server's own user and root may do everything.
 
 use crate::Error;
-use crate::peer::Peer;
+use bandwidth::holders::{group_id, user_id};
+use shm::peer::Peer;
 use system::{Limits, Subject};
 
 /// What one session may ask for.
@@ -78,19 +79,11 @@ fn resolve(subject: &Subject, index: usize) -> Result<Who, Error> {
     match subject {
         Subject::UserId(uid) => Ok(Who::User(*uid)),
         Subject::GroupId(gid) => Ok(Who::Group(*gid)),
-        Subject::User(name) => match nix::unistd::User::from_name(name) {
-            Ok(Some(user)) => Ok(Who::User(user.uid.as_raw())),
-            _ => Err(unknown("user", name)),
-        },
+        Subject::User(name) => user_id(name).map(Who::User).ok_or_else(|| unknown("user", name)),
         Subject::Group(name) => {
             group_id(name).map(Who::Group).ok_or_else(|| unknown("group", name))
         }
     }
-}
-
-/// The number of a group.
-pub(crate) fn group_id(name: &str) -> Option<u32> {
-    nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
 }
 
 #[cfg(test)]
@@ -99,7 +92,7 @@ mod tests {
     use system::AccessRule;
 
     fn peer(uid: u32, groups: &[u32]) -> Peer {
-        Peer { pid: 1, uid, groups: groups.to_vec(), pidfd: None }
+        Peer { pid: rustix::process::getpid(), uid, groups: groups.to_vec() }
     }
 
     fn rule(subject: Subject, range: [u32; 2]) -> AccessRule {

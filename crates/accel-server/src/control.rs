@@ -12,9 +12,8 @@ mod status;
 use crate::access::{Access, Grant};
 use crate::admission::Admission;
 use crate::dispatch::Engine;
-use crate::door::{Door, Pace};
+use crate::holder::Seeker;
 use crate::inbox::Inbox;
-use crate::peer::Peer;
 use crate::refusal::Refusal;
 use crate::register::Services;
 use crate::session::{Allowance, Entry, Session};
@@ -25,6 +24,8 @@ use accel::socket::{Received, Socket};
 use realtime::clock::monotonic_ns;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use shm::door::{Door, Pace};
+use shm::peer::Peer;
 use shm::{Consumer, Doorbell, Mapping, Segment};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(crate) struct Facts {
     /// Why there is no admission control although the configuration wants it; or empty.
     pub note: String,
     pub realtime: Arc<AtomicBool>,
+    /// None when no service asks for the bandwidth lock.
+    pub seeker: Option<Arc<Seeker>>,
 }
 
 pub(crate) struct Control {
@@ -81,6 +84,8 @@ pub(crate) struct Control {
 struct Connection {
     socket: Socket,
     peer: Peer,
+    /// Becomes readable when its process ends; None on kernels that cannot tell.
+    _process: Option<OwnedFd>,
     grant: Grant,
     since_ns: u64,
     open: Option<Open>,
@@ -223,7 +228,7 @@ impl Control {
 
     fn judge(&mut self, socket: &Socket) -> Result<(Peer, Grant), Refusal> {
         let peer = Peer::of(socket.as_fd())
-            .map_err(|errno| (Code::NotAllowed, format!("no credentials: {errno}")))?;
+            .map_err(|unknown| (Code::NotAllowed, format!("no credentials: {unknown}")))?;
         if !self.pace.admits(peer.uid, monotonic_ns()) {
             let rate = self.settings.limits.connects_per_second;
             let text = format!("user {} connects more than {rate} times a second", peer.uid);
@@ -251,18 +256,15 @@ impl Control {
     fn keep(&mut self, (peer, grant): (Peer, Grant), socket: Socket) {
         let session = self.next_session;
         self.next_session += 1;
-        let watched =
-            self.watch(socket.as_fd(), 2 * session, epoll::EventFlags::empty()).and_then(|()| {
-                match &peer.pidfd {
-                    Some(pidfd) => {
-                        self.watch(pidfd.as_fd(), 2 * session + 1, epoll::EventFlags::empty())
-                    }
-                    None => Ok(()),
-                }
-            });
+        let watch = |fd: BorrowedFd<'_>, token| self.watch(fd, token, epoll::EventFlags::empty());
+        // The end of the socket, which shows as well, has to do where there is none.
+        let process = peer.process(socket.as_fd()).ok();
+        let watched = watch(socket.as_fd(), 2 * session)
+            .and_then(|()| process.as_ref().map_or(Ok(()), |p| watch(p.as_fd(), 2 * session + 1)));
         if watched.is_ok() {
             let since_ns = monotonic_ns();
-            let connection = Connection { socket, peer, grant, since_ns, open: None };
+            let (open, _process) = (None, process);
+            let connection = Connection { socket, peer, _process, grant, since_ns, open };
             self.connections.insert(session, connection);
         }
     }
@@ -331,7 +333,7 @@ impl Control {
         let shared = SessionMemory::initialise(mapping.clone());
         let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
         self.engine.add_session(Entry {
-            session: Arc::new(Session::new(session, connection.peer.pid, shared.clone())),
+            session: Arc::new(Session::new(session, connection.peer.number(), shared.clone())),
             memory: shared,
             consumer: Consumer::default(),
             registrations: Vec::new(),
@@ -365,7 +367,7 @@ impl Control {
         let Some(connection) = self.connections.remove(&session) else { return };
         if let Some((code, text)) = &reason {
             let _ = connection.socket.send(Refused::new(*code, text).as_bytes(), &[]);
-            (self.settings.log)(&format!("process {} closed: {text}", connection.peer.pid));
+            (self.settings.log)(&format!("process {} closed: {text}", connection.peer.number()));
         }
         if let Some(open) = connection.open {
             self.inbox.remove(open.doorbell.as_fd());

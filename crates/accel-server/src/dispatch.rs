@@ -21,12 +21,14 @@ mod trouble;
 use crate::accelerator::Accelerator;
 use crate::admission::Spread;
 use crate::bucket::Request;
+use crate::holder::{Held, Holder};
 use crate::meter::Meter;
 use crate::placement::Crowd;
 use crate::session::{Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
 use answer::{Answer, Ended, publish};
+use bandwidth::Hold;
 use device::{ContextId, Outcome};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
@@ -53,6 +55,7 @@ struct State {
     counters: Counters,
     notices: Vec<String>,
     evictions: Vec<(u64, String)>,
+    holder: Holder,
 }
 
 /// What the inbox should do next about a session.
@@ -92,6 +95,7 @@ impl Engine {
             counters,
             notices: Vec::new(),
             evictions: Vec::new(),
+            holder: Holder::default(),
         };
         Ok(Engine { state: PiMutex::new(state), overrun, control: Doorbell::new()? })
     }
@@ -272,6 +276,10 @@ impl Engine {
                 state.broke_down(accelerator, &request, code);
             }
             let mut answers = state.advance(accelerator, None);
+            if request.locks {
+                // After the next one has begun, so that the lock is not free in between.
+                state.holder.end(now_ns);
+            }
             let status = state.count(outcome.status);
             let flags = if overran { Status::OVERRUN } else { 0 }
                 | if demoted { Status::DEMOTED } else { 0 };
@@ -291,6 +299,24 @@ impl Engine {
         let answers = self.state.lock().overran(accelerator, lane, self.overrun);
         publish(answers);
         self.control.ring();
+    }
+
+    /// There is a regulator: holds the lock from now on while it is to be held.
+    pub(crate) fn attach(&self, hold: Hold) {
+        let replaced = self.state.lock().holder.attach(hold, monotonic_ns());
+        // Outside the lock: it unmaps memory.
+        drop(replaced);
+    }
+
+    /// The regulator is gone, or the server ends.
+    pub(crate) fn detach(&self) {
+        let hold = self.state.lock().holder.detach(monotonic_ns());
+        drop(hold);
+    }
+
+    /// What the bandwidth lock was held for.
+    pub(crate) fn held(&self) -> Held {
+        self.state.lock().holder.held()
     }
 
     /// What there is to print, and which sessions broke the protocol.
@@ -349,13 +375,14 @@ impl Engine {
         let accelerators = std::mem::take(&mut self.state.lock().accelerators);
         // Outside the lock: an ending device completes what it still has.
         drop(accelerators);
+        self.detach();
     }
 }
 
 impl State {
     /// Moves waiting requests onto free lanes; what the device refuses is answered.
     fn advance(&mut self, accelerator: usize, taken_ns: Option<u64>) -> Vec<Answer> {
-        let refused = self.accelerators[accelerator].advance(taken_ns);
+        let refused = self.accelerators[accelerator].advance(taken_ns, &mut self.holder);
         self.counters.failed += refused.len() as u64;
         refused.into_iter().map(|r| r.answer(Status::DeviceFailed as u32, None)).collect()
     }

@@ -3,7 +3,7 @@
 //!
 //! Where one request travels:
 //!
-//! 1. `door`, `control`, `access`, `register`: a client connects, is recognised by the kernel's
+//! 1. `control`, `access`, `register`: a client connects, is recognised by the kernel's
 //!    word, and registers its callbacks with their memory, if `admission` finds that every chain
 //!    that was promised its deadline keeps it.
 //! 2. `inbox`: the client rings its doorbell; the request is taken from its ring.
@@ -36,8 +36,8 @@ mod calibration;
 mod control;
 mod devices;
 mod dispatch;
-mod door;
 mod error;
+mod holder;
 mod inbox;
 mod meter;
 mod peer;
@@ -57,10 +57,11 @@ use admission::{Admission, File, Rules};
 use control::{Control, Facts, Settings};
 use device::{Device, Observer, Outcome};
 use dispatch::Engine;
-use door::Door;
+use holder::Seeker;
 use inbox::Inbox;
 use realtime::thread::Policy as Scheduling;
 use register::Services;
+use shm::door::{Closed, Door};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -139,6 +140,7 @@ pub struct Server {
     realtime: Arc<AtomicBool>,
     admission: (Mode, Bound, String),
     calibration: Option<Calibration>,
+    seeker: Option<Arc<Seeker>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -158,7 +160,7 @@ impl Server {
         let calibration = options.calibration.clone().or_else(|| system.calibration_path());
         let calibration = calibration.map(|path| Calibration::read(&path, system)).transpose()?;
         let path = options.socket.clone().unwrap_or_else(|| config.socket_path());
-        let door = Door::open(&path, config.mode, config.group.as_deref())?;
+        let door = open_door(&path, config)?;
         let engine = Arc::new(Engine::new(config.overrun)?);
         for (index, accelerator) in system.accelerators.iter().enumerate() {
             let device = devices::start(system, accelerator, policy, &options)?;
@@ -172,12 +174,14 @@ impl Server {
         let inbox = Arc::new(Inbox::new()?);
         let stop = Arc::new(AtomicBool::new(false));
         let log = options.log.clone();
+        let seeker = Seeker::of(system)?;
         let realtime = Arc::new(AtomicBool::new(true));
         let facts = Facts {
             system: system.clone(),
             policy,
             note: note.clone(),
             realtime: realtime.clone(),
+            seeker: seeker.clone(),
         };
         let settings = Settings { access, limits: config.limits, services, facts, log };
         let admission = (rules.mode, config.analysis, note);
@@ -199,6 +203,7 @@ impl Server {
             realtime,
             admission,
             calibration,
+            seeker: seeker.clone(),
             threads: Vec::new(),
         };
         let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
@@ -211,6 +216,13 @@ impl Server {
             server.threads.extend(kept.map_err(failed)?);
         }
         let above = |below: u32| scheduling(config.priority, below);
+        if let Some(seeker) = seeker {
+            // Before the first request, which is to find the lock.
+            let (engine, log) = (engine.clone(), options.log.clone());
+            let connection = seeker.attach(&engine, &log);
+            let run = move || seeker.run(&engine, &log, connection);
+            server.spawn("kt-holder", above(1), &cores, &options.log, run)?;
+        }
         server.spawn("kt-inbox", above(0), &cores, &options.log, move || inbox.run(&engine))?;
         server.spawn("kt-control", above(1), &cores, &options.log, move || control.run())?;
         Ok(server)
@@ -290,6 +302,9 @@ impl Server {
         self.stop.store(true, Ordering::Release);
         self.engine.control.ring();
         self.inbox.stop();
+        if let Some(seeker) = &self.seeker {
+            seeker.stop();
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -321,6 +336,18 @@ impl Observer for Events {
             engine.overran(self.accelerator, token as usize);
         }
     }
+}
+
+fn open_door(path: &Path, config: &system::Server) -> Result<Door, Error> {
+    let group = config.group.as_deref().map(|name| {
+        let expected = "expected a group that this machine knows";
+        let unknown = || config_error("server.group", &format!("{name:?}"), expected);
+        bandwidth::holders::group_id(name).ok_or_else(unknown)
+    });
+    Door::open(path, config.mode, group.transpose()?).map_err(|closed| match closed {
+        Closed::InUse => Error::InUse { path: path.into() },
+        Closed::Call { call, errno } => Error::Socket { path: path.into(), call, errno },
+    })
 }
 
 fn config_error(key: &str, found: &str, expected: &str) -> Error {

@@ -28,6 +28,7 @@ struct Offer {
     fixed_arguments: Vec<u64>,
     exec_ns: Option<u64>,
     measured: Option<Measured>,
+    locks: bool,
 }
 
 /// A registration packet, checked and turned into what the parts of the server need.
@@ -41,6 +42,7 @@ pub(crate) struct Prepared {
     kernel: KernelId,
     fixed_arguments: Vec<u64>,
     budget_ns: Option<u64>,
+    locks: bool,
 }
 
 impl Prepared {
@@ -64,6 +66,7 @@ impl Prepared {
             chain: self.chain,
             chain_priority: self.priority,
             budget_ns: self.budget_ns,
+            locks: self.locks,
             pace,
             told_excess: false,
             tally,
@@ -99,11 +102,18 @@ impl Services {
                 fixed_arguments: named.arguments.clone(),
                 exec_ns: named.exec_ns,
                 measured: calibration.and_then(|calibration| calibration.measured(service)),
+                locks: named.bandwidth_lock,
             });
         }
         let (accelerator, kernel) = self.kernel(service, accelerator, crowds)?;
-        let fixed_arguments = Vec::new();
-        Ok(Offer { accelerator, kernel, fixed_arguments, exec_ns: None, measured: None })
+        Ok(Offer {
+            accelerator,
+            kernel,
+            fixed_arguments: Vec::new(),
+            exec_ns: None,
+            measured: None,
+            locks: false,
+        })
     }
 
     /// What is known of the time of one request of this registration.
@@ -245,6 +255,7 @@ pub(crate) fn prepare(
         accelerator: offer.accelerator,
         kernel: offer.kernel,
         fixed_arguments: offer.fixed_arguments,
+        locks: offer.locks,
         budget_ns: exec.budget_ns.or(services.promised_ns(&source, offer.accelerator)),
         source,
     })
@@ -288,6 +299,7 @@ mod tests {
             fixed_arguments: Vec::new(),
             exec_ns: service_ns,
             measured,
+            locks: false,
         };
         let kind = Register::KIND;
         let packet = Register { kind, exec_ns: declared_ns, ..Register::new_zeroed() };

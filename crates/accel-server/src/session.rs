@@ -59,6 +59,8 @@ pub(crate) struct Registration {
     pub chain_priority: u32,
     /// Declared execution time.
     pub budget_ns: Option<u64>,
+    /// Whether the service asks for the bandwidth lock.
+    pub locks: bool,
     /// How often requests may come, where that is declared.
     pub pace: Option<Pace>,
     /// That they came more often was told.

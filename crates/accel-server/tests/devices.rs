@@ -4,6 +4,7 @@
 mod support;
 
 use accel::{CallbackId, Client, Error, Outcome, Registration, Request, Status, Ticket};
+use bandwidth::holders::{Config, Holders};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -201,6 +202,50 @@ fn illegal_access_is_told_and_the_gpu_comes_back() {
     // It is not its fault that it was met: its session goes on.
     fixture.until("those that ended are gone", |counters| counters.sessions == 2);
     assert_eq!(bad.run(), Status::DeviceLost);
+}
+
+#[test]
+fn device_that_is_lost_gives_the_bandwidth_lock_back_on_the_fake_driver() {
+    on_the_fake_driver("device_that_is_lost_gives_the_bandwidth_lock_back");
+}
+
+#[test]
+fn device_that_is_lost_gives_the_bandwidth_lock_back() {
+    match device_cuda::devices() {
+        Ok(found) if !found.is_empty() => {}
+        other => return println!("SKIP: no GPU: {other:?}"),
+    }
+    let name = format!("keeptime-lost-device-{}.sock", std::process::id());
+    let socket = std::env::temp_dir().join(name);
+    let config = Config { socket: socket.clone(), ..Config::default() };
+    let holders = Holders::start(config).unwrap();
+    let ptx = concat!(env!("CARGO_MANIFEST_DIR"), "/../device-cuda/tests/faults.ptx");
+    let kernel =
+        |name: &str| format!("{{name: {name}, code: \"{ptx}\", function: kt_test_{name}}}");
+    let service = |name: &str| {
+        format!("{{name: locked-{name}, accelerator: gpu0, kernel: {name}, bandwidth_lock: true}}")
+    };
+    let fixture = serve(&format!(
+        "accelerators: [{{id: gpu0, buckets: 3, device: \"cuda:0\", kernels: [{}, {}]}}]
+services: [{}, {}]
+server: {{priority: 0, bandwidth_socket: \"{}\"}}",
+        kernel("illegal"),
+        kernel("endless"),
+        service("illegal"),
+        service("endless"),
+        socket.display()
+    ));
+    let on = |service: &str| Registration::service(service).chain(service, 5);
+    let mut illegal = One::new(&fixture, on("locked-illegal"));
+    assert_eq!(illegal.run(), Status::DeviceLost);
+    assert!(!holders.is_held());
+    let mut endless = One::new(&fixture, on("locked-endless").exec(Duration::from_millis(1)));
+    let mut ticket = endless.submit();
+    fixture.until("it runs", |counters| counters.running == 1);
+    assert!(holders.is_held());
+    assert_eq!(endless.wait(&mut ticket).unwrap().status, Status::DeviceLost);
+    assert!(!holders.is_held());
+    assert_eq!(holders.status().holders[0].acquisitions, 2);
 }
 
 #[test]

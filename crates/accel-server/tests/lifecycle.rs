@@ -5,8 +5,9 @@ mod support;
 use accel::control::Code;
 use accel::{Client, Error, Registration, Request, Status};
 use accel_server::{Options, Server};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 use support::{Busy, PATIENCE, command_of, given, one_gpu, serve, signal, spawn, work};
 
@@ -185,6 +186,42 @@ fn users_outside_the_rules_are_turned_away() {
         assert!(output.contains(said), "user {uid}: {output}");
     }
     std::fs::remove_file(&program).unwrap();
+}
+
+#[test]
+fn client_of_a_namespace_that_cannot_be_seen_is_refused_in_words() {
+    let namespace = ["--pid", "--fork", "--kill-child"];
+    let mut unshare = Command::new("unshare");
+    if !matches!(unshare.args(namespace).arg("true").status(), Ok(status) if status.success()) {
+        eprintln!("SKIP: no process-id namespace can be made");
+        return;
+    }
+    let outer = serve(&one_gpu("buckets: 2", ""));
+    let server = command_of(&std::env::current_exe().unwrap(), "server_on_its_own", &outer, "");
+    let mut unshare = Command::new("unshare");
+    unshare.args(namespace).arg(server.get_program()).args(server.get_args());
+    unshare.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut server = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let inner = lines.find_map(|line| Some(line.unwrap().split_once("serves ")?.1.to_owned()));
+    let refused = Client::connect(inner.unwrap()).err().unwrap();
+    let said = refused.to_string();
+    assert_eq!(code(refused), Code::NotAllowed);
+    assert!(said.contains("process-id namespace that cannot be seen from here"), "{said}");
+    drop(server.stdin.take());
+    server.wait().unwrap();
+}
+
+#[test]
+#[ignore = "run by client_of_a_namespace_that_cannot_be_seen_is_refused_in_words"]
+fn server_on_its_own() {
+    let Some((outer, _)) = given() else { return };
+    // It is seen from outside, and can be a client there.
+    Client::connect(outer).unwrap();
+    let fixture = serve(&one_gpu("buckets: 2", ""));
+    println!("serves {}", fixture.socket.display());
+    // Until the test has gone.
+    let _ = std::io::stdin().read(&mut [0]);
 }
 
 #[test]

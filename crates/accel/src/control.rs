@@ -15,8 +15,9 @@
 //! | `QueryAccelerator` | `AcceleratorStatus` | |
 //! | `QuerySession` | `SessionStatus` | |
 //! | `QueryChain` | `ChainStatus` | |
+//! | `QueryBandwidth` | `BandwidthStatus` | |
 //!
-//! The last three ask for one entry of a list by its index; the answer says how long the list is,
+//! Accelerators, sessions and chains are asked for as one entry of a list by its index; the answer says how long the list is,
 //! and at which revision of the server's state it was. Who reads a list to its end without the
 //! revision changing has read one state; [`crate::snapshot`] does.
 //!
@@ -47,6 +48,9 @@ pub const REFUSAL_BYTES: usize = 400;
 
 /// Longest remark about a session or a chain in bytes.
 pub const NOTE_BYTES: usize = 240;
+
+/// Longest path of a socket in bytes, with room to a multiple of 8.
+pub const SOCKET_BYTES: usize = 112;
 
 /// Accelerators whose buckets a [`ChainStatus`] can tell.
 pub const SHOWN_ACCELERATORS: usize = 32;
@@ -182,6 +186,8 @@ packets! {
         /// Which one, from 0.
         index: u32,
     }
+    /// Client: asks what the bandwidth lock was held for.
+    QueryBandwidth = 10 {}
     /// Server: the session is open.
     Welcome = 101 {
         /// Slots of ring and completions.
@@ -355,6 +361,28 @@ packets! {
         /// Why there is no guarantee, or what it depends on; or empty.
         note: [u8; NOTE_BYTES],
     }
+    /// Server: the bandwidth lock, which it holds while requests are on a device whose services
+    /// ask for it.
+    BandwidthStatus = 110 {
+        /// Services that ask for it. With 0, the rest is 0.
+        services: u32,
+        /// Requests on the devices now that it is to be held for.
+        running: u64,
+        /// Requests that were given to a device while the server could hold the lock.
+        locked: u64,
+        /// Requests that were given to a device without.
+        unlocked: u64,
+        /// Requests that were on a device when the regulator went away.
+        interrupted: u64,
+        /// How often the lock was taken.
+        acquisitions: u64,
+        /// How long it was held, in sum, without now.
+        held_ns: u64,
+        /// Where the regulator is looked for.
+        socket: [u8; SOCKET_BYTES],
+        /// Why it cannot be held; empty while it can.
+        note: [u8; NOTE_BYTES],
+    }
 }
 
 /// What is said of measured times. The percentiles are upper edges of a histogram whose steps are
@@ -413,6 +441,8 @@ pub enum Ask {
     QuerySession(QuerySession),
     /// See [`QueryChain`].
     QueryChain(QueryChain),
+    /// See [`QueryBandwidth`].
+    QueryBandwidth,
 }
 
 impl Ask {
@@ -428,6 +458,7 @@ impl Ask {
             QueryAccelerator::KIND => QueryAccelerator::parse(bytes).map(Ask::QueryAccelerator),
             QuerySession::KIND => QuerySession::parse(bytes).map(Ask::QuerySession),
             QueryChain::KIND => QueryChain::parse(bytes).map(Ask::QueryChain),
+            QueryBandwidth::KIND => QueryBandwidth::parse(bytes).map(|_| Ask::QueryBandwidth),
             _ => None,
         }
     }

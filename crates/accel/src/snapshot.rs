@@ -1,12 +1,13 @@
-//! What a server says of itself: its settings, accelerators, sessions and chains.
+//! What a server says of itself: its settings, accelerators, sessions and chains, and what it held
+//! the bandwidth lock for.
 //!
 //! The lists are read entry by entry. Every answer carries the revision of the server's state;
 //! when it is another one at the end than at the beginning, everything is read again, so that a
 //! [`Snapshot`] is one state and not a mixture of two. Counts of requests go on meanwhile.
 
 use crate::control::{
-    self, AcceleratorStatus, ChainStatus, Code, Counters, Measured, NO_BUCKET, Name, Packet,
-    ServerStatus, SessionStatus, unpack_text,
+    self, AcceleratorStatus, BandwidthStatus, ChainStatus, Code, Counters, Measured, NO_BUCKET,
+    Name, Packet, ServerStatus, SessionStatus, unpack_text,
 };
 use crate::{Client, Error};
 use zerocopy::IntoBytes;
@@ -27,6 +28,8 @@ pub struct Snapshot {
     pub sessions: Vec<Session>,
     /// The chains, the most critical first.
     pub chains: Vec<Chain>,
+    /// The bandwidth lock, if a service asks for it.
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// Settings and decisions of a server.
@@ -136,6 +139,29 @@ pub struct Chain {
     pub note: String,
 }
 
+/// What a server held the bandwidth lock for, since its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Where the regulator is looked for.
+    pub socket: String,
+    /// Why the lock cannot be held; empty while it can.
+    pub note: String,
+    /// Services that ask for it.
+    pub services: u32,
+    /// Requests on the devices that it is to be held for.
+    pub running: u64,
+    /// Requests that were given to a device while the server could hold the lock.
+    pub locked: u64,
+    /// Requests that were given to a device without.
+    pub unlocked: u64,
+    /// Requests that were on a device when the regulator went away.
+    pub interrupted: u64,
+    /// How often the lock was taken.
+    pub acquisitions: u64,
+    /// How long it was held, in sum, up to its last release.
+    pub held_ns: u64,
+}
+
 /// What a chain is promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -219,6 +245,8 @@ impl Client {
         else {
             return Ok(None);
         };
+        let ask_bandwidth = control::QueryBandwidth { kind: control::QueryBandwidth::KIND };
+        let bandwidth: BandwidthStatus = self.ask(ask_bandwidth.as_bytes())?;
         let after: ServerStatus = self.ask(ask.as_bytes())?;
         if after.revision != revision {
             return Ok(None);
@@ -229,6 +257,7 @@ impl Client {
             accelerators: accelerators.iter().map(Accelerator::unpack).collect(),
             sessions: sessions.iter().map(Session::unpack).collect(),
             chains: chains.iter().map(Chain::unpack).collect(),
+            bandwidth: (bandwidth.services > 0).then(|| Bandwidth::unpack(&bandwidth)),
         }))
     }
 
@@ -284,6 +313,22 @@ impl Server {
             refused: from.refused,
             last_decision_ns: from.last_decision_ns,
             longest_decision_ns: from.longest_decision_ns,
+        }
+    }
+}
+
+impl Bandwidth {
+    fn unpack(from: &BandwidthStatus) -> Bandwidth {
+        Bandwidth {
+            socket: unpack_text(&from.socket),
+            note: unpack_text(&from.note),
+            services: from.services,
+            running: from.running,
+            locked: from.locked,
+            unlocked: from.unlocked,
+            interrupted: from.interrupted,
+            acquisitions: from.acquisitions,
+            held_ns: from.held_ns,
         }
     }
 }

@@ -13,7 +13,7 @@ mod ring_message;
 use accel::Request;
 use accel::control::{Code, Deregister, Hello, MAGIC, Name, Packet, QueryStatus, Refused};
 use accel::control::{MAX_PACKET, Register, Reprioritise, VERSION, flag};
-use accel::control::{QueryAccelerator, QueryChain, QueryServer, QuerySession};
+use accel::control::{QueryAccelerator, QueryBandwidth, QueryChain, QueryServer, QuerySession};
 use accel::request::Order;
 use random::Random;
 use zerocopy::IntoBytes;
@@ -67,6 +67,7 @@ fn control_packets_of_any_bytes_are_parsed_or_refused() {
         reprioritise.as_bytes().to_vec(),
         QueryStatus::KIND.as_bytes().to_vec(),
         QueryServer::KIND.as_bytes().to_vec(),
+        QueryBandwidth::KIND.as_bytes().to_vec(),
         QueryAccelerator { kind: QueryAccelerator::KIND, index: 1 }.as_bytes().to_vec(),
         QuerySession { kind: QuerySession::KIND, index: u32::MAX }.as_bytes().to_vec(),
         QueryChain { kind: QueryChain::KIND, index: 0 }.as_bytes().to_vec(),

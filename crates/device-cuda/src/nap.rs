@@ -4,6 +4,9 @@
 //! default, in one piece. One that waits for a GPU can rest earlier and lose nothing: at the
 //! beginning of a wait, while the GPU computes. So work spends from an account, sleep earns, and when
 //! the account is empty the next wait begins with naps.
+//!
+//! A long wait has a nap now and then in any case: threads of the same priority get the core only
+//! when this one sleeps, and the one that judges how long the wait takes is on the same core.
 
 use device::hosted::realtime_share;
 use realtime::clock::monotonic_ns;
@@ -18,12 +21,17 @@ const BETWEEN_NS: u64 = 50_000;
 /// The most that is earned.
 const MOST_NS: f64 = 5_000_000.0;
 
+/// How long a thread looks without a nap at most.
+const LONG_NS: u64 = 10_000_000;
+
 /// The account of one thread.
 pub struct Naps {
     /// Share of the time that may be spent looking; None when nothing limits it.
     share: Option<f64>,
     account_ns: f64,
     settled_ns: u64,
+    /// When it began to look without a nap.
+    looking_ns: u64,
 }
 
 impl Naps {
@@ -35,14 +43,15 @@ impl Naps {
             share: share.map(|share| (share - BESIDE).max(0.1)),
             account_ns: MOST_NS,
             settled_ns: monotonic_ns(),
+            looking_ns: 0,
         }
     }
 
-    /// A wait begins. Since the last one the thread, and the server's beside it, have worked for a
-    /// while, and slept if it took longer.
-    pub fn begin(&mut self) {
+    /// A wait begins, at a time of the monotonic clock. Since the last one the thread, and the
+    /// server's beside it, have worked for a while, and slept if it took longer.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.looking_ns = now_ns;
         if let Some(share) = self.share {
-            let now_ns = monotonic_ns();
             self.pass(share - 1.0, now_ns.min(self.settled_ns + BETWEEN_NS));
             self.pass(share, now_ns);
         }
@@ -50,23 +59,29 @@ impl Naps {
 
     /// What was waited for has not ended: naps, if it has to.
     pub fn rest(&mut self) {
-        if let Some(share) = self.share
-            && self.account_ns < 0.0
-        {
+        let now_ns = monotonic_ns();
+        if self.must_rest(now_ns) {
             std::thread::sleep(NAP);
-            self.settle(share);
+            self.rested(now_ns, monotonic_ns());
         }
     }
 
     /// It has ended: the time since the wait began, or since the last nap, was spent looking.
-    pub fn end(&mut self) {
-        self.settle(self.share.map_or(0.0, |share| share - 1.0));
+    pub fn end(&mut self, now_ns: u64) {
+        self.pass(self.share.map_or(0.0, |share| share - 1.0), now_ns);
     }
 
-    fn settle(&mut self, rate: f64) {
-        if self.share.is_some() {
-            self.pass(rate, monotonic_ns());
+    fn must_rest(&self, now_ns: u64) -> bool {
+        self.account_ns < 0.0 || now_ns.saturating_sub(self.looking_ns) > LONG_NS
+    }
+
+    /// It looked until `from_ns`, and napped until `now_ns`.
+    fn rested(&mut self, from_ns: u64, now_ns: u64) {
+        if let Some(share) = self.share {
+            self.pass(share - 1.0, from_ns);
+            self.pass(share, now_ns);
         }
+        self.looking_ns = now_ns;
     }
 
     fn pass(&mut self, rate: f64, now_ns: u64) {
@@ -80,26 +95,47 @@ impl Naps {
 mod tests {
     use super::*;
 
+    fn naps(share: Option<f64>) -> Naps {
+        Naps { share, account_ns: MOST_NS, settled_ns: 0, looking_ns: 0 }
+    }
+
+    #[test]
+    fn long_wait_leaves_the_core_to_others_now_and_then() {
+        for share in [None, Some(0.8), Some(1.0)] {
+            let (mut naps, mut now_ns, mut count) = (naps(share), 1_000, 0);
+            naps.begin(now_ns);
+            while now_ns < 1_000_000_000 {
+                now_ns += 1_000;
+                if naps.must_rest(now_ns) {
+                    naps.rested(now_ns, now_ns + 50_000);
+                    now_ns += 50_000;
+                    count += 1;
+                }
+            }
+            assert!(count >= 90, "{share:?}: {count}");
+        }
+    }
+
     #[test]
     fn who_always_looks_rests_as_long_as_it_must() {
         const SHARE: f64 = 0.8;
         // Beside each slice a little work, here and by the server's thread.
         const WORK_NS: u64 = 20_000;
         for (slice_ns, nap_ns) in [(100_000, 55_000), (20_000, 60_000), (5_000_000, 55_000)] {
-            let mut naps = Naps { share: Some(SHARE), account_ns: MOST_NS, settled_ns: 0 };
+            let mut naps = naps(Some(SHARE));
             let (mut now_ns, mut busy_ns) = (0u64, 0u64);
             while now_ns < 1_000_000_000 {
                 now_ns += WORK_NS;
-                let end_ns = now_ns + slice_ns;
-                naps.pass(SHARE - 1.0, now_ns);
                 busy_ns += WORK_NS;
-                while naps.account_ns < 0.0 && now_ns < end_ns {
+                let end_ns = now_ns + slice_ns;
+                naps.begin(now_ns);
+                while naps.must_rest(now_ns) && now_ns < end_ns {
+                    naps.rested(now_ns, now_ns + nap_ns);
                     now_ns += nap_ns;
-                    naps.pass(SHARE, now_ns);
                 }
                 busy_ns += end_ns.saturating_sub(now_ns);
                 now_ns = end_ns.max(now_ns);
-                naps.pass(SHARE - 1.0, now_ns);
+                naps.end(now_ns);
             }
             assert!((500_000_000..830_000_000).contains(&busy_ns), "{slice_ns} ns: {busy_ns}");
         }

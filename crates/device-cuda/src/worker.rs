@@ -11,6 +11,7 @@ use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
 use crate::slice::{Part, Place, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
+use realtime::clock::monotonic_ns;
 use std::ffi::c_void;
 
 /// Memory that the GPU would have to reach, but the driver did not take.
@@ -323,13 +324,13 @@ unsafe fn conclude(
 /// # Safety
 /// The event lives.
 unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> {
-    naps.begin();
+    naps.begin(monotonic_ns());
     loop {
         // SAFETY: the caller's promise.
         match unsafe { result::event::query(event) } {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => naps.rest(),
             result => {
-                naps.end();
+                naps.end(monotonic_ns());
                 return result;
             }
         }

@@ -5,6 +5,7 @@ mod support;
 
 use device::{Device, Event, FailureCode, Status};
 use device_cuda::{Config, CudaDevice};
+use realtime::thread::{self, Policy};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Numbers, apart, begin, device, end, gpus, on_the_fake_driver, stream, turn};
@@ -76,23 +77,44 @@ fn endless_launch_is_ended_on_the_fake_driver() {
 }
 
 #[test]
+fn endless_launch_is_ended_although_its_thread_keeps_the_core_on_the_fake_driver() {
+    on_the_fake_driver("endless_launch_is_ended_although_its_thread_keeps_the_core", &[]);
+}
+
+/// All threads of the device at one real-time priority on one core, one of which never sleeps.
+#[test]
+fn endless_launch_is_ended_although_its_thread_keeps_the_core() {
+    if let Err(error) = std::thread::spawn(|| thread::set_policy(Policy::Fifo(1))).join().unwrap() {
+        return println!("SKIP: {error}");
+    }
+    let cores: Vec<usize> = thread::cores().pop().into_iter().collect();
+    let _turn = turn();
+    for ordinal in gpus() {
+        let (spins, policy, cores) = (true, Policy::Fifo(1), cores.clone());
+        endless_is_ended(apart(Config { ordinal, spins, policy, cores, ..Config::default() }));
+    }
+}
+
+#[test]
 fn endless_launch_is_ended() {
-    on_all(|config| {
-        let device = device(config);
-        let numbers = Numbers::new(1000);
-        works(&device, &numbers);
-        let start = Instant::now();
-        let endless = begin(&device, 2, "endless", 0, BUDGET);
-        assert!(endless.wait_timeout(LEAST - Duration::from_millis(50)).is_none());
-        let ended = end(&endless);
-        let took = start.elapsed();
-        assert_eq!(ended.status, ENDLESS);
-        assert!(ended.overrun, "{ended:?}");
-        // On a machine with other work, too.
-        assert!((LEAST..5 * LEAST).contains(&took), "{took:?}");
-        works(&device, &numbers);
-        assert_eq!(device.statistics().resets, 1);
-    });
+    on_all(endless_is_ended);
+}
+
+fn endless_is_ended(config: Config) {
+    let device = device(config);
+    let numbers = Numbers::new(1000);
+    works(&device, &numbers);
+    let start = Instant::now();
+    let endless = begin(&device, 2, "endless", 0, BUDGET);
+    assert!(endless.wait_timeout(LEAST - Duration::from_millis(50)).is_none());
+    let ended = end(&endless);
+    let took = start.elapsed();
+    assert_eq!(ended.status, ENDLESS);
+    assert!(ended.overrun, "{ended:?}");
+    // On a machine with other work, too.
+    assert!((LEAST..5 * LEAST).contains(&took), "{took:?}");
+    works(&device, &numbers);
+    assert_eq!(device.statistics().resets, 1);
 }
 
 #[test]
@@ -230,7 +252,7 @@ fn gpu_that_does_not_come_back_is_lost() {
     assert!(statistics.fault.is_some_and(|why| why.contains("NO_DEVICE")));
 }
 
-/// Set for the process whose GPU breaks.
+/// The ordinal of the GPU whose context is to be broken, for the process that breaks it.
 const BREAKS: &str = "KEEPTIME_TEST_BREAKS";
 
 #[test]
@@ -240,30 +262,36 @@ fn gpu_of_this_process_is_lost_with_its_context_on_the_fake_driver() {
 
 #[test]
 fn gpu_of_this_process_is_lost_with_its_context() {
-    for ordinal in gpus() {
-        if std::env::var_os(BREAKS).is_none() {
-            // Nothing else here would get a context after this.
-            let run = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "gpu_of_this_process_is_lost_with_its_context", "--nocapture"])
-                .env(BREAKS, "1")
-                .env_remove("FAKE_CUDA_COUNT")
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&run.stdout);
-            assert!(run.status.success() && said.contains("1 passed"), "{said}");
-            continue;
-        }
-        let device = device(Config { ordinal, ..Config::default() });
-        let numbers = Numbers::new(1000);
-        works(&device, &numbers);
-        assert_eq!(end(&begin(&device, 2, "illegal", 0, BUDGET)).status, LOST);
-        for level in 0..6 {
-            assert_eq!(end(&begin(&device, level, "empty", 0, None)).status, LOST);
-            assert_eq!(numbers.scale(&device, stream(&device, level), 2).status, LOST);
-        }
-        let statistics = device.statistics();
-        assert!(statistics.fault.is_some_and(|why| why.contains("broke its context")));
+    match std::env::var(BREAKS) {
+        Ok(ordinal) => break_the_context(ordinal.parse().unwrap()),
+        Err(_) => gpus().into_iter().for_each(lose_in_a_process_of_its_own),
     }
+}
+
+/// Nothing else in the process would get a context after that, on any GPU.
+fn lose_in_a_process_of_its_own(ordinal: usize) {
+    let run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "gpu_of_this_process_is_lost_with_its_context", "--nocapture"])
+        .env(BREAKS, ordinal.to_string())
+        .env_remove("FAKE_CUDA_COUNT")
+        .output()
+        .unwrap();
+    let (said, cause) =
+        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && said.contains("1 passed"), "GPU {ordinal}: {said}{cause}");
+}
+
+fn break_the_context(ordinal: usize) {
+    let device = device(Config { ordinal, ..Config::default() });
+    let numbers = Numbers::new(1000);
+    works(&device, &numbers);
+    assert_eq!(end(&begin(&device, 2, "illegal", 0, BUDGET)).status, LOST);
+    for level in 0..6 {
+        assert_eq!(end(&begin(&device, level, "empty", 0, None)).status, LOST);
+        assert_eq!(numbers.scale(&device, stream(&device, level), 2).status, LOST);
+    }
+    let statistics = device.statistics();
+    assert!(statistics.fault.is_some_and(|why| why.contains("broke its context")));
 }
 
 #[test]

@@ -295,7 +295,8 @@ fn context_reset_between_slices_loses_the_launch() {
         let (waits, next) = (launch(&device, LONGER, 1), launch(&device, LONG, 3));
         let expected = [&waits, &next].map(|launch| compute(&device, low, launch));
         let illegal = Launch::new(device.kernel("illegal").unwrap(), [0; 4]);
-        for resets in 1..=3 {
+        let (mut resets, mut lost) = (0, 0);
+        while lost < 3 {
             let runs = launch(&device, LONGEST, 2);
             waits.output.write(0, &vec![UNTOUCHED; waits.output.len()]).unwrap();
             let before = device.statistics().blocks;
@@ -309,10 +310,19 @@ fn context_reset_between_slices_loses_the_launch() {
             let after = put(&device, high, &next);
             assert_eq!((end(&breaks).status, end(&after).status), (LOST, Status::Done));
             assert!(bytes(&next.output) == expected[1]);
-            assert_eq!((end(&running).status, end(&waiting).status), (LOST, LOST));
+            resets += 1;
+            assert_eq!(device.statistics().resets, resets);
+            let ended = (end(&running).status, end(&waiting).status);
+            // Where this thread was kept from its core for as long as the launch takes, it had
+            // ended before the reset, which then took nothing from it.
+            if ended.0 == Status::Done {
+                assert!(resets < 50, "never in time: {lost} of {resets}");
+                continue;
+            }
+            assert_eq!(ended, (LOST, LOST));
             assert!(bytes(&waits.output).iter().all(|byte| *byte == UNTOUCHED));
             assert!(compute(&device, low, &waits) == expected[0]);
-            assert_eq!(device.statistics().resets, resets);
+            lost += 1;
         }
     }
 }

@@ -73,10 +73,16 @@ pub fn compiler(language: Language) -> Command {
 
 /// Compiles a source file to a program. It is removed when it goes out of scope.
 pub fn program(language: Language, library: Library, source: &Path) -> Program {
+    let mut command = compiler(language);
+    command.arg(source);
+    linked(command, library)
+}
+
+/// Runs a compiler that was given its sources, to make a program.
+pub fn linked(mut command: Command, library: Library) -> Program {
     let path = fresh("program");
     let folder = libraries();
-    let mut command = compiler(language);
-    command.arg(source).arg("-o").arg(&path);
+    command.arg("-o").arg(&path);
     match library {
         Library::Shared => {
             command.arg("-L").arg(folder).arg("-lkeeptime");
@@ -134,9 +140,14 @@ pub fn server() -> Server {
 
 /// A server of one software accelerator, in this process.
 pub fn server_at(socket: &Path) -> Server {
+    server_with(socket, "")
+}
+
+/// A server of one software accelerator, in this process, with more fields of `server`.
+pub fn server_with(socket: &Path, more: &str) -> Server {
     // Normal scheduling: the test shares its machine.
-    let text = "accelerators: [{id: gpu0, buckets: 4}]\nserver: {priority: 0}\n";
-    let system = System::parse(text, "test.yaml").expect("a correct system file");
+    let text = format!("accelerators: [{{id: gpu0, buckets: 4}}]\nserver: {{priority: 0{more}}}\n");
+    let system = System::parse(&text, "test.yaml").expect("a correct system file");
     let options = Options { socket: Some(socket.to_owned()), ..Options::default() };
     Server::start(&system, options).expect("the server starts")
 }

@@ -39,7 +39,7 @@ impl Control {
         let claim = Claim {
             session,
             number: u32::MAX,
-            pid: connection.peer.pid,
+            pid: connection.peer.number(),
             uid: connection.peer.uid,
             chain: prepared.chain.clone(),
             priority: prepared.priority,
@@ -67,7 +67,7 @@ impl Control {
     /// What is worth a line about a registration that came in.
     fn remark(&self, session: u64, packet: &control::Register, news: &[String]) {
         let Some(connection) = self.connections.get(&session) else { return };
-        let (pid, log) = (connection.peer.pid, &self.settings.log);
+        let (pid, log) = (connection.peer.number(), &self.settings.log);
         let taken_ns = self.admission.counts.last_ns;
         if taken_ns >= LONG_DECISION_NS {
             let took = admission::short_time(taken_ns);

@@ -2,7 +2,7 @@
 
 use super::{Connection, Control};
 use crate::admission::{Claim, Judged, Source};
-use crate::peer;
+use crate::{holder, peer};
 use accel::control::{
     AcceleratorStatus, Ask, ChainStatus, Code, NO_BUCKET, Name, Packet, Refused,
     SHOWN_ACCELERATORS, ServerStatus, SessionStatus, pack_text,
@@ -36,6 +36,11 @@ impl Control {
             Ask::QueryChain(query) => {
                 let status = self.chain_status(query.index);
                 self.send_entry(session, "chain", query.index, status);
+            }
+            Ask::QueryBandwidth => {
+                let seeker = self.settings.facts.seeker.as_deref();
+                let status = holder::status(seeker, self.engine.held());
+                self.send(session, status.as_bytes(), &[]);
             }
             // These are not questions.
             Ask::Hello(_) | Ask::Register(_) | Ask::Deregister(_) | Ask::Reprioritise(_) => {}
@@ -102,7 +107,7 @@ impl Control {
         let mut sessions: Vec<(u64, &Connection)> = open.map(|(id, c)| (*id, c)).collect();
         sessions.sort_unstable_by_key(|(id, _)| *id);
         let &(session, connection) = sessions.get(index as usize)?;
-        let pid = connection.peer.pid;
+        let pid = connection.peer.number();
         let own = self.admission.claims().iter().filter(|claim| claim.session == session);
         let executor = own.clone().find_map(|claim| claim.executor);
         let note = executor.and_then(|(core, priority)| peer::contradiction(pid, core, priority));

@@ -11,6 +11,15 @@ use device::Launch;
 use shm::Completion;
 use std::sync::Arc;
 
+/// A request that was checked.
+struct Prepared {
+    accelerator: usize,
+    chain_priority: u32,
+    tally: Arc<Tally>,
+    locks: bool,
+    launch: Launch,
+}
+
 impl State {
     /// Takes the waiting messages of a session, at most a ring full.
     pub(super) fn drain(&mut self, id: u64, now_ns: u64, answers: &mut Vec<Answer>) -> Drained {
@@ -61,7 +70,7 @@ impl State {
         let status = match order {
             Order::Launch { registration, request, .. } => {
                 match self.prepare(entry, registration, &request) {
-                    Ok((accelerator, chain_priority, tally, launch)) => {
+                    Ok(Prepared { accelerator, chain_priority, tally, locks, launch }) => {
                         self.arrivals += 1;
                         let request = Request {
                             session,
@@ -72,6 +81,7 @@ impl State {
                             chain_priority,
                             arrived_ns: now_ns,
                             tally,
+                            locks,
                             launch,
                         };
                         self.keep_pace(id, registration, now_ns);
@@ -104,7 +114,7 @@ impl State {
         entry: &Entry,
         registration: u32,
         request: &accel::Request,
-    ) -> Result<(usize, u32, Arc<Tally>, Launch), Status> {
+    ) -> Result<Prepared, Status> {
         let registration = entry.registrations.get(registration as usize).and_then(Option::as_ref);
         let registration = registration.ok_or(Status::UnknownRegistration)?;
         let part = |offset: u32, length: u32| {
@@ -124,8 +134,13 @@ impl State {
         };
         let device = &self.accelerators[registration.accelerator].device;
         device.check(&launch).map_err(|_| Status::BadArguments)?;
-        let tally = registration.tally.clone();
-        Ok((registration.accelerator, registration.chain_priority, tally, launch))
+        Ok(Prepared {
+            accelerator: registration.accelerator,
+            chain_priority: registration.chain_priority,
+            tally: registration.tally.clone(),
+            locks: registration.locks,
+            launch,
+        })
     }
 
     /// Notes a request that came more often than its chain declares.

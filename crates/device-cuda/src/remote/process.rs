@@ -7,6 +7,7 @@ use crate::host::{Hello, Setup, ToHost};
 use crate::patience::{Patience, Running};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use shm::socket::{Received, Socket};
 use shm::{Mapping, Segment};
@@ -47,8 +48,6 @@ struct Shared {
     pid: OwnedFd,
     /// Nothing is to be expected of it any more.
     gone: AtomicBool,
-    /// It is no more.
-    ended: AtomicBool,
     board: Arc<Mapping>,
     units: usize,
 }
@@ -80,8 +79,8 @@ impl Process {
             .map_err(|error| format!("{}: {error}", program.path.display()))?;
         let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .map_err(|errno| failed("watching the GPU's process", &errno))?;
-        let (gone, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { socket, pid, gone, ended, board, units });
+        let gone = AtomicBool::new(false);
+        let shared = Arc::new(Shared { socket, pid, gone, board, units });
         let watcher = watch(child, &shared)?;
         let mailboxes = (0..units).map(|unit| Mailbox::new(&shared.board, unit));
         let process = Process {
@@ -173,7 +172,7 @@ impl Process {
         loop {
             match self.shared.socket.send(&what.encode(), &files) {
                 Ok(()) => return Ok(()),
-                Err(rustix::io::Errno::AGAIN) if Instant::now() < end && !self.is_gone() => {
+                Err(Errno::AGAIN) if Instant::now() < end && !self.is_gone() => {
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 Err(_) => {
@@ -226,14 +225,26 @@ impl Process {
     /// It does not end.
     pub fn buried(&self) -> Result<(), String> {
         self.kill();
-        let end = Instant::now() + KILL;
-        while !self.shared.ended.load(Ordering::Acquire) {
-            if Instant::now() > end {
-                return Err(format!("its process has not ended in {} s", KILL.as_secs()));
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        if self.ends_within(KILL) {
+            return Ok(());
         }
-        Ok(())
+        Err(format!("its process has not ended in {} s", KILL.as_secs()))
+    }
+
+    fn ends_within(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let timeout =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let mut ended = [PollFd::new(&self.shared.pid, PollFlags::IN)];
+            match poll(&mut ended, Some(&timeout)) {
+                Ok(0) => return false,
+                Ok(_) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
     }
 }
 
@@ -253,7 +264,6 @@ fn watch(mut child: Child, shared: &Arc<Shared>) -> Result<JoinHandle<()>, Strin
         // Without a policy or a core that it was given by the thread that started it: its end is
         // told at once all the same, for nothing else has to be done then.
         let _ = child.wait();
-        shared.ended.store(true, Ordering::Release);
         shared.leave();
     };
     let thread = std::thread::Builder::new().name("gpu-watch".into()).spawn(watch);
@@ -265,12 +275,9 @@ impl Drop for Process {
         if !self.is_gone() {
             self.mailboxes.iter().for_each(|mailbox| mailbox.end());
             let _ = self.shared.socket.send(&ToHost::End.encode(), &[]);
-            let timeout = Timespec { tv_sec: END.as_secs() as i64, tv_nsec: 0 };
-            let mut ended = [PollFd::new(&self.shared.pid, PollFlags::IN)];
-            let _ = poll(&mut ended, Some(&timeout));
+            self.ends_within(END);
         }
-        let _ = self.buried();
-        if self.shared.ended.load(Ordering::Acquire)
+        if self.buried().is_ok()
             && let Some(watcher) = self.watcher.take()
         {
             let _ = watcher.join();

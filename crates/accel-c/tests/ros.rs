@@ -1,0 +1,116 @@
+//! The package `ros/keeptime_ros`, compiled against headers that stand in for rclcpp, in the forms
+//! of Humble and of Jazzy. ROS 2 itself is on none of the machines that run this.
+
+mod support;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Output;
+use support::{Language, Library, Program, compiler, expect_success, linked, repository};
+
+/// What the compiler is told to get the stand-in of a distribution.
+const DISTRIBUTIONS: [(&str, &[&str]); 2] =
+    [("Humble", &[]), ("Jazzy", &["-DKEEPTIME_STAND_IN_JAZZY"])];
+
+/// A source of the package with its library.
+fn program(source: &str, distribution: &[&str]) -> Program {
+    let package = repository("ros/keeptime_ros");
+    let mut command = compiler(Language::Cpp("c++17"));
+    command.args(distribution);
+    command.arg("-I").arg(package.join("include")).arg("-I").arg(package.join("test/stand_in"));
+    command.args(["src/chain.cpp", "src/executor.cpp", source].map(|file| package.join(file)));
+    linked(command, Library::Shared)
+}
+
+/// Runs a program with parameters of its nodes.
+fn run(program: &Program, socket: &Path, parameters: &[&str]) -> Output {
+    let mut command = program.command(socket);
+    command.arg("--ros-args");
+    for parameter in parameters {
+        command.args(["-p", parameter]);
+    }
+    command.output().expect("the program starts")
+}
+
+#[test]
+fn ready_callback_of_the_most_critical_chain_runs_each_time_anew() {
+    let parameters = [
+        "hot.priority:=40",
+        "cold.priority:=10",
+        "declared.priority:=5",
+        "declared.period_ms:=100",
+        "declared.core:=0",
+        "nowhere.core:=4095",
+        "negative.priority:=-1",
+        "coreless.period_ms:=100",
+    ];
+    let expected = "hot0\nhot1\nhot0\nhot1\ntimer\ncold\nhot0\nhot1\ncold\nother\n\
+        10 ran\n\
+        refused: node /chains has an executor already\n\
+        hot1\n\
+        1 ran\n\
+        refused: chain /chains declares process priority 5, but its executor has 40: set its \
+        parameter process_priority\n\
+        refused: chain /chains names core 4095, but chain /chains of the same executor core 0\n\
+        refused: parameter negative.priority is -1: expected 0 to 4294967295\n\
+        refused: parameter coreless.core is -1: expected the executor's core, because the chain \
+        has a period\n\
+        ran without its core\n";
+    for (name, distribution) in DISTRIBUTIONS {
+        let program = program("test/order.cpp", distribution);
+        let output = run(&program, Path::new("/nonexistent"), &parameters);
+        let text = expect_success(&output);
+        let scheduling = text.strip_prefix(expected).unwrap_or_else(|| panic!("{name}: {text}"));
+        let warnings = String::from_utf8_lossy(&output.stderr);
+        // SCHED_FIFO is policy 1: the machine allows it, or a warning says that it does not.
+        if scheduling != "policy 1, priority 40\n" {
+            assert_eq!(scheduling, "policy 0, priority 0\n", "{name}");
+            let refusal = "cannot have SCHED_FIFO priority 40: Operation not permitted";
+            assert!(warnings.contains(refusal), "{name}: {warnings}");
+        }
+        let warning = "the executor's thread cannot be kept on core 4095: Invalid argument; \
+                       callbacks run all the same";
+        assert!(warnings.contains(warning), "{name}: {warnings}");
+    }
+}
+
+#[test]
+fn callbacks_request_an_accelerator_waiting_and_not_waiting() {
+    let user = std::fs::metadata("/proc/self").expect("this process").uid();
+    let access = format!(", access: [{{user: {user}, priority: [0, 9]}}]");
+    let server = support::server_with(&support::socket(), &access);
+    let undeclared = ["jobs:=5"];
+    let declared = [
+        "jobs:=5",
+        "keeptime.chain:=vision",
+        "keeptime.priority:=7",
+        "keeptime.period_ms:=1000",
+        "keeptime.core:=0",
+        "keeptime.process_priority:=0",
+    ];
+    let mut done = 0;
+    for (name, distribution) in DISTRIBUTIONS {
+        let program = program("examples/detector.cpp", distribution);
+        for (parameters, chain) in [(&undeclared[..], "/detector"), (&declared[..], "vision")] {
+            let output = expect_success(&run(&program, server.socket(), parameters));
+            assert_eq!(output, format!("[INFO] [detector]: {chain}: 5 jobs, 0 wrong sums\n"));
+            done += 2 * 5;
+            assert_eq!(server.counters().done, done, "{name}: one request each way for each job");
+        }
+        for (parameter, refusal) in [
+            ("keeptime.priority:=10", "priority 10"),
+            ("keeptime.deadline_ms:=0.001", "chain \"vision\""),
+        ] {
+            let refused = run(&program, server.socket(), &[&declared[..], &[parameter]].concat());
+            let text = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(2), "{text}");
+            assert!(text.contains("the accelerator server refused"), "{name}: {text}");
+            assert!(text.contains(refusal), "{name}, {parameter}: {text}");
+        }
+        let lost = run(&program, Path::new("/nonexistent"), &undeclared);
+        let text = String::from_utf8_lossy(&lost.stderr);
+        assert_eq!(lost.status.code(), Some(2), "{text}");
+        assert!(text.contains("no accelerator server at /nonexistent"), "{name}: {text}");
+    }
+    assert_eq!(server.counters().registrations, 0, "a registration outlived its node");
+}

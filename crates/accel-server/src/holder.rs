@@ -1,0 +1,232 @@
+//! The server as a holder of the memory-bandwidth lock: it has the lock exactly while at least one
+//! request is on a device whose service asks for it.
+//!
+//! ```text
+//!   accelerator `advance` -> begin -> the device        dispatch `completed` -> end
+//!                              |                                                 |
+//!                              '----- the regulator's page: held, or not <-------'
+//!   kt-holder: finds the regulator, gives its hold to the dispatcher, notices when it is gone
+//! ```
+//!
+//! Requests are counted under the dispatcher's lock, where they begin and end anyway: of those that
+//! are on the devices the first takes the lock, the last gives it back. That costs a few writes to
+//! the page, and one system call if the regulator sleeps; nothing is allocated, nobody is waited
+//! for. Whatever ends a request, the device has an event for it: also when it failed, was cancelled
+//! because its client died, or was lost with the device. If the server dies, the regulator is told
+//! by the kernel.
+//!
+//! Without a regulator requests go on as if nobody had asked for the lock, and are counted. A
+//! thread of its own ([`Seeker`]) attaches, since the regulator may take its time to answer, and
+//! sleeps until the connection hangs up. It looks for a new regulator once in [`RETRY`].
+
+use crate::Log;
+use crate::dispatch::Engine;
+use accel::control::{BandwidthStatus, Packet, pack_text};
+use bandwidth::Hold;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use shm::Doorbell;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long after a failed attempt the regulator is looked for again.
+const RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// What the dispatcher knows of the lock.
+#[derive(Default)]
+pub(crate) struct Holder {
+    hold: Option<Hold>,
+    /// Since when the lock is held; None when it is not.
+    since_ns: Option<u64>,
+    held: Held,
+}
+
+/// What the lock was held for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Requests on the devices that it is to be held for.
+    pub running: u64,
+    /// Requests given to a device with a regulator.
+    pub locked: u64,
+    /// Requests given to a device without.
+    pub unlocked: u64,
+    /// Requests that were on a device when the regulator went away.
+    pub interrupted: u64,
+    pub acquisitions: u64,
+    /// In sum, up to the last release.
+    pub held_ns: u64,
+}
+
+impl Holder {
+    /// A request is about to be given to a device.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        self.held.running += 1;
+        match self.hold {
+            Some(_) => self.held.locked += 1,
+            None => self.held.unlocked += 1,
+        }
+        if self.held.running == 1 {
+            self.take(now_ns);
+        }
+    }
+
+    /// A request that has begun is not on its device any more.
+    pub(crate) fn end(&mut self, now_ns: u64) {
+        self.held.running = self.held.running.saturating_sub(1);
+        if self.held.running == 0 {
+            self.give_back(now_ns);
+        }
+    }
+
+    /// From now on this is the hold. What it replaces is for the caller to drop.
+    pub(crate) fn attach(&mut self, hold: Hold, now_ns: u64) -> Option<Hold> {
+        self.give_back(now_ns);
+        let replaced = self.hold.replace(hold);
+        if self.held.running > 0 {
+            self.take(now_ns);
+        }
+        replaced
+    }
+
+    /// From now on there is none.
+    pub(crate) fn detach(&mut self, now_ns: u64) -> Option<Hold> {
+        if self.hold.is_some() {
+            self.held.interrupted += self.held.running;
+        }
+        self.give_back(now_ns);
+        self.hold.take()
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        self.held
+    }
+
+    fn take(&mut self, now_ns: u64) {
+        if self.hold.as_ref().is_some_and(Hold::acquire) {
+            self.since_ns = Some(now_ns);
+            self.held.acquisitions += 1;
+        }
+    }
+
+    fn give_back(&mut self, now_ns: u64) {
+        if let (Some(hold), Some(since_ns)) = (&self.hold, self.since_ns.take()) {
+            hold.release();
+            self.held.held_ns += now_ns.saturating_sub(since_ns);
+        }
+    }
+}
+
+/// The thread that finds the regulator. The others ask it why there is none.
+pub(crate) struct Seeker {
+    /// Services that ask for the lock.
+    services: u32,
+    socket: PathBuf,
+    stop: Doorbell,
+    /// Empty while there is a regulator.
+    why_not: Mutex<String>,
+}
+
+impl Seeker {
+    /// For this system, if one of its services asks for the lock.
+    pub(crate) fn of(system: &system::System) -> Result<Option<Arc<Seeker>>, shm::Error> {
+        let services = system.services.iter().filter(|service| service.bandwidth_lock).count();
+        if services == 0 {
+            return Ok(None);
+        }
+        let given = system.server.bandwidth_socket.clone();
+        let seeker = Seeker {
+            services: u32::try_from(services).unwrap_or(u32::MAX),
+            socket: given.unwrap_or_else(bandwidth::default_socket),
+            stop: Doorbell::new()?,
+            why_not: Mutex::default(),
+        };
+        Ok(Some(Arc::new(seeker)))
+    }
+
+    /// Why the lock cannot be held; empty while it can.
+    pub(crate) fn why_not(&self) -> String {
+        self.why_not.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Attaches to the regulator; the connection to it. Tells the log if it is the first failure,
+    /// or the first success after one.
+    pub(crate) fn attach(&self, engine: &Engine, log: &Log) -> Option<OwnedFd> {
+        let socket = self.socket.display();
+        let (now, connection) = match Hold::attach_connected(&self.socket) {
+            Ok((hold, connection)) => {
+                engine.attach(hold);
+                (String::new(), Some(connection))
+            }
+            Err(error) => (error.to_string(), None),
+        };
+        let mut why_not = self.why_not.lock().unwrap_or_else(PoisonError::into_inner);
+        match (why_not.is_empty(), &connection) {
+            (true, None) => log(&format!("{socket}: {now}; {GO_ON}")),
+            (false, Some(_)) => log(&format!("{socket}: the regulator is there")),
+            _ => {}
+        }
+        *why_not = now;
+        connection
+    }
+
+    /// The thread; `connection` is what [`Seeker::attach`] gave.
+    pub(crate) fn run(&self, engine: &Engine, log: &Log, mut connection: Option<OwnedFd>) {
+        loop {
+            let retry = connection.is_none().then_some(&RETRY);
+            let stop = PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN);
+            let (mut alone, mut both);
+            let fds: &mut [PollFd<'_>] = match &connection {
+                None => {
+                    alone = [stop];
+                    &mut alone
+                }
+                Some(connection) => {
+                    both = [stop, PollFd::new(connection, PollFlags::IN)];
+                    &mut both
+                }
+            };
+            match poll(fds, retry) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return log(&format!("kt-holder ends: poll: {errno}")),
+            }
+            if !fds[0].revents().is_empty() {
+                return;
+            }
+            if connection.take().is_some() {
+                engine.detach();
+                let lost = "the regulator has ended or let go of this server";
+                log(&format!("{}: {lost}; {GO_ON}", self.socket.display()));
+                *self.why_not.lock().unwrap_or_else(PoisonError::into_inner) = lost.into();
+                // Not at once: one that lets go of everybody is not to be asked all the time.
+                continue;
+            }
+            connection = self.attach(engine, log);
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.stop.ring();
+    }
+}
+
+/// What becomes of requests whose services ask for the lock.
+const GO_ON: &str = "services that ask for the bandwidth lock go on without it";
+
+/// What a client is told who asks.
+pub(crate) fn status(seeker: Option<&Seeker>, held: Held) -> BandwidthStatus {
+    BandwidthStatus {
+        kind: BandwidthStatus::KIND,
+        services: seeker.map_or(0, |seeker| seeker.services),
+        running: held.running,
+        locked: held.locked,
+        unlocked: held.unlocked,
+        interrupted: held.interrupted,
+        acquisitions: held.acquisitions,
+        held_ns: held.held_ns,
+        socket: pack_text(&seeker.map_or_else(String::new, |s| s.socket.display().to_string())),
+        note: pack_text(&seeker.map_or_else(String::new, Seeker::why_not)),
+    }
+}
