@@ -1,0 +1,112 @@
+//! Scenarios as YAML.
+
+use super::{Layout, Scenario};
+use std::path::{Path, PathBuf};
+
+/// Why a scenario was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be read.
+    #[error("{file}: cannot be read: {reason}")]
+    Read {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        reason: std::io::Error,
+    },
+    /// It is no scenario: a key is unknown or missing, a value has the wrong type, or it is not
+    /// YAML at all.
+    #[error("{file}: {key}: {reason}")]
+    Form {
+        /// The file.
+        file: String,
+        /// The path to the value, as in `actors[2].moves`.
+        key: String,
+        /// What was found and what was expected, with line and column.
+        reason: String,
+    },
+    /// A value is out of range, or in conflict with another one.
+    #[error("{file}: {key}: found {found}, expected {expected}")]
+    Value {
+        /// The file.
+        file: String,
+        /// The path to the value, as in `actors[2].speed_kmh`.
+        key: String,
+        /// The value.
+        found: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A file of roads that it names is none.
+    #[error("{file}: {key}: {reason}")]
+    Roads {
+        /// The file.
+        file: String,
+        /// The path to the value.
+        key: &'static str,
+        /// What is wrong there.
+        reason: Box<crate::opendrive::Error>,
+    },
+}
+
+impl Scenario {
+    /// The scenario in a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or holds no scenario.
+    pub fn read(path: &Path) -> Result<Scenario, Error> {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Scenario::from_yaml(&text, &file),
+            Err(reason) => Err(Error::Read { file, reason }),
+        }
+    }
+
+    /// The scenario in a text; `file` is the name that errors give to it, and what other files are
+    /// relative to.
+    ///
+    /// # Errors
+    /// If it holds no scenario, or names a file of roads that cannot be read.
+    pub fn from_yaml(text: &str, file: &str) -> Result<Scenario, Error> {
+        let mut key = String::new();
+        let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
+            serde_path_to_error::deserialize(yaml).map_err(|error| {
+                key = error.path().to_string();
+                error.into_inner()
+            })
+        });
+        let form = |reason: serde_saphyr::Error| {
+            let key = if key == "." { "the file".to_owned() } else { key.clone() };
+            let reason = reason.without_snippet().to_string();
+            Error::Form { file: file.to_owned(), key, reason }
+        };
+        let mut scenario: Scenario = read.map_err(form)?;
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        if let Some(sumo) = &mut scenario.sumo {
+            for path in sumo.network.iter_mut().chain([&mut sumo.routes]) {
+                *path = absolute(folder, path);
+            }
+        }
+        if let Layout::OpenDrive(roads) = &mut scenario.road {
+            let (file, key) = (file.to_owned(), "road.opendrive.file");
+            roads.load(folder).map_err(|reason| Error::Roads {
+                file,
+                key,
+                reason: Box::new(reason),
+            })?;
+        }
+        scenario.check(file)?;
+        Ok(scenario)
+    }
+
+    /// As a text that [`Scenario::from_yaml`] reads.
+    pub fn to_yaml(&self) -> String {
+        serde_saphyr::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A path relative to a folder, such that it means the same everywhere.
+pub(super) fn absolute(folder: &Path, path: &Path) -> PathBuf {
+    let path = folder.join(path);
+    std::path::absolute(&path).unwrap_or(path)
+}

@@ -1,0 +1,162 @@
+//! SUMO as a process of our own, for one drive.
+
+use super::{Error, Sumo};
+use crate::scenario;
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The variable that names the program `sumo`, where it is not on the path.
+pub const VARIABLE: &str = "KEEPTIME_SUMO";
+
+/// No answer takes as long.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// A process whose connection broke has ended within this, or goes on.
+const ENDS: Duration = Duration::from_secs(2);
+/// Lines of a program's last words that an error repeats.
+const WORDS: usize = 6;
+/// What SUMO says of a subscription whose vehicle has left the roads, which is no error.
+const LEFT: &str = "Answered with error to command";
+
+/// A running SUMO, with a folder for what it writes.
+pub(super) struct Server {
+    child: Child,
+    program: PathBuf,
+    folder: TempDir,
+}
+
+impl Server {
+    /// Starts SUMO with the traffic of a scenario in steps of `step` s, and connects to it.
+    pub fn start(
+        traffic: &scenario::Sumo,
+        roads: &Path,
+        step: f64,
+        ego: &str,
+    ) -> Result<(Server, Sumo), Error> {
+        let program = std::env::var_os(VARIABLE).map_or_else(|| "sumo".into(), PathBuf::from);
+        let failed = |reason| Error::Program { program: program.display().to_string(), reason };
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let network = match &traffic.network {
+            Some(network) => network.clone(),
+            None => convert(&program, roads, folder.path())?,
+        };
+        // A port that was free a moment ago: SUMO can only be told a number.
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        let address = free.map_err(failed)?;
+        let words = std::fs::File::create(folder.path().join("words")).map_err(failed)?;
+        let child = Command::new(&program)
+            .arg("--net-file")
+            .arg(network)
+            .arg("--route-files")
+            .arg(&traffic.routes)
+            .args(["--remote-port", &address.port().to_string()])
+            .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
+            // Drivers decide as often as those of the world do, and take their time between lanes.
+            .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
+            // Nobody vanishes who is hit, or who waits for long.
+            .args(["--collision.action", "none", "--time-to-teleport", "-1"])
+            .args(["--no-step-log", "true", "--xml-validation", "never"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(words)
+            .spawn()
+            .map_err(failed)?;
+        let mut server = Server { child, program: program.clone(), folder };
+        let mut starts = || match server.child.try_wait() {
+            Ok(Some(status)) => Err(server.ended("before the drive began", status)),
+            _ => Ok(()),
+        };
+        let sumo = Sumo::connect_while(address, ego, TIMEOUT, &mut starts);
+        let sumo = sumo.map_err(|error| server.why("before the drive began", error))?;
+        Ok((server, sumo))
+    }
+
+    /// If SUMO has ended, that is why something did not work.
+    pub fn why(&mut self, during: &'static str, error: Error) -> Error {
+        let closed =
+            |kind| !matches!(kind, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut);
+        let Error::Connection { reason, .. } = &error else { return error };
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return self.ended(during, status),
+                // The socket is closed a little before the process is gone.
+                Ok(None) if closed(reason.kind()) && begun.elapsed() < ENDS => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                _ => return error,
+            }
+        }
+    }
+
+    /// Refuses routes of which SUMO has said that it leaves some out.
+    pub fn heeds(&self, routes: &Path) -> Result<(), Error> {
+        let said = self.said();
+        match said.lines().find(|line| line.contains("ignoring")) {
+            None => Ok(()),
+            Some(line) => Err(Error::Routes {
+                file: routes.display().to_string(),
+                said: line.trim().trim_start_matches("Warning: ").to_owned(),
+            }),
+        }
+    }
+
+    fn said(&self) -> String {
+        let said = std::fs::read(self.folder.path().join("words")).unwrap_or_default();
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    fn ended(&self, during: &'static str, status: ExitStatus) -> Error {
+        let program = self.program.display().to_string();
+        Error::Ended { program, during, status, said: last_words(&self.said()) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It ends by itself when its client has left; this is for one that hangs. What cannot be
+        // killed is gone.
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < ENDS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// SUMO's network of an OpenDRIVE file, with the file's coordinates.
+fn convert(sumo: &Path, roads: &Path, folder: &Path) -> Result<PathBuf, Error> {
+    let name = sumo.file_name().and_then(OsStr::to_str).unwrap_or("sumo");
+    let program = sumo.with_file_name(name.replacen("sumo", "netconvert", 1));
+    let network = folder.join("net.xml");
+    let output = Command::new(&program)
+        .args(["--offset.disable-normalization", "true", "--no-turnarounds", "true"])
+        .args(["--xml-validation", "never", "--opendrive-files"])
+        .arg(roads)
+        .arg("--output-file")
+        .arg(&network)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|reason| Error::Program { program: program.display().to_string(), reason })?;
+    if !output.status.success() {
+        return Err(Error::Ended {
+            program: program.display().to_string(),
+            during: "before it had made a network of the roads",
+            status: output.status,
+            said: last_words(&String::from_utf8_lossy(&output.stderr)),
+        });
+    }
+    Ok(network)
+}
+
+/// What a program said last, after a colon.
+fn last_words(said: &str) -> String {
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(LEFT));
+    let lines: Vec<&str> = lines.collect();
+    let words = lines[lines.len().saturating_sub(WORDS)..].join(" ");
+    if words.is_empty() { words } else { format!(": {words}") }
+}
