@@ -1,0 +1,178 @@
+//! Messages on their way: in by a source, from a module to its topic, into mailboxes; and the
+//! triggers that they pull.
+
+use std::sync::Arc;
+
+use crate::engine::state::Ready;
+use crate::engine::{Engine, Key};
+use crate::message::{Envelope, Payload};
+use crate::trace::{Point, Ring};
+use crate::{Header, NO_DEADLINE, Origin, Part, SourceId, Trigger};
+
+impl Engine {
+    /// A frame of a source, as a message on its topic. It is not delivered yet.
+    pub(crate) fn inject(
+        &mut self,
+        now_ns: u64,
+        source: SourceId,
+        captured_ns: u64,
+        value: Payload,
+        ring: &mut Ring,
+    ) -> (u16, Envelope) {
+        let state = &mut self.sources[source.index()];
+        let frame = state.frames;
+        state.frames += 1;
+        self.messages += 1;
+        let limit_ns = captured_ns.saturating_add(state.deadline_ns);
+        let header = Header {
+            id: self.messages,
+            frame,
+            captured_ns,
+            source,
+            published_ns: now_ns,
+            objects: Arc::new([]),
+            deadline_ns: limit_ns,
+            limit_ns,
+            part: Part::WHOLE,
+            provenance: Arc::new([Origin { source, frame, captured_ns }]),
+        };
+        let point = Point::Injected { message: header.id, source, frame, captured_ns };
+        ring.write(now_ns, 0, point);
+        (state.topic, Envelope { header: Arc::new(header), value })
+    }
+
+    /// Puts a message into the mailboxes of its topic's readers.
+    pub(crate) fn deliver(
+        &mut self,
+        now_ns: u64,
+        topic: u16,
+        envelope: &Envelope,
+        ring: &mut Ring,
+    ) {
+        let message = envelope.header.id;
+        for place in 0..self.topics[usize::from(topic)].readers.len() {
+            let reader = self.topics[usize::from(topic)].readers[place];
+            let kept = self.modules[reader.module].boxes[reader.port].put(envelope.clone());
+            let module = crate::ModuleId(reader.module as u16);
+            ring.write(now_ns, 0, Point::Arrived { message, module, kept });
+            if reader.active {
+                self.consider(now_ns, reader.module);
+            }
+        }
+        for place in 0..self.topics[usize::from(topic)].arrivals.len() {
+            let arrival = &self.arrivals[self.topics[usize::from(topic)].arrivals[place]];
+            let (group, key) = (arrival.group.index(), arrival.key);
+            let work = (arrival.begin)(envelope.clone());
+            self.ask_ahead(now_ns, group, key, envelope.header.frame, work, ring);
+        }
+    }
+
+    /// The timer of a module fires.
+    pub(crate) fn fire(&mut self, now_ns: u64, module: usize) {
+        let state = &mut self.modules[module];
+        let at_home = state.slots[0].module.as_ref();
+        if at_home.is_some_and(|module| !module.complete(&mut state.boxes)) {
+            state.statistics.skipped += 1;
+            return;
+        }
+        state.due = true;
+        self.consider(now_ns, module);
+    }
+
+    /// Makes a module ready if its trigger says so; and its extra worker, if the first instance is
+    /// busy and a part waits.
+    pub(super) fn consider(&mut self, now_ns: u64, module: usize) {
+        let state = &mut self.modules[module];
+        let fires = match state.trigger {
+            Trigger::Message => state.waiting().count() >= 1,
+            Trigger::Fuse(need) => state.waiting().count() >= need.max(1),
+            Trigger::Timer { .. } => state.due,
+        };
+        if !fires {
+            return;
+        }
+        let part_waits = state.waiting().any(|header| header.part.is_partial());
+        let slot = match &state.slots[..] {
+            [first, ..] if first.module.is_some() => 0,
+            [_, extra] if extra.module.is_some() && part_waits => 1,
+            _ => return,
+        };
+        let at_home = state.slots[slot].module.as_ref();
+        if at_home.is_some_and(|module| !module.complete(&mut state.boxes)) {
+            return;
+        }
+        self.enqueue(now_ns, Ready { module, slot });
+    }
+
+    /// Puts an instance among the ready ones, or at its new place there.
+    fn enqueue(&mut self, now_ns: u64, ready: Ready) {
+        let state = &mut self.modules[ready.module];
+        let message_ns = state.waiting().map(|header| header.deadline_ns).min();
+        let slot = &mut state.slots[ready.slot];
+        let group = &mut self.groups[slot.group].ready;
+        let (ready_ns, number) = match slot.queued {
+            Some(key) => {
+                group.remove(&key);
+                (key.ready_ns, key.number)
+            }
+            None => {
+                self.readied += 1;
+                if let Some(before_ns) = state.readied_ns.replace(now_ns) {
+                    state.gaps.add(now_ns, (now_ns - before_ns) as i64);
+                }
+                (now_ns, self.readied)
+            }
+        };
+        let own_ns = ready_ns.saturating_add(state.deadline_ns);
+        let deadline_ns = message_ns.unwrap_or(NO_DEADLINE).min(own_ns);
+        let key = Key { deadline_ns, ready_ns, number };
+        slot.queued = Some(key);
+        group.insert(key, ready);
+    }
+
+    /// Publishes a value that `job` computed.
+    pub(crate) fn publish(
+        &mut self,
+        now_ns: u64,
+        job: u64,
+        value: Payload,
+        part: Part,
+        run: &crate::cx::Run,
+        ring: &mut Ring,
+    ) {
+        let state = self.jobs.get_mut(&job).expect("only a run publishes");
+        let Some(ready) = state.ready() else { return };
+        (state.parts, state.of_parts) = (part.index, part.of);
+        let module = &mut self.modules[ready.module];
+        module.published_ns = module.published_ns.max(state.captured_ns);
+        self.messages += 1;
+        let input = run.header.as_deref();
+        let header = Header {
+            id: self.messages,
+            frame: input.map_or(0, |header| header.frame),
+            captured_ns: input.map_or(now_ns, |header| header.captured_ns),
+            source: input.map_or(SourceId(u16::MAX), |header| header.source),
+            published_ns: now_ns,
+            objects: run.objects.clone(),
+            deadline_ns: run.deadline_ns,
+            limit_ns: run.limit_ns,
+            part,
+            provenance: run.provenance.clone(),
+        };
+        let (message, frame) = (header.id, header.frame);
+        let point = Point::Published { message, frame, part: part.index, of: part.of };
+        ring.write(now_ns, job, point);
+        let envelope = Envelope { header: Arc::new(header), value };
+        let topic = module.publishes;
+        if let Some(output) = self.topics[usize::from(topic)].output {
+            ring.write(now_ns, job, Point::Actuated { message });
+            self.outputs[usize::from(output)].push(envelope.clone());
+        }
+        self.posted.push((topic, envelope));
+    }
+
+    /// What came out of the graph since the last call.
+    pub(crate) fn take_output(&mut self, output: u16) -> Vec<Envelope> {
+        std::mem::take(&mut self.outputs[usize::from(output)])
+    }
+}

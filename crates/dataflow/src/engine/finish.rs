@@ -1,0 +1,79 @@
+//! The end of a run: its result, what was learned of its execution time, what waits behind it.
+
+use crate::engine::{Ended, Engine, Job, Of};
+use crate::trace::{Outcome, Point, Ring};
+use crate::{Part, Stop};
+
+impl Engine {
+    /// A run has ended, after `service_ns` on a core.
+    pub(crate) fn finish(
+        &mut self,
+        now_ns: u64,
+        job: u64,
+        ended: Ended,
+        service_ns: u64,
+        ring: &mut Ring,
+    ) {
+        let (module, run, ran) = match ended {
+            Ended::Module { module, run, ran } => (module, run, ran),
+            Ended::Work(value) => return self.finish_work(now_ns, job, value, service_ns, ring),
+        };
+        let outcome = match &ran {
+            Ok(_) => Outcome::Done,
+            Err(Stop::Cancelled) => Outcome::Cancelled,
+            Err(Stop::Nothing) => Outcome::Nothing,
+            Err(Stop::Failed(_)) => Outcome::Failed,
+        };
+        if let Ok(value) = ran {
+            let Job { parts, of_parts: of, .. } = self.jobs[&job];
+            let part = if parts > 0 { Part { index: of, of } } else { Part::WHOLE };
+            self.publish(now_ns, job, value, part, &run, ring);
+        } else if let Err(Stop::Failed(text)) = ran {
+            let ready = self.jobs[&job].ready().expect("a module's run");
+            self.modules[ready.module].statistics.last_failure = Some(text);
+        }
+        ring.write(now_ns, job, Point::End { outcome, service_ns });
+        let state = self.jobs.remove(&job).expect("a run ends once");
+        let ready = state.ready().expect("a module's run");
+        let module_state = &mut self.modules[ready.module];
+        let path = state.path as usize;
+        // A run that was cut short says nothing of how long one takes.
+        if matches!(outcome, Outcome::Done | Outcome::Nothing) {
+            let taken_ns = service_ns + state.divided_ns;
+            module_state.window[path].add(now_ns, taken_ns as i64);
+            module_state.linear[path].add(now_ns, &state.load, taken_ns);
+        }
+        module_state.statistics.count(outcome, state.path, state.class, service_ns);
+        self.groups[usize::from(state.core.group)].statistics.served(state.class, service_ns);
+        module_state.slots[ready.slot].module = Some(module);
+        self.consider(now_ns, ready.module);
+    }
+
+    /// Work ahead, or a piece of a run, has ended: with a value, or cancelled.
+    fn finish_work(
+        &mut self,
+        now_ns: u64,
+        job: u64,
+        value: Option<Box<dyn std::any::Any + Send>>,
+        service_ns: u64,
+        ring: &mut Ring,
+    ) {
+        let outcome = if value.is_some() { Outcome::Done } else { Outcome::Cancelled };
+        ring.write(now_ns, job, Point::End { outcome, service_ns });
+        let state = self.jobs.remove(&job).expect("work ends once");
+        self.groups[usize::from(state.core.group)].statistics.served(state.class, service_ns);
+        match state.of {
+            Of::Ahead(number) => self.ahead.done(number, value),
+            Of::Piece { run, ready, number } => {
+                let wanted = !self.unwanted(run);
+                let module = &mut self.modules[ready.module];
+                if wanted {
+                    module.pieces.add(now_ns, &state.load, service_ns);
+                }
+                module.statistics.count_piece(state.class, service_ns);
+                self.give_piece(run, number, value);
+            }
+            Of::Module(_) => unreachable!("a module's run ends with the module"),
+        }
+    }
+}

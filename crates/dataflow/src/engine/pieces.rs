@@ -1,0 +1,213 @@
+//! Runs that are divided into pieces, which several cores do at the same time: those of the run's own
+//! group, and, as guests, idle ones of others (document 002, section 4.3).
+//!
+//! The run waits until all its pieces have ended. Its own core does nothing else meanwhile than
+//! pieces of it, and what is more urgent.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use crate::cx::Piece;
+use crate::engine::state::{Job, Of, Ready};
+use crate::engine::{Body, Engine, Key, Rank, Start};
+use crate::trace::{Class, Core, Point, Ring};
+
+/// A run that waits for its pieces.
+pub(crate) struct Divided {
+    ready: Ready,
+    /// The group whose cores need no permission.
+    home: u16,
+    /// Where the run waits.
+    core: Core,
+    /// How urgent its pieces are.
+    key: Key,
+    since_ns: u64,
+    waiting: VecDeque<(usize, Piece)>,
+    given: Vec<Option<Box<dyn Any + Send>>>,
+    /// Pieces that have begun and not ended.
+    running: usize,
+}
+
+impl Engine {
+    /// The run `job` is divided, and waits for its pieces.
+    pub(crate) fn divide(
+        &mut self,
+        now_ns: u64,
+        job: u64,
+        rank: Rank,
+        pieces: Vec<Piece>,
+        ring: &mut Ring,
+    ) {
+        ring.write(now_ns, job, Point::Divided { pieces: pieces.len() as u32 });
+        let state = &self.jobs[&job];
+        let ready = state.ready().expect("only a module's run is divided");
+        let module = &mut self.modules[ready.module];
+        module.divides = true;
+        // A guest's pieces are hosts at home, as urgent as if nothing bounded them.
+        let deadline_ns =
+            if let Rank::Host(key) = rank { key.deadline_ns } else { crate::NO_DEADLINE };
+        let divided = Divided {
+            ready,
+            home: module.slots[ready.slot].group as u16,
+            core: state.core,
+            key: Key { deadline_ns, ready_ns: now_ns, number: job },
+            since_ns: now_ns,
+            given: pieces.iter().map(|_| None).collect(),
+            waiting: pieces.into_iter().enumerate().collect(),
+            running: 0,
+        };
+        self.divided.insert(job, divided);
+    }
+
+    /// What the pieces of `job` gave, if all have ended.
+    pub(crate) fn joined(
+        &mut self,
+        now_ns: u64,
+        job: u64,
+    ) -> Option<Vec<Option<Box<dyn Any + Send>>>> {
+        if self.unwanted(job) {
+            self.divided.get_mut(&job)?.waiting.clear();
+        }
+        let divided = self.divided.get(&job)?;
+        if divided.running > 0 || !divided.waiting.is_empty() {
+            return None;
+        }
+        let divided = self.divided.remove(&job)?;
+        self.jobs.get_mut(&job)?.divided_ns += now_ns - divided.since_ns;
+        Some(divided.given)
+    }
+
+    /// The next piece of `job`, for the core on which it waits.
+    pub(crate) fn pick_own_piece(
+        &mut self,
+        now_ns: u64,
+        core: Core,
+        job: u64,
+        ring: &mut Ring,
+    ) -> Option<Start> {
+        let divided = self.divided.get(&job)?;
+        let (number, _) = divided.waiting.front()?;
+        let of = Of::Piece { run: job, ready: divided.ready, number: *number };
+        let class = self.jobs[&job].class;
+        Some(self.start_piece(now_ns, core, class, of, ring))
+    }
+
+    /// The most urgent piece that a core of `group` may do as a host, if no run is more urgent.
+    pub(super) fn piece_at_home(&self, group: u16, run: Option<Key>) -> Option<(Key, Of)> {
+        let own = self.waiting_pieces().filter(|(divided, ..)| divided.home == group);
+        let (_, key, of) = own.min_by_key(|(_, key, _)| *key)?;
+        run.is_none_or(|run| key.deadline_ns <= run.deadline_ns).then_some((key, of))
+    }
+
+    /// Pieces of other groups' runs that may be guests.
+    pub(super) fn guest_pieces(&self, group: u16) -> impl Iterator<Item = (Key, Of)> {
+        let others = self.waiting_pieces().filter(move |(divided, ..)| {
+            divided.home != group && self.modules[divided.ready.module].guest_pieces
+        });
+        others.map(|(_, key, of)| (key, of))
+    }
+
+    /// Of each divided run the next piece.
+    fn waiting_pieces(&self) -> impl Iterator<Item = (&Divided, Key, Of)> {
+        self.divided.iter().filter_map(|(&run, divided)| {
+            let (number, _) = divided.waiting.front()?;
+            Some((divided, divided.key, Of::Piece { run, ready: divided.ready, number: *number }))
+        })
+    }
+
+    pub(super) fn start_piece(
+        &mut self,
+        now_ns: u64,
+        core: Core,
+        class: Class,
+        of: Of,
+        ring: &mut Ring,
+    ) -> Start {
+        let Of::Piece { run, .. } = of else { unreachable!("a piece is started") };
+        let divided = self.divided.get_mut(&run).expect("the run waits for it");
+        let (_, piece) = divided.waiting.pop_front().expect("it waits");
+        divided.running += 1;
+        let rank = if class == Class::Host { Rank::Host(divided.key) } else { Rank::Guest };
+        let Job { frame, path, captured_ns, .. } = self.jobs[&run];
+        self.started += 1;
+        let job = self.started;
+        ring.write(now_ns, job, Point::Piece { of: run, core, class });
+        let state = Job { frame, path, captured_ns, ..Job::of_work(of, class, core, piece.load) };
+        self.jobs.insert(job, state);
+        Start { job, rank, body: Body::Work(piece.work) }
+    }
+
+    pub(super) fn piece_bound_ns(&mut self, now_ns: u64, of: Of) -> Option<u64> {
+        let Of::Piece { run, ready, .. } = of else { return None };
+        let (_, piece) = self.divided.get(&run)?.waiting.front()?;
+        let predictor = &mut self.modules[ready.module].pieces;
+        predictor.bound_ns(now_ns, &piece.load, self.settings.quantile)
+    }
+
+    pub(super) fn give_piece(
+        &mut self,
+        run: u64,
+        number: usize,
+        value: Option<Box<dyn Any + Send>>,
+    ) {
+        let divided = self.divided.get_mut(&run).expect("the run waits for it");
+        divided.given[number] = value;
+        divided.running -= 1;
+    }
+
+    /// Whether a run of the group has a core and may still want all of them for its pieces.
+    pub(super) fn may_divide(&self, group: usize) -> bool {
+        let running = |ready: &Ready| {
+            self.modules[ready.module].divides
+                && self.modules[ready.module].slots[ready.slot].group == group
+        };
+        self.jobs.iter().any(|(job, state)| {
+            state.ready().is_some_and(|ready| running(&ready)) && !self.divided.contains_key(job)
+        })
+    }
+
+    /// Whether `job` is a piece of a run.
+    pub(crate) fn is_piece(&self, job: u64) -> bool {
+        self.jobs.get(&job).is_some_and(|job| matches!(job.of, Of::Piece { .. }))
+    }
+
+    /// Whether `module` cannot become ready before the divided run of `other` goes on: all that
+    /// triggers it comes from there, and nothing of it is under way.
+    pub(super) fn waits_for(&self, module: usize, other: usize) -> bool {
+        let from_there = |topic: usize| {
+            let sources = self.sources.iter().any(|source| usize::from(source.topic) == topic);
+            let mut modules = self.modules.iter().enumerate();
+            !sources
+                && modules.all(|(at, feeder)| {
+                    let slots = &feeder.slots;
+                    let rests =
+                        slots.iter().all(|slot| slot.module.is_some() && slot.queued.is_none());
+                    usize::from(feeder.publishes) != topic
+                        || at == other
+                        || rests && self.waits_for(at, other)
+                })
+        };
+        let timed = matches!(self.modules[module].trigger, crate::Trigger::Timer { .. });
+        !timed && self.topics_of(module).all(from_there)
+    }
+
+    /// The topics that trigger a module.
+    fn topics_of(&self, module: usize) -> impl Iterator<Item = usize> {
+        let reads = move |topic: &usize| {
+            let mut readers = self.topics[*topic].readers.iter();
+            readers.any(|reader| reader.active && reader.module == module)
+        };
+        (0..self.topics.len()).filter(reads)
+    }
+
+    /// Whether pieces wait for a core of the group.
+    pub(crate) fn pieces_wait(&self, group: u16) -> bool {
+        self.waiting_pieces().any(|(divided, ..)| divided.home == group)
+    }
+
+    /// Whether a run that waits for its pieces on this core may go on.
+    pub(crate) fn rejoins(&self, core: Core) -> bool {
+        let done = |divided: &&Divided| divided.running == 0 && divided.waiting.is_empty();
+        self.divided.values().filter(done).any(|divided| divided.core == core)
+    }
+}

@@ -1,0 +1,208 @@
+//! What the engine knows of each topic, source, group, module and run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cx::Run;
+use crate::engine::Key;
+use crate::estimate::{Linear, Window};
+use crate::graph::{Erased, Group};
+use crate::mailbox::Mailbox;
+use crate::message::Envelope;
+use crate::trace::{Class, Core};
+use crate::{Cancel, Header, Load, Origin, Path, Trigger};
+
+pub(crate) struct TopicState {
+    pub(super) output: Option<u16>,
+    pub(super) readers: Vec<Reader>,
+    /// Indices of the work that is to be done ahead when a message arrives.
+    pub(super) arrivals: Vec<usize>,
+}
+
+/// A mailbox of a module that a topic feeds.
+#[derive(Clone, Copy)]
+pub(super) struct Reader {
+    pub(super) module: usize,
+    pub(super) port: usize,
+    pub(super) active: bool,
+}
+
+pub(crate) struct SourceState {
+    pub(super) topic: u16,
+    pub(super) deadline_ns: u64,
+    pub(super) frames: u64,
+}
+
+pub(crate) struct GroupState {
+    pub(crate) group: Group,
+    pub(super) ready: BTreeMap<Key, Ready>,
+    /// Keys of work ahead that waits for a core of this group.
+    pub(super) ahead: std::collections::VecDeque<(&'static str, u64)>,
+    pub(super) suspended_until_ns: u64,
+    pub(super) statistics: super::GroupStatistics,
+}
+
+impl GroupState {
+    /// Whether hosts wait for a core.
+    pub(crate) fn waits(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether work ahead waits for a core.
+    pub(crate) fn ahead_waits(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+}
+
+/// An instance of a module that is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    pub(super) module: usize,
+    pub(super) slot: usize,
+}
+
+/// An instance of a module.
+pub(crate) struct Slot {
+    /// Away while it runs.
+    pub(super) module: Option<Box<dyn Erased>>,
+    pub(super) group: usize,
+    /// Its place among the ready ones of its group.
+    pub(super) queued: Option<Key>,
+}
+
+pub(crate) struct ModuleState {
+    pub(crate) trigger: Trigger,
+    /// The module at this place of an order in which feeders come before the fed.
+    pub(super) order: usize,
+    pub(super) slots: Vec<Slot>,
+    pub(super) boxes: Vec<Mailbox>,
+    pub(super) active: Vec<bool>,
+    pub(super) publishes: u16,
+    pub(super) deadline_ns: u64,
+    pub(super) fast_path: bool,
+    pub(super) cancel: Cancel,
+    pub(super) guest: bool,
+    pub(super) guest_pieces: bool,
+    /// Its runs have been divided into pieces.
+    pub(super) divides: bool,
+    /// A timer has fired since the last run.
+    pub(super) due: bool,
+    /// When the newest frame that it has published something of was captured.
+    pub(super) published_ns: u64,
+    /// When it was last made ready, and what lay between two such times.
+    pub(super) readied_ns: Option<u64>,
+    pub(super) gaps: Window,
+    /// Execution times, and the predictor of them, by path.
+    pub(super) window: [Window; 2],
+    pub(super) linear: [Linear; 2],
+    /// The predictor of its pieces.
+    pub(super) pieces: Linear,
+    pub(super) statistics: super::ModuleStatistics,
+}
+
+impl ModuleState {
+    /// What the gathering of the present input took: active wires first, in the wires' order.
+    pub(super) fn taken(&self) -> impl Iterator<Item = &Envelope> {
+        let ports = || self.boxes.iter().zip(&self.active);
+        let of = move |wanted: bool| {
+            ports()
+                .filter(move |(_, active)| **active == wanted)
+                .flat_map(|(mailbox, _)| &mailbox.taken)
+        };
+        of(true).chain(of(false))
+    }
+
+    pub(super) fn taken_actively(&self) -> impl Iterator<Item = &Header> {
+        let active = self.boxes.iter().zip(&self.active).filter(|(_, active)| **active);
+        active.flat_map(|(mailbox, _)| &mailbox.taken).map(|envelope| &*envelope.header)
+    }
+
+    /// The unread messages that could trigger it, one of each active wire.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Header> {
+        let active = self.boxes.iter().zip(&self.active).filter(|(_, active)| **active);
+        active.filter_map(|(mailbox, _)| mailbox.newest_fresh()).map(|envelope| &*envelope.header)
+    }
+
+    /// The newest frame of each source among what was taken, by source.
+    pub(super) fn provenance(&self) -> Arc<[Origin]> {
+        let mut newest: Vec<Origin> = Vec::new();
+        let origins = self.taken().flat_map(|envelope| envelope.header.provenance.iter());
+        for &origin in origins {
+            match newest.iter_mut().find(|other| other.source == origin.source) {
+                Some(other) if other.captured_ns < origin.captured_ns => *other = origin,
+                Some(_) => {}
+                None => newest.push(origin),
+            }
+        }
+        newest.sort_by_key(|origin| origin.source);
+        newest.into()
+    }
+}
+
+/// A run that was handed out.
+pub(crate) struct Job {
+    pub(super) of: Of,
+    /// The frame that it is about.
+    pub(super) frame: u64,
+    pub(super) class: Class,
+    pub(super) core: Core,
+    pub(super) path: Path,
+    pub(super) load: Load,
+    pub(super) captured_ns: u64,
+    /// For how long it has been waiting for its pieces, in all.
+    pub(super) divided_ns: u64,
+    /// How many parts were published, and of how many.
+    pub(super) parts: u16,
+    pub(super) of_parts: u16,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Module(Ready),
+    /// Which work ahead.
+    Ahead(u64),
+    /// Of which run of which module, and its number there.
+    Piece {
+        run: u64,
+        ready: Ready,
+        number: usize,
+    },
+}
+
+impl Job {
+    pub(super) fn of_module(
+        ready: Ready,
+        class: Class,
+        core: Core,
+        path: Path,
+        load: Load,
+        run: &Run,
+    ) -> Job {
+        let about = |what: fn(&Header) -> u64| run.header.as_deref().map_or(0, what);
+        Job {
+            of: Of::Module(ready),
+            frame: about(|header| header.frame),
+            class,
+            core,
+            path,
+            load,
+            captured_ns: about(|header| header.captured_ns),
+            divided_ns: 0,
+            parts: 0,
+            of_parts: 1,
+        }
+    }
+
+    /// Work beside runs.
+    pub(super) fn of_work(of: Of, class: Class, core: Core, load: Load) -> Job {
+        let (frame, path, captured_ns, divided_ns) = (0, Path::Normal, 0, 0);
+        let (parts, of_parts) = (0, 1);
+        Job { of, frame, class, core, path, load, captured_ns, divided_ns, parts, of_parts }
+    }
+
+    /// The run of a module that this is.
+    pub(super) fn ready(&self) -> Option<Ready> {
+        if let Of::Module(ready) = self.of { Some(ready) } else { None }
+    }
+}

@@ -1,0 +1,121 @@
+//! Counts of what modules and groups did.
+
+use crate::engine::Engine;
+use crate::trace::{Class, Outcome};
+use crate::{MailboxCounts, Path};
+
+/// What one module did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModuleStatistics {
+    /// Its name.
+    pub name: String,
+    /// Runs with a result on the normal path.
+    pub normal: u64,
+    /// Runs with a result on the fast path.
+    pub fast: u64,
+    /// Runs that were cancelled.
+    pub cancelled: u64,
+    /// Runs with nothing to publish.
+    pub nothing: u64,
+    /// Runs that failed.
+    pub failed: u64,
+    /// What the last one that failed said.
+    pub last_failure: Option<String>,
+    /// Runs on another group's core.
+    pub as_guest: u64,
+    /// Pieces that its runs were divided into.
+    pub pieces: u64,
+    /// Those of them that another group's core did.
+    pub pieces_as_guest: u64,
+    /// Timers that found the input incomplete.
+    pub skipped: u64,
+    /// Results of work ahead that were there.
+    pub hits: u64,
+    /// Results of work ahead that were not.
+    pub misses: u64,
+    /// How long its runs and their pieces had a core, in all.
+    pub service_ns: u64,
+    /// What happened to the messages on each of its wires.
+    pub mailboxes: Vec<MailboxCounts>,
+}
+
+impl ModuleStatistics {
+    pub(super) fn count(&mut self, outcome: Outcome, path: Path, class: Class, service_ns: u64) {
+        let count = match (outcome, path) {
+            (Outcome::Done, Path::Normal) => &mut self.normal,
+            (Outcome::Done, Path::Fast) => &mut self.fast,
+            (Outcome::Cancelled, _) => &mut self.cancelled,
+            (Outcome::Nothing, _) => &mut self.nothing,
+            (Outcome::Failed, _) => &mut self.failed,
+        };
+        *count += 1;
+        self.as_guest += u64::from(class == Class::Guest);
+        self.service_ns += service_ns;
+    }
+
+    pub(super) fn count_piece(&mut self, class: Class, service_ns: u64) {
+        self.pieces += 1;
+        self.pieces_as_guest += u64::from(class == Class::Guest);
+        self.service_ns += service_ns;
+    }
+}
+
+/// What happened on one group's cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupStatistics {
+    /// Its name.
+    pub name: String,
+    /// How long its own modules had a core.
+    pub host_ns: u64,
+    /// How long guests of other groups had one.
+    pub guest_ns: u64,
+    /// How long work ahead had one.
+    pub ahead_ns: u64,
+    /// Guests that were let in.
+    pub admitted: u64,
+    /// How often a guest was refused.
+    pub denied: u64,
+    /// Hosts' runs that found a guest on their core.
+    pub overruns: u64,
+    /// Those of them that had to wait for it.
+    pub violations: u64,
+    /// For how long, in all.
+    pub delayed_ns: u64,
+    /// Work ahead that was asked for.
+    pub ahead_asked: u64,
+}
+
+impl GroupStatistics {
+    pub(super) fn served(&mut self, class: Class, service_ns: u64) {
+        *match class {
+            Class::Host => &mut self.host_ns,
+            Class::Guest => &mut self.guest_ns,
+            Class::Ahead => &mut self.ahead_ns,
+        } += service_ns;
+    }
+}
+
+/// What a graph did since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Its modules, by number.
+    pub modules: Vec<ModuleStatistics>,
+    /// Its groups, by number.
+    pub groups: Vec<GroupStatistics>,
+}
+
+impl Engine {
+    pub(crate) fn statistics(&self) -> Statistics {
+        let modules =
+            self.modules.iter().zip(&self.names.modules).map(|(module, name)| ModuleStatistics {
+                name: name.clone(),
+                mailboxes: module.boxes.iter().map(|mailbox| mailbox.counts).collect(),
+                ..module.statistics.clone()
+            });
+        let groups = self.groups.iter().map(|group| GroupStatistics {
+            name: group.group.name.clone(),
+            ..group.statistics.clone()
+        });
+        Statistics { modules: modules.collect(), groups: groups.collect() }
+    }
+}

@@ -1,0 +1,73 @@
+//! What can be wrong with a graph, with its use, or with a recording.
+
+/// Why a graph is not run, or not run on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A group without cores.
+    #[error("group {group:?} has no core")]
+    NoCore {
+        /// Its name.
+        group: String,
+    },
+    /// A module of a group that another graph has.
+    #[error("module {module:?}: its group, or a topic of its wires, is not of this graph")]
+    Foreign {
+        /// Its name.
+        module: String,
+    },
+    /// A trigger that never fires.
+    #[error("module {module:?}: its trigger needs {need} active wires, it has {active}")]
+    Trigger {
+        /// Its name.
+        module: String,
+        /// How many active wires the trigger needs.
+        need: usize,
+        /// How many there are.
+        active: usize,
+    },
+    /// A timer without a period.
+    #[error("module {module:?}: its timer has a period of 0")]
+    Period {
+        /// Its name.
+        module: String,
+    },
+    /// Modules that feed each other on active wires.
+    #[error("module {module:?} feeds itself, by active wires through {through}; make one passive")]
+    Cycle {
+        /// Its name.
+        module: String,
+        /// The names of the modules in between.
+        through: String,
+    },
+    /// Something was to happen before the present.
+    #[error("{what} at {at_ns} ns, but it is {now_ns} ns already")]
+    Past {
+        /// What.
+        what: &'static str,
+        /// When.
+        at_ns: u64,
+        /// The present.
+        now_ns: u64,
+    },
+    /// A run differs from its recording.
+    #[error("chunk {chunk} of the run is of job {ran}, but of job {recorded} in the recording")]
+    Diverged {
+        /// Its number, from 0.
+        chunk: usize,
+        /// Whose it is.
+        ran: u64,
+        /// Whose it was; 0 if the recording has ended.
+        recorded: u64,
+    },
+    /// The machine refused something to a worker.
+    #[error("worker of group {group:?}: {source}")]
+    Worker {
+        /// The group's name.
+        group: String,
+        /// What it refused.
+        source: realtime::Error,
+    },
+    /// A thread could not be started.
+    #[error("starting a worker: {0}")]
+    Thread(#[from] std::io::Error),
+}

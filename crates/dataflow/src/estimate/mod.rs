@@ -1,0 +1,7 @@
+//! What execution times are known to be: quantiles of the recent past, and a linear predictor.
+
+mod linear;
+mod window;
+
+pub(crate) use linear::Linear;
+pub(crate) use window::Window;

@@ -1,0 +1,140 @@
+//! What travels between modules: a value with a header that says what it is about.
+
+use std::any::Any;
+use std::sync::Arc;
+
+/// The deadline of what no object bounds.
+pub const NO_DEADLINE: u64 = u64::MAX;
+
+/// A value as the runtime carries it.
+pub(crate) type Payload = Arc<dyn Any + Send + Sync>;
+
+/// The number of a source of messages, as [`crate::Graph::source`] gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub(crate) u16);
+
+impl SourceId {
+    /// The number, in the order in which the sources were added.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// Which piece of a frame's result a message is: part `index` of `of`, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// 1 for the first part.
+    pub index: u16,
+    /// How many parts the frame's result has.
+    pub of: u16,
+}
+
+impl Part {
+    /// The only part of a result that is not divided.
+    pub const WHOLE: Part = Part { index: 1, of: 1 };
+
+    /// The first part of a result of `of` parts.
+    pub fn first(of: u16) -> Part {
+        Part { index: 1, of }
+    }
+
+    /// Whether the result was divided.
+    pub fn is_partial(self) -> bool {
+        self.of > 1
+    }
+}
+
+/// One sensor frame that a message was computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Where the frame came from.
+    pub source: SourceId,
+    /// The frame's number at its source, from 0.
+    pub frame: u64,
+    /// When it was captured, in nanoseconds of the executor's clock.
+    pub captured_ns: u64,
+}
+
+/// How long the reaction to one object may take (document 002, section 4.1: object-level
+/// deadlines).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectDeadline {
+    /// The object's number, as perception gave it.
+    pub id: u32,
+    /// Until when a command that reacts to the object must be out, in nanoseconds of the
+    /// executor's clock; [`NO_DEADLINE`] if the object is no danger.
+    pub deadline_ns: u64,
+}
+
+/// What a message is about. The runtime fills it in; modules read it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// The message's number, unique in a run.
+    pub id: u64,
+    /// The frame that the message belongs to: its first active input's.
+    pub frame: u64,
+    /// When that frame was captured.
+    pub captured_ns: u64,
+    /// The frame's source.
+    pub source: SourceId,
+    /// When the message was published.
+    pub published_ns: u64,
+    /// The objects that were seen so far, with their deadlines.
+    pub objects: Arc<[ObjectDeadline]>,
+    /// The earliest of the objects' deadlines and of the source's own (document 002, section 4.1:
+    /// the deadline of a message is the earliest among all objects of its frame).
+    pub deadline_ns: u64,
+    /// The source's own deadline, which no object makes later.
+    pub limit_ns: u64,
+    /// Which piece of the frame's result this is.
+    pub part: Part,
+    /// The newest frame of each source that the message was computed from, by source.
+    pub provenance: Arc<[Origin]>,
+}
+
+impl Header {
+    /// Whether the message was computed from a frame of `source` captured at `since_ns` or later.
+    pub fn knows(&self, source: SourceId, since_ns: u64) -> bool {
+        self.provenance
+            .iter()
+            .any(|origin| origin.source == source && origin.captured_ns >= since_ns)
+    }
+}
+
+/// A value with its header. Copies share the value.
+#[derive(Debug)]
+pub struct Message<T> {
+    /// What the value is about.
+    pub header: Arc<Header>,
+    /// The value.
+    pub value: Arc<T>,
+}
+
+impl<T> Clone for Message<T> {
+    fn clone(&self) -> Self {
+        Message { header: self.header.clone(), value: self.value.clone() }
+    }
+}
+
+impl<T> std::ops::Deref for Message<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A message whose value's type is forgotten.
+#[derive(Clone)]
+pub(crate) struct Envelope {
+    pub(crate) header: Arc<Header>,
+    pub(crate) value: Payload,
+}
+
+impl Envelope {
+    /// The message again. Topics are typed, so the type is the right one.
+    pub(crate) fn open<T: Send + Sync + 'static>(self) -> Message<T> {
+        let value = self.value.downcast().expect("a topic carries one type");
+        Message { header: self.header, value }
+    }
+}

@@ -1,0 +1,78 @@
+//! What an executor does of what document 002 proposes, and what it takes things to cost.
+
+/// How an executor runs a graph. [`Settings::base`] is a runtime without document 002's mechanisms,
+/// [`Settings::default`] one with all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Whether modules that allow it are asked for the fast path when the budget is short, and
+    /// extra workers run.
+    pub fast_path: bool,
+    /// By what the budget is judged.
+    pub judge: Judge,
+    /// Whether work is done ahead of time. If not, every take is a miss.
+    pub proactive: bool,
+    /// How guests run in other groups; `None`: they do not.
+    pub stealing: Option<Stealing>,
+    /// The quantile that stands for what a run takes.
+    pub quantile: f64,
+    /// What was seen longer ago does not count in a quantile of execution times.
+    pub forget_ns: u64,
+    /// From the publication of a message to its arrival, on the virtual clock.
+    pub hop_ns: u64,
+    /// What a guest pays to get to another group's core. Charged on the virtual clock.
+    pub switch_ns: u64,
+    /// How many events each ring of the trace keeps.
+    pub trace_events: usize,
+}
+
+/// By what a module's own time is judged when its path is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judge {
+    /// By the quantile of its recent runs on the normal path; if there are none, because it has
+    /// taken the fast path for long, by the linear predictor's bound for the input at hand.
+    Quantile,
+    /// By the linear predictor's bound for the input at hand, and by the quantile as long as the
+    /// predictor has seen no such input.
+    Predicted,
+}
+
+/// How guests run in other groups (document 002, section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stealing {
+    /// How a guest leaves the core when a host wants it.
+    pub mechanism: Mechanism,
+    /// For how long a violation suspends guests in a group.
+    pub suspend_ns: u64,
+}
+
+/// How a guest leaves the core when a host wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// At once: each core has a second worker for guests, below the host's priority.
+    Twin,
+    /// At its next checkpoint: the guest runs on the host's worker.
+    Cooperative,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            fast_path: true,
+            judge: Judge::Quantile,
+            proactive: true,
+            stealing: Some(Stealing { mechanism: Mechanism::Twin, suspend_ns: 1_000_000_000 }),
+            quantile: 0.99,
+            forget_ns: 5_000_000_000,
+            hop_ns: 0,
+            switch_ns: 5_000,
+            trace_events: 1 << 18,
+        }
+    }
+}
+
+impl Settings {
+    /// Without fast path, work ahead and guests.
+    pub fn base() -> Settings {
+        Settings { fast_path: false, proactive: false, stealing: None, ..Settings::default() }
+    }
+}

@@ -1,0 +1,109 @@
+//! A simulated core: the runs that are on it, and what the topmost of them does.
+//!
+//! ```text
+//!   stack: hosts, the last one has the core        twin: a guest, which has it while the stack
+//!          (and a guest at the bottom, if guests         is empty
+//!          are cooperative)
+//! ```
+
+use std::any::Any;
+
+use crate::Part;
+use crate::cx::{Piece, Run};
+use crate::engine::{Ended, Rank};
+use crate::message::Payload;
+use crate::trace::Core;
+use crate::virtual_clock::coroutine::Execution;
+use crate::{ModuleId, Path};
+
+/// A run on a core.
+pub(super) struct Running {
+    pub(super) job: u64,
+    pub(super) rank: Rank,
+    pub(super) execution: Execution,
+    pub(super) stage: Stage,
+    /// What its next chunk costs beside the code: the switch of a guest.
+    pub(super) extra_ns: u64,
+    pub(super) service_ns: u64,
+    pub(super) chunks: u32,
+    /// The core was lent since the last chunk.
+    pub(super) lent: bool,
+    /// When its present or last chunk began.
+    pub(super) chunk_ns: u64,
+    pub(super) module: Option<ModuleId>,
+    pub(super) frame: u64,
+    pub(super) path: Path,
+    pub(super) piece: bool,
+    /// What its pieces gave, until its next chunk begins.
+    pub(super) given: Option<Given>,
+}
+
+/// What the pieces of a run gave, in their order.
+pub(super) type Given = Vec<Option<Box<dyn Any + Send>>>;
+
+/// Where a run stands.
+pub(super) enum Stage {
+    /// Between two chunks.
+    Boundary,
+    /// In a chunk that ends at `end_ns`, with event `event`.
+    Busy { end_ns: u64, event: u64, then: Then },
+    /// In a chunk of which so much is left, without the core.
+    Preempted { left_ns: u64, then: Then },
+    /// Divided, until all its pieces have ended.
+    Divided,
+}
+
+/// What happens at the end of a chunk.
+pub(super) enum Then {
+    Checkpoint,
+    Publish { value: Payload, part: Part, run: Run },
+    Divide(Vec<Piece>),
+    Ended(Ended),
+}
+
+/// Which of a core's runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    Stack,
+    Twin,
+}
+
+pub(super) struct CoreState {
+    pub(super) id: Core,
+    pub(super) stack: Vec<Running>,
+    pub(super) twin: Option<Running>,
+    /// When the last chunk of a cooperative guest began and ended here.
+    pub(super) guest_ns: (u64, u64),
+}
+
+impl CoreState {
+    pub(super) fn lane(&mut self, lane: Lane) -> Option<&mut Running> {
+        match lane {
+            Lane::Stack => self.stack.last_mut(),
+            Lane::Twin => self.twin.as_mut(),
+        }
+    }
+
+    pub(super) fn remove(&mut self, lane: Lane) -> Option<Running> {
+        match lane {
+            Lane::Stack => self.stack.pop(),
+            Lane::Twin => self.twin.take(),
+        }
+    }
+
+    /// Whether the stack's topmost run is between two chunks.
+    pub(super) fn at_boundary(&self) -> bool {
+        self.stack.last().is_some_and(|top| matches!(top.stage, Stage::Boundary))
+    }
+
+    /// The job of the stack's topmost run, if it waits for its pieces.
+    pub(super) fn divided(&self) -> Option<u64> {
+        let top = self.stack.last().filter(|top| matches!(top.stage, Stage::Divided))?;
+        Some(top.job)
+    }
+
+    /// Whether the twin's run has the core.
+    pub(super) fn twin_is_busy(&self) -> bool {
+        self.twin.as_ref().is_some_and(|twin| matches!(twin.stage, Stage::Busy { .. }))
+    }
+}

@@ -1,0 +1,328 @@
+//! The clock of the wall: the same graphs and modules on real threads.
+//!
+//! Each core of a group has a worker, pinned and of real-time priority if the group says so, which
+//! runs its group's modules, earliest deadline first. At a checkpoint it runs what is more urgent
+//! on top, and then goes on. Beside it, on the same core, is a twin of the kernel's ordinary policy: it
+//! runs guests and work ahead, and the kernel takes the core from it whenever the worker wants it.
+//! If the worker has no real-time priority, it shares the core with its twin instead.
+//! A thread of its own fires the timers.
+//!
+//! One lock, with priority inheritance, guards the mailboxes and queues; no module runs under it.
+//! Threads without work are parked, and woken by whoever made work for them.
+
+mod clock;
+mod worker;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+
+use realtime::clock::monotonic_ns;
+use realtime::mutex::PiMutex;
+
+use crate::engine::{Engine, Statistics};
+use crate::message::Envelope;
+use crate::trace::{Core, Names, Ring};
+use crate::{Error, Graph, Mechanism, Message, Output, Settings, Source};
+
+use worker::{Lane, Worker};
+
+/// Runs a graph on threads. The clock is nanoseconds since the start.
+///
+/// ```
+/// use dataflow::{Cx, Graph, Group, Message, Module, Path, Settings, Stop, Wall};
+/// # struct Double;
+/// # impl Module for Double {
+/// #     type In = Message<u32>;
+/// #     type Out = u32;
+/// #     fn run(&mut self, _: &mut Cx<u32>, number: &Self::In, _: Path) -> Result<u32, Stop> {
+/// #         Ok(**number * 2)
+/// #     }
+/// # }
+///
+/// let mut graph = Graph::new();
+/// let group = graph.group(Group::new("all", 1));
+/// let (numbers, doubled) = (graph.topic("numbers"), graph.topic("doubled"));
+/// let source = graph.source("sensor", &numbers, None);
+/// graph.module("double", group, Double, numbers.latest(), &doubled);
+/// let output = graph.output(&doubled);
+///
+/// let wall = Wall::start(graph, Settings::default())?;
+/// wall.inject(&source, wall.now_ns(), 21)?;
+/// let answers = wall.wait(&output, u64::MAX);
+/// assert_eq!(*answers[0], 42);
+/// let stopped = wall.stop();
+/// assert_eq!(stopped.statistics.modules[0].normal, 1);
+/// # Ok::<(), dataflow::Error>(())
+/// ```
+pub struct Wall {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Ring>>,
+    refused: Vec<String>,
+}
+
+/// What a stopped executor leaves.
+#[derive(Clone, Debug, Default)]
+pub struct Stopped {
+    /// The trace: one ring for each thread, and one for all that came in from outside. See
+    /// [`crate::trace::merge`].
+    pub rings: Vec<Ring>,
+    /// What the numbers in the trace are called.
+    pub names: Names,
+    /// Counts of what happened.
+    pub statistics: Statistics,
+    /// What the system refused to the threads, and what would grant it: the times are not those of
+    /// the machine as it should be.
+    pub refused: Vec<String>,
+}
+
+/// What all threads share.
+struct Shared {
+    began_ns: u64,
+    stop: AtomicBool,
+    locked: PiMutex<Locked>,
+}
+
+struct Locked {
+    engine: Engine,
+    cores: Vec<CoreState>,
+    /// Events of threads that are not the executor's.
+    outside: Ring,
+    waiters: Vec<Thread>,
+}
+
+struct CoreState {
+    id: Core,
+    worker: Place,
+    twin: Place,
+    /// The guest of another group that the twin runs.
+    guest: bool,
+    /// A run of the worker's waits for its pieces: the core is kept for it.
+    divided: bool,
+}
+
+impl CoreState {
+    /// The thread is about to wait for the pieces of its run.
+    fn park(&mut self, lane: Lane) {
+        match lane {
+            Lane::Worker => (self.worker.parked, self.divided) = (true, true),
+            Lane::Twin => self.twin.parked = true,
+        }
+    }
+
+    fn unpark(&mut self, lane: Lane) {
+        match lane {
+            Lane::Worker => (self.worker.parked, self.divided) = (false, false),
+            Lane::Twin => self.twin.parked = false,
+        }
+    }
+}
+
+/// Where a thread is: parked, and to be woken when there is work for it, or not.
+#[derive(Default)]
+struct Place {
+    thread: Option<Thread>,
+    parked: bool,
+}
+
+impl Place {
+    fn wake(&mut self) {
+        if self.parked
+            && let Some(thread) = &self.thread
+        {
+            self.parked = false;
+            thread.unpark();
+        }
+    }
+}
+
+impl Shared {
+    fn now_ns(&self) -> u64 {
+        monotonic_ns() - self.began_ns
+    }
+
+    fn stopping(&self) -> bool {
+        // Whoever sets it unparks every thread afterwards.
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+impl Locked {
+    /// Delivers what was published, and wakes whoever has work from it.
+    fn settle(&mut self, now_ns: u64, ring: &mut Ring) {
+        let posted = std::mem::take(&mut self.engine.posted);
+        for (topic, envelope) in &posted {
+            self.engine.deliver(now_ns, *topic, envelope, ring);
+        }
+        if !posted.is_empty() {
+            self.waiters.drain(..).for_each(|waiter| waiter.unpark());
+        }
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        let guests_wait = self.engine.guests_wait();
+        let mechanism = self.engine.settings.stealing.map(|stealing| stealing.mechanism);
+        for core in self.cores.iter_mut().filter(|core| self.engine.rejoins(core.id)) {
+            core.worker.wake();
+            core.twin.wake();
+        }
+        for core in self.cores.iter_mut().filter(|core| core.worker.parked) {
+            let group = &self.engine.groups[usize::from(core.id.group)];
+            let waits = group.waits() || self.engine.pieces_wait(core.id.group);
+            if waits || guests_wait && mechanism == Some(Mechanism::Cooperative) {
+                core.worker.wake();
+            } else if guests_wait || group.ahead_waits() {
+                core.twin.wake();
+            }
+        }
+    }
+
+    /// As [`Locked::settle`], for a thread that has no ring.
+    fn outside(&mut self, act: impl FnOnce(&mut Locked, &mut Ring)) {
+        let mut ring = std::mem::replace(&mut self.outside, Ring::new(1));
+        act(self, &mut ring);
+        self.outside = ring;
+    }
+}
+
+impl Wall {
+    /// Starts the threads of a graph.
+    ///
+    /// # Errors
+    /// If the graph makes no sense, a thread cannot be started, or a core is not there.
+    pub fn start(graph: Graph, settings: Settings) -> Result<Wall, Error> {
+        let events = settings.trace_events;
+        let twins = settings.proactive || settings.stealing.is_some();
+        let engine = Engine::new(graph, settings)?;
+        let ids = engine.groups.iter().enumerate().flat_map(|(group, state)| {
+            (0..state.group.cores)
+                .map(move |index| Core { group: group as u16, index: index as u16 })
+        });
+        let ids: Vec<Core> = ids.collect();
+        let core = |id| CoreState {
+            id,
+            worker: Place::default(),
+            twin: Place::default(),
+            guest: false,
+            divided: false,
+        };
+        let cores = ids.iter().copied().map(core).collect();
+        let locked = Locked { engine, cores, outside: Ring::new(events), waiters: Vec::new() };
+        let shared = Arc::new(Shared {
+            began_ns: monotonic_ns(),
+            stop: AtomicBool::new(false),
+            locked: PiMutex::new(locked),
+        });
+        let mut wall = Wall { shared: shared.clone(), threads: Vec::new(), refused: Vec::new() };
+        let (told, tells) = mpsc::channel();
+        for (number, id) in ids.into_iter().enumerate() {
+            for lane in [Lane::Worker, Lane::Twin] {
+                if lane == Lane::Worker || twins {
+                    let worker = Worker::new(shared.clone(), number, id, lane, Ring::new(events));
+                    wall.threads.push(worker.start(told.clone())?);
+                }
+            }
+        }
+        wall.threads.push(clock::start(shared, Ring::new(events))?);
+        drop(told);
+        for answer in tells {
+            wall.refused.extend(answer?);
+        }
+        Ok(wall)
+    }
+
+    /// Nanoseconds since the start.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.now_ns()
+    }
+
+    /// A frame of `source`, captured at `captured_ns`, comes in now. Any thread may call this.
+    ///
+    /// # Errors
+    /// [`Error::Past`] if it is to be captured in the future.
+    pub fn inject<T: Send + Sync + 'static>(
+        &self,
+        source: &Source<T>,
+        captured_ns: u64,
+        value: T,
+    ) -> Result<(), Error> {
+        let value = Arc::new(value);
+        let mut locked = self.shared.locked.lock();
+        let at_ns = self.now_ns();
+        if at_ns < captured_ns {
+            return Err(Error::Past { what: "a frame comes in", at_ns, now_ns: captured_ns });
+        }
+        locked.outside(|locked, ring| {
+            let (topic, envelope) =
+                locked.engine.inject(at_ns, source.id, captured_ns, value, ring);
+            locked.engine.posted.push((topic, envelope));
+            locked.settle(at_ns, ring);
+        });
+        Ok(())
+    }
+
+    /// What came out since the last call.
+    pub fn take<T: Send + Sync + 'static>(&self, output: &Output<T>) -> Vec<Message<T>> {
+        let taken = self.shared.locked.lock().engine.take_output(output.index);
+        taken.into_iter().map(Envelope::open).collect()
+    }
+
+    /// What came out since the last call, once there is something; nothing after `timeout_ns`.
+    pub fn wait<T: Send + Sync + 'static>(
+        &self,
+        output: &Output<T>,
+        timeout_ns: u64,
+    ) -> Vec<Message<T>> {
+        let end_ns = self.now_ns().saturating_add(timeout_ns);
+        loop {
+            let mut locked = self.shared.locked.lock();
+            let taken = locked.engine.take_output(output.index);
+            let left_ns = end_ns.saturating_sub(self.now_ns());
+            if !taken.is_empty() || left_ns == 0 {
+                return taken.into_iter().map(Envelope::open).collect();
+            }
+            locked.waiters.push(std::thread::current());
+            drop(locked);
+            std::thread::park_timeout(Duration::from_nanos(left_ns));
+        }
+    }
+
+    /// Counts of what happened so far.
+    pub fn statistics(&self) -> Statistics {
+        self.shared.locked.lock().engine.statistics()
+    }
+
+    /// Ends the threads, each after the run that it has begun.
+    ///
+    /// # Panics
+    /// If a module has panicked.
+    pub fn stop(mut self) -> Stopped {
+        let joined = self.join();
+        let rings = joined.into_iter().map(|ring| match ring {
+            Ok(ring) => ring,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let mut rings: Vec<Ring> = rings.collect();
+        let locked = self.shared.locked.lock();
+        rings.push(locked.outside.clone());
+        let statistics = locked.engine.statistics();
+        let names = locked.engine.names.clone();
+        Stopped { rings, names, statistics, refused: std::mem::take(&mut self.refused) }
+    }
+
+    fn join(&mut self) -> Vec<std::thread::Result<Ring>> {
+        self.shared.stop.store(true, Ordering::Release);
+        let threads = std::mem::take(&mut self.threads);
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        threads.into_iter().map(JoinHandle::join).collect()
+    }
+}
+
+impl Drop for Wall {
+    /// Ends the threads.
+    fn drop(&mut self) {
+        self.join();
+    }
+}

@@ -1,0 +1,290 @@
+//! A thread that runs modules: a core's worker, or its twin.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+use realtime::clock::thread_cpu_ns;
+use realtime::thread::{Policy, pin, set_name, set_policy};
+
+use crate::cx::{Host, Piece, Run, Work};
+use crate::engine::{Body, Ended, Rank, Start};
+use crate::message::Payload;
+use crate::trace::{Core, Point, Ring};
+use crate::wall::{CoreState, Locked, Shared};
+use crate::{Checkpoint, Error, Mechanism, Part, WorkCx};
+
+/// Which of a core's two threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Worker,
+    Twin,
+}
+
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    number: usize,
+    core: Core,
+    lane: Lane,
+    ring: Ring,
+    /// From when to when the worker last ran a guest.
+    guest_ns: (u64, u64),
+}
+
+/// What the system refused to a thread, or why it cannot run at all.
+type Told = Result<Vec<String>, Error>;
+
+impl Worker {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        number: usize,
+        core: Core,
+        lane: Lane,
+        ring: Ring,
+    ) -> Self {
+        Worker { shared, number, core, lane, ring, guest_ns: (0, 0) }
+    }
+
+    pub(super) fn start(self, tell: Sender<Told>) -> Result<JoinHandle<Ring>, Error> {
+        Ok(std::thread::Builder::new().spawn(move || self.run(tell))?)
+    }
+
+    fn run(mut self, tell: Sender<Told>) -> Ring {
+        let told = self.set_up();
+        let well = told.is_ok();
+        // Who started the thread waits for this, and for the sender to go.
+        let _ = tell.send(told);
+        drop(tell);
+        if well {
+            self.work();
+        }
+        self.ring
+    }
+
+    fn set_up(&mut self) -> Told {
+        let mut locked = self.shared.locked.lock();
+        let group = locked.engine.groups[usize::from(self.core.group)].group.clone();
+        let place = &mut locked.cores[self.number];
+        let place = if self.lane == Lane::Worker { &mut place.worker } else { &mut place.twin };
+        place.thread = Some(std::thread::current());
+        drop(locked);
+        let lane = if self.lane == Lane::Worker { "" } else { "~" };
+        set_name(&format!("{}-{}{lane}", group.name, self.core.index));
+        if let Some(&machine_core) = group.pin.get(usize::from(self.core.index)) {
+            pin(&[machine_core])
+                .map_err(|source| Error::Worker { group: group.name.clone(), source })?;
+        }
+        let refused = match (self.lane, group.priority) {
+            (Lane::Worker, Some(priority)) => set_policy(Policy::Fifo(priority)).err(),
+            (Lane::Worker, None) => None,
+            // Not SCHED_IDLE: such a thread can be kept from the core by anybody while it has the
+            // lock, and lends no priority from ordinary threads that wait for it.
+            (Lane::Twin, _) => set_policy(Policy::Normal).err(),
+        };
+        Ok(refused.into_iter().map(|error| format!("group {}: {error}", group.name)).collect())
+    }
+
+    fn work(&mut self) {
+        let shared = self.shared.clone();
+        while !shared.stopping() {
+            let mut locked = shared.locked.lock();
+            let now_ns = shared.now_ns();
+            let start = match self.lane {
+                Lane::Worker => self.pick(&mut locked, now_ns),
+                Lane::Twin => self.pick_for_twin(&mut locked, now_ns),
+            };
+            let place = &mut locked.cores[self.number];
+            match (start, self.lane) {
+                (Some(start), _) => {
+                    drop(locked);
+                    self.execute(start);
+                    continue;
+                }
+                (None, Lane::Worker) => {
+                    place.worker.parked = true;
+                    place.twin.wake();
+                }
+                (None, Lane::Twin) => place.twin.parked = true,
+            }
+            drop(locked);
+            std::thread::park();
+        }
+    }
+
+    fn pick(&mut self, locked: &mut Locked, now_ns: u64) -> Option<Start> {
+        let Locked { engine, cores, .. } = locked;
+        if let Some(start) = engine.pick_host(now_ns, self.core, None, &mut self.ring) {
+            let ready_ns = if let Rank::Host(key) = start.rank { key.ready_ns } else { now_ns };
+            let (began_ns, ended_ns) = std::mem::take(&mut self.guest_ns);
+            let delay_ns = ended_ns.saturating_sub(ready_ns.max(began_ns));
+            if cores[self.number].guest || delay_ns > 0 {
+                engine.overrun(now_ns, self.core, delay_ns, &mut self.ring);
+            }
+            return Some(start);
+        }
+        let cooperative = |stealing: crate::Stealing| stealing.mechanism == Mechanism::Cooperative;
+        let steals = engine.settings.stealing.is_some_and(cooperative);
+        steals.then(|| engine.steal(now_ns, self.core, &mut self.ring)).flatten()
+    }
+
+    fn pick_for_twin(&mut self, locked: &mut Locked, now_ns: u64) -> Option<Start> {
+        let Locked { engine, cores, .. } = locked;
+        let CoreState { worker, divided, .. } = &cores[self.number];
+        if !worker.parked || *divided || engine.groups[usize::from(self.core.group)].waits() {
+            return None;
+        }
+        let twin = |stealing: crate::Stealing| stealing.mechanism == Mechanism::Twin;
+        let steals = engine.settings.stealing.is_some_and(twin);
+        let start = match steals {
+            true => engine.pick_guest(now_ns, self.core, &mut self.ring),
+            false => engine.pick_ahead(now_ns, self.core, &mut self.ring),
+        }?;
+        cores[self.number].guest = start.rank == Rank::Guest;
+        Some(start)
+    }
+
+    /// Runs what was picked, to its end.
+    fn execute(&mut self, start: Start) {
+        let (shared, job, lane) = (self.shared.clone(), start.job, self.lane);
+        let (began_ns, cpu_ns) = (shared.now_ns(), thread_cpu_ns());
+        self.ring.write(began_ns, job, Point::Resumed);
+        let mut host =
+            WallHost { shared: &shared, worker: self, job, rank: start.rank, lent_ns: 0 };
+        let ended = match start.body {
+            Body::Module { mut module, input, path, mut run } => {
+                let ran = module.run(&mut host, &mut run, &*input, path);
+                Ended::Module { module, run, ran }
+            }
+            Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
+        };
+        let (lent_ns, guest) = (host.lent_ns, host.rank == Rank::Guest);
+        let mut locked = shared.locked.lock();
+        let now_ns = shared.now_ns();
+        // A worker has its core all the time, also while it waits for an accelerator; a twin has
+        // it when nobody else wants it.
+        let service_ns = match lane {
+            Lane::Worker => now_ns - began_ns - lent_ns,
+            Lane::Twin => thread_cpu_ns() - cpu_ns,
+        };
+        if guest && lane == Lane::Worker {
+            self.guest_ns = (began_ns + lent_ns, now_ns);
+        }
+        self.ring.write(now_ns, job, Point::Paused);
+        locked.engine.finish(now_ns, job, ended, service_ns, &mut self.ring);
+        if lane == Lane::Twin {
+            locked.cores[self.number].guest = false;
+        }
+        locked.settle(now_ns, &mut self.ring);
+    }
+}
+
+struct WallHost<'a> {
+    shared: &'a Shared,
+    worker: &'a mut Worker,
+    job: u64,
+    rank: Rank,
+    /// For how long more urgent runs had the core.
+    lent_ns: u64,
+}
+
+impl Host for WallHost<'_> {
+    fn now_ns(&self) -> u64 {
+        self.shared.now_ns()
+    }
+
+    fn checkpoint(&mut self) -> Checkpoint {
+        let mut locked = self.shared.locked.lock();
+        if locked.engine.unwanted(self.job) {
+            return Checkpoint::Cancel;
+        }
+        if self.worker.lane == Lane::Twin {
+            return Checkpoint::Go;
+        }
+        let (core, now_ns) = (self.worker.core, self.shared.now_ns());
+        let (than, ring) = (Some(self.rank), &mut self.worker.ring);
+        let Some(start) = locked.engine.pick_host(now_ns, core, than, ring) else {
+            return Checkpoint::Go;
+        };
+        if let (Rank::Guest, Rank::Host(key)) = (self.rank, start.rank) {
+            locked.engine.overrun(now_ns, core, now_ns - key.ready_ns, ring);
+        }
+        drop(locked);
+        self.worker.ring.write(now_ns, self.job, Point::Paused);
+        self.worker.execute(start);
+        let end_ns = self.shared.now_ns();
+        self.lent_ns += end_ns - now_ns;
+        self.worker.ring.write(end_ns, self.job, Point::Resumed);
+        match self.shared.locked.lock().engine.unwanted(self.job) {
+            true => Checkpoint::Cancel,
+            false => Checkpoint::Yielded,
+        }
+    }
+
+    fn publish(&mut self, value: Payload, part: Part, run: &Run) {
+        let mut locked = self.shared.locked.lock();
+        let now_ns = self.shared.now_ns();
+        locked.engine.publish(now_ns, self.job, value, part, run, &mut self.worker.ring);
+        locked.settle(now_ns, &mut self.worker.ring);
+    }
+
+    fn ahead(&mut self, key: &'static str, version: u64, work: Work) {
+        let mut locked = self.shared.locked.lock();
+        let now_ns = self.shared.now_ns();
+        let ring = &mut self.worker.ring;
+        locked.engine.ask_ahead_of(now_ns, self.job, key, version, work, ring);
+        locked.settle(now_ns, ring);
+    }
+
+    fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>> {
+        let mut locked = self.shared.locked.lock();
+        let now_ns = self.shared.now_ns();
+        locked.engine.take_ahead(now_ns, self.job, key, version, &mut self.worker.ring)
+    }
+
+    fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>> {
+        let (shared, core, began_ns) = (self.shared, self.worker.core, self.shared.now_ns());
+        let mut locked = shared.locked.lock();
+        locked.engine.divide(began_ns, self.job, self.rank, pieces, &mut self.worker.ring);
+        self.worker.ring.write(began_ns, self.job, Point::Paused);
+        locked.wake();
+        let given = loop {
+            let (now_ns, ring) = (shared.now_ns(), &mut self.worker.ring);
+            if let Some(given) = locked.engine.joined(now_ns, self.job) {
+                break given;
+            }
+            let own = locked.engine.pick_own_piece(now_ns, core, self.job, ring);
+            let start = own.or_else(|| match self.worker.lane {
+                Lane::Worker => locked.engine.pick_host(now_ns, core, Some(self.rank), ring),
+                Lane::Twin => None,
+            });
+            match start {
+                Some(start) => {
+                    drop(locked);
+                    self.worker.execute(start);
+                    if self.worker.lane == Lane::Twin {
+                        let mut locked = shared.locked.lock();
+                        locked.cores[self.worker.number].guest = self.rank == Rank::Guest;
+                    }
+                }
+                None => {
+                    locked.cores[self.worker.number].park(self.worker.lane);
+                    drop(locked);
+                    std::thread::park();
+                }
+            }
+            locked = shared.locked.lock();
+            locked.cores[self.worker.number].unpark(self.worker.lane);
+        };
+        let end_ns = shared.now_ns();
+        self.lent_ns += end_ns - began_ns;
+        self.worker.ring.write(end_ns, self.job, Point::Resumed);
+        given
+    }
+
+    fn drop_ahead(&mut self, key: &'static str) {
+        let mut locked = self.shared.locked.lock();
+        let now_ns = self.shared.now_ns();
+        locked.engine.drop_ahead(now_ns, key, &mut self.worker.ring);
+    }
+}

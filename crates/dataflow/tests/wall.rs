@@ -1,0 +1,235 @@
+//! The same graphs on threads. Nothing here depends on how fast the machine is: modules wait for the
+//! test where an order is to be seen.
+
+mod stage;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use dataflow::trace::{Class, Point, merge};
+use dataflow::{Cancel, Cx, Graph, Group, Part, Path, Settings, Stealing, Stop, Trigger, Wall};
+use stage::{Do, Stage};
+
+/// Two ends: the module says that it is in its first chunk, and waits until it may go on.
+fn gate() -> (impl Fn() + Send + 'static, Receiver<()>, Sender<()>) {
+    let ((here, arrived), (go, gone)) = (channel(), channel());
+    let wait = move || {
+        here.send(()).unwrap();
+        gone.recv().unwrap();
+    };
+    (wait, arrived, go)
+}
+
+#[test]
+fn chain_gives_each_frame_and_says_what_it_was_computed_from() {
+    let mut graph = Graph::new();
+    let (near, far) = (graph.group(Group::new("near", 1)), graph.group(Group::new("far", 2)));
+    let (a, b, c) = (graph.topic("a"), graph.topic("b"), graph.topic("c"));
+    let source = graph.source("sensor", &a, None);
+    graph.module("first", near, Stage::new(3), a.fifo(100), &b);
+    graph.module("second", far, Stage::new(2), b.fifo(100), &c);
+    let output = graph.output(&c);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    for number in 0..100 {
+        wall.inject(&source, number, number).unwrap();
+    }
+    let mut out = Vec::new();
+    while out.len() < 100 {
+        out.extend(wall.wait(&output, u64::MAX));
+    }
+    for (number, out) in out.iter().enumerate() {
+        assert_eq!((**out, out.header.frame), (number as u64, number as u64));
+        assert_eq!(out.header.provenance[0].captured_ns, number as u64);
+    }
+    let stopped = wall.stop();
+    assert!(stopped.statistics.modules.iter().all(|module| module.normal == 100));
+    let events = merge(&stopped.rings);
+    let ends = events.iter().filter(|event| matches!(event.point, Point::End { .. }));
+    assert_eq!(ends.count(), 200);
+}
+
+#[test]
+fn more_urgent_run_has_the_core_at_the_next_checkpoint() {
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, b, out) = (graph.topic("a"), graph.topic("b"), graph.topic("out"));
+    let slow_source = graph.source("slow", &a, None);
+    let urgent_source = graph.source("urgent", &b, Some(1_000_000));
+    let (wait, arrived, go) = gate();
+    let slow = move |cx: &mut Cx<u64>, number, _: Path| {
+        wait();
+        let found = cx.checkpoint();
+        assert_eq!(found, dataflow::Checkpoint::Yielded);
+        Ok(number)
+    };
+    graph.module("slow", group, Do(slow), a.latest(), &out);
+    graph.module("urgent", group, Stage::new(1), b.latest(), &out);
+    let output = graph.output(&out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    wall.inject(&slow_source, 0, 1).unwrap();
+    arrived.recv().unwrap();
+    wall.inject(&urgent_source, 0, 2).unwrap();
+    go.send(()).unwrap();
+    let mut out = Vec::new();
+    while out.len() < 2 {
+        out.extend(wall.wait(&output, u64::MAX).into_iter().map(|out| *out.value));
+    }
+    assert_eq!(out, [2, 1]);
+}
+
+#[test]
+fn rest_is_cancelled_by_a_newer_frame() {
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, out) = (graph.topic("a"), graph.topic("out"));
+    let source = graph.source("sensor", &a, None);
+    let (wait, arrived, go) = gate();
+    let run = move |cx: &mut Cx<u64>, number, _: Path| {
+        cx.publish_partial(number, Part::first(2));
+        wait();
+        cx.go_on()?;
+        Ok(number + 10)
+    };
+    graph.module("stage", group, Do(run), a.latest(), &out).cancel(Cancel::Rest);
+    let output = graph.output(&out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    wall.inject(&source, 0, 1).unwrap();
+    arrived.recv().unwrap();
+    wall.inject(&source, 1, 2).unwrap();
+    go.send(()).unwrap();
+    arrived.recv().unwrap();
+    go.send(()).unwrap();
+    let mut out = Vec::new();
+    while out.len() < 3 {
+        out.extend(wall.wait(&output, u64::MAX).into_iter().map(|out| *out.value));
+    }
+    assert_eq!(out, [1, 2, 12]);
+    assert_eq!(wall.stop().statistics.modules[0].cancelled, 1);
+}
+
+#[test]
+fn guest_runs_on_another_groups_idle_core_once_its_time_is_known() {
+    let mut graph = Graph::new();
+    let (home, other) = (graph.group(Group::new("home", 1)), graph.group(Group::new("other", 1)));
+    let (a, b, out) = (graph.topic("a"), graph.topic("b"), graph.topic("out"));
+    let (blocker, guest) = (graph.source("blocker", &a, None), graph.source("guest", &b, None));
+    let (wait, arrived, go) = gate();
+    let block = move |_: &mut Cx<u64>, number, _: Path| {
+        wait();
+        Ok(number)
+    };
+    graph.module("block", home, Do(block), a.latest(), &out);
+    let pass = |_: &mut Cx<u64>, number, _: Path| Ok(number);
+    graph.module("guest", home, Do(pass), b.fifo(1_000), &out).guest();
+    let _ = other;
+    let output = graph.output(&out);
+    let settings = Settings {
+        stealing: Some(Stealing {
+            mechanism: dataflow::Mechanism::Twin,
+            suspend_ns: 1_000_000_000,
+        }),
+        ..Settings::default()
+    };
+    let wall = Wall::start(graph, settings).unwrap();
+    for number in 0..100 {
+        wall.inject(&guest, 0, number).unwrap();
+        assert_eq!(*wall.wait(&output, u64::MAX)[0], number);
+    }
+    wall.inject(&blocker, 0, 0).unwrap();
+    arrived.recv().unwrap();
+    // The home core is taken until the gate opens: only a guest can answer now.
+    wall.inject(&guest, 0, 500).unwrap();
+    assert_eq!(*wall.wait(&output, u64::MAX)[0], 500);
+    go.send(()).unwrap();
+    let stopped = wall.stop();
+    let as_guest = stopped.statistics.modules[1].as_guest;
+    assert!(as_guest >= 1, "{as_guest}");
+    let events = merge(&stopped.rings);
+    let guests = events.iter().filter(
+        |event| matches!(event.point, Point::Start { class: Class::Guest, core, .. } if core.group == 1),
+    );
+    assert_eq!(guests.count() as u64, as_guest);
+}
+
+#[test]
+fn work_ahead_is_there_when_it_is_asked_for_later() {
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, out) = (graph.topic("a"), graph.topic("out"));
+    let source = graph.source("sensor", &a, None);
+    let (done, is_done) = channel();
+    let run = move |cx: &mut Cx<u64>, number, _: Path| {
+        let found = cx.take::<u64>("square", number);
+        let done = done.clone();
+        cx.ahead("square", number + 1, move |_| {
+            done.send(()).unwrap();
+            Ok((number + 1) * (number + 1))
+        });
+        Ok(found.unwrap_or(0))
+    };
+    graph.module("stage", group, Do(run), a.latest(), &out);
+    let output = graph.output(&out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    let mut hits = 0;
+    // What is done ahead has been computed, but perhaps not put away yet: that is a miss.
+    for number in 0..200 {
+        wall.inject(&source, 0, number).unwrap();
+        let found = *wall.wait(&output, u64::MAX)[0].value;
+        assert!(found == 0 || found == number * number);
+        hits += u64::from(found > 0);
+        is_done.recv().unwrap();
+    }
+    assert!(hits > 0);
+    let statistics = wall.stop().statistics;
+    assert_eq!((statistics.modules[0].hits, statistics.modules[0].misses), (hits, 200 - hits));
+}
+
+#[test]
+fn timers_fire_and_pins_and_priorities_are_tried() {
+    let core = realtime::thread::cores()[0];
+    let mut graph = Graph::new();
+    let group = Group { pin: vec![core], priority: Some(5), ..Group::new("pinned", 1) };
+    let group = graph.group(group);
+    let out = graph.topic("out");
+    let timer = Trigger::Timer { period_ns: 1_000_000, offset_ns: 0 };
+    graph.module("tick", group, stage::Count::<()>::new(), (), &out).trigger(timer);
+    let output = graph.output(&out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    let mut last = 0;
+    while last < 5 {
+        last = *wall.wait(&output, u64::MAX).last().unwrap().value;
+    }
+    for refused in wall.stop().refused {
+        assert!(refused.contains("SCHED_FIFO"), "{refused}");
+    }
+}
+
+#[test]
+fn core_that_is_not_there_is_an_error() {
+    let mut graph = Graph::new();
+    graph.group(Group { pin: vec![1_000_000], ..Group::new("nowhere", 1) });
+    let error = Wall::start(graph, Settings::default()).err().unwrap();
+    assert!(
+        matches!(&error, dataflow::Error::Worker { group, .. } if group == "nowhere"),
+        "{error}"
+    );
+}
+
+#[test]
+#[should_panic(expected = "a module that panics")]
+fn panic_of_a_module_comes_out_where_the_executor_is_stopped() {
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, out) = (graph.topic("a"), graph.topic("out"));
+    let source = graph.source("sensor", &a, None);
+    let (wait, arrived, go) = gate();
+    let run = move |_: &mut Cx<u64>, _, _: Path| -> Result<u64, Stop> {
+        wait();
+        panic!("a module that panics")
+    };
+    graph.module("stage", group, Do(run), a.latest(), &out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    wall.inject(&source, 0, 1).unwrap();
+    arrived.recv().unwrap();
+    go.send(()).unwrap();
+    wall.stop();
+}
