@@ -1,0 +1,149 @@
+//! Suites of scenarios, and the experiments that drive them.
+
+use crate::{Scenarios, commute};
+use driving::Policy;
+use serde::{Deserialize, Serialize};
+use world::suite::{self, CORNER, NORMAL};
+use world::{Limit, Scenario};
+
+/// Where a scenario is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Suite {
+    /// Corner cases.
+    Corner,
+    /// Normal traffic.
+    Normal,
+    /// Commutes.
+    Commute,
+}
+
+impl Suite {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Corner => "corner",
+            Suite::Normal => "normal",
+            Suite::Commute => "commute",
+        }
+    }
+
+    /// How many scenarios there are.
+    pub fn size(self) -> usize {
+        match self {
+            Suite::Corner => CORNER,
+            Suite::Normal => NORMAL,
+            Suite::Commute => commute::MAPS * commute::REPEATS,
+        }
+    }
+
+    /// One of them.
+    pub fn scenario(self, index: usize) -> Scenario {
+        match self {
+            Suite::Corner => suite::corner(index),
+            Suite::Normal => suite::normal(index),
+            Suite::Commute => commute::commute(index),
+        }
+    }
+
+    /// How late a reaction may come at most, s; none if there is no such time.
+    pub fn critical_s(self, index: usize) -> Option<f64> {
+        let frozen = (self == Suite::Corner).then(suite::frozen)?;
+        match frozen.into_iter().find(|case| case.index == index)?.limit {
+            Limit::After(seconds) => Some(seconds),
+            Limit::Unavoidable | Limit::Never => None,
+        }
+    }
+}
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Experiment {
+    /// Crashes in corner cases (figure 14).
+    Corner,
+    /// Collisions and safe distances in normal traffic (figures 13h and 13i).
+    Normal,
+    /// Latencies, and what each mechanism does for them (figures 13a to c, e and g).
+    Latency,
+    /// Frame deadlines of 75 to 150 ms, and none (figure 13d).
+    Deadlines,
+    /// Commuting time (figure 13j).
+    Commute,
+    /// Table 1, for which nothing is driven by a stack.
+    Table1,
+}
+
+impl Experiment {
+    /// All of them.
+    pub const ALL: [Experiment; 6] = [
+        Experiment::Corner,
+        Experiment::Normal,
+        Experiment::Latency,
+        Experiment::Deadlines,
+        Experiment::Commute,
+        Experiment::Table1,
+    ];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::Corner => "corner",
+            Experiment::Normal => "normal",
+            Experiment::Latency => "latency",
+            Experiment::Deadlines => "deadlines",
+            Experiment::Commute => "commute",
+            Experiment::Table1 => "table1",
+        }
+    }
+
+    /// Where its scenarios are from; none if it drives none.
+    pub fn suite(self) -> Option<Suite> {
+        match self {
+            Experiment::Corner => Some(Suite::Corner),
+            Experiment::Normal | Experiment::Latency | Experiment::Deadlines => Some(Suite::Normal),
+            Experiment::Commute => Some(Suite::Commute),
+            Experiment::Table1 => None,
+        }
+    }
+
+    /// The scenarios that it drives if nothing else is asked for.
+    pub(crate) fn scenarios(self) -> Scenarios {
+        match self {
+            Experiment::Corner | Experiment::Table1 => Scenarios::First(CORNER),
+            Experiment::Normal => Scenarios::First(NORMAL),
+            // Spread over the suite.
+            Experiment::Latency => Scenarios::Range(0, NORMAL - 1, 100),
+            Experiment::Deadlines => Scenarios::Range(0, NORMAL - 1, 200),
+            Experiment::Commute => Scenarios::First(commute::MAPS * commute::REPEATS),
+        }
+    }
+
+    /// The policies that it drives if nothing else is asked for.
+    pub(crate) fn policies(self) -> Vec<Policy> {
+        use Policy::{All, Base, Fast, Oracle, Proactive, Stealing, Within};
+        match self {
+            Experiment::Corner => Policy::NAMED.map(|(policy, _)| policy).to_vec(),
+            Experiment::Normal => vec![Base, All],
+            Experiment::Latency => vec![Base, Fast, Proactive, Stealing, All],
+            Experiment::Deadlines => {
+                let others = [75, 100, 150].map(|ms| Within(Some(ms)));
+                others.into_iter().chain([All, Within(None)]).collect()
+            }
+            Experiment::Commute => {
+                [Base, All].into_iter().chain(Policy::RIVALS).chain([Oracle]).collect()
+            }
+            Experiment::Table1 => Vec::new(),
+        }
+    }
+}
+
+impl std::str::FromStr for Experiment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Experiment, String> {
+        let found = Experiment::ALL.into_iter().find(|experiment| experiment.name() == text);
+        let names = Experiment::ALL.map(Experiment::name).join(", ");
+        found.ok_or_else(|| format!("expected {names}"))
+    }
+}

@@ -1,0 +1,301 @@
+//! The folder of a study: `study.json` says what is driven, `drives.log` has a line for each drive
+//! that is over. A line is a checksum of its text, a space, and the row as JSON.
+//!
+//! A line is written and brought to the disk in one go after its drive. If the last one has no end,
+//! whoever wrote it was killed: it is cut off, and its drive is driven again. Any other line that
+//! is not what a drive leaves is an error. One process at a time has the folder.
+
+use crate::study::Unit;
+use crate::{Error, Key, Row, Shard, Study};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The version of both files.
+const FORMAT: u32 = 1;
+pub(crate) const MANIFEST: &str = "study.json";
+pub(crate) const LOG: &str = "drives.log";
+
+/// What a machine is, name and value.
+pub type Machine = Vec<(String, String)>;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    format: u32,
+    study: Study,
+    shard: Shard,
+    /// Where it was driven; more than one if it went on elsewhere.
+    machines: Vec<Machine>,
+}
+
+/// A folder with the drives of a study, or of one of its shards.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    manifest: Manifest,
+    units: Vec<Unit>,
+    rows: HashMap<Key, Row>,
+    log: File,
+    /// Bytes of whole lines in it.
+    length: u64,
+}
+
+impl Folder {
+    /// A folder for a study that begins, or, if `resume`, may have begun before.
+    ///
+    /// # Errors
+    /// It cannot be written, another process has it, or it holds something else than what this
+    /// study leaves.
+    pub fn open(
+        path: &Path,
+        study: &Study,
+        shard: Shard,
+        machine: Machine,
+        resume: bool,
+    ) -> Result<Folder, Error> {
+        std::fs::create_dir_all(path).map_err(Error::file(path))?;
+        let file = path.join(MANIFEST);
+        let mut manifest =
+            Manifest { format: FORMAT, study: study.clone(), shard, machines: Vec::new() };
+        if file.exists() {
+            if !resume {
+                let problem = "there is a study already, expected none; --resume goes on with it";
+                return Err(Error::content(&file, problem));
+            }
+            let found = read_manifest(&file)?;
+            agree(&file, &found.study, study)?;
+            if found.shard != shard {
+                let problem = format!("shard: found {}, expected {shard}", found.shard);
+                return Err(Error::content(&file, problem));
+            }
+            manifest.machines = found.machines;
+        }
+        if !manifest.machines.contains(&machine) {
+            manifest.machines.push(machine);
+        }
+        let mut folder = Folder::with(path, manifest, true)?;
+        folder.put(MANIFEST, &to_json(&folder.manifest)?)?;
+        folder.load(true)?;
+        Ok(folder)
+    }
+
+    /// A new folder for a study with all its drives.
+    pub(crate) fn of<'r>(
+        path: &Path,
+        study: &Study,
+        machines: Vec<Machine>,
+        rows: impl Iterator<Item = &'r Row>,
+    ) -> Result<Folder, Error> {
+        let first = machines.first().cloned().unwrap_or_default();
+        let mut folder = Folder::open(path, study, Shard::WHOLE, first, false)?;
+        folder.manifest.machines = machines;
+        folder.put(MANIFEST, &to_json(&folder.manifest)?)?;
+        let mut rows: HashMap<Key, &Row> = rows.map(|row| (row.key.clone(), row)).collect();
+        for key in folder.keys().collect::<Vec<_>>() {
+            if let Some(row) = rows.remove(&key) {
+                folder.append(row.clone())?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// A folder that is only read.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub(crate) fn read(path: &Path) -> Result<Folder, Error> {
+        let mut folder = Folder::with(path, read_manifest(&path.join(MANIFEST))?, false)?;
+        folder.load(false)?;
+        Ok(folder)
+    }
+
+    fn with(path: &Path, manifest: Manifest, write: bool) -> Result<Folder, Error> {
+        let name = path.join(LOG);
+        let file = path.join(MANIFEST);
+        let units = manifest.study.units().map_err(|problem| Error::content(&file, problem))?;
+        let units = manifest.shard.take(units);
+        let mut options = OpenOptions::new();
+        let log = options
+            .read(true)
+            .append(write)
+            .create(write)
+            .open(&name)
+            .map_err(Error::file(&name))?;
+        match log.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let problem = "another process has it open, expected none";
+                return Err(Error::content(&name, problem));
+            }
+            Err(TryLockError::Error(source)) => return Err(Error::File { path: name, source }),
+        }
+        Ok(Folder { path: path.to_owned(), manifest, units, rows: HashMap::new(), log, length: 0 })
+    }
+
+    /// Reads the rows; `repair`: cuts off what a killed process left.
+    fn load(&mut self, repair: bool) -> Result<(), Error> {
+        let name = self.path.join(LOG);
+        let mut bytes = Vec::new();
+        self.log.read_to_end(&mut bytes).map_err(Error::file(&name))?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.length = whole as u64;
+        if repair && whole < bytes.len() {
+            self.log.set_len(whole as u64).map_err(Error::file(&name))?;
+        }
+        let wanted: std::collections::HashSet<Key> = self.keys().collect();
+        for (index, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let problem =
+                |problem: String| Error::Line { path: name.clone(), line: index + 1, problem };
+            let row = parsed(line).map_err(problem)?;
+            if !wanted.contains(&row.key) {
+                let problem = problem(format!("found {}, which is not of this study", row.key));
+                return Err(problem);
+            }
+            if let Some(twice) = self.rows.insert(row.key.clone(), row) {
+                return Err(problem(format!("found {} twice, expected it once", twice.key)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a drive that is over: it is on the disk when this returns.
+    pub(crate) fn append(&mut self, row: Row) -> Result<(), Error> {
+        let name = self.path.join(LOG);
+        let text = serde_json::to_string(&row)?;
+        let line = format!("{:016x} {text}\n", checksum(text.as_bytes()));
+        if let Err(error) = self.log.write_all(line.as_bytes()).and_then(|()| self.log.sync_data())
+        {
+            // Half a line must not be in front of another one.
+            self.log.set_len(self.length).map_err(Error::file(&name))?;
+            return Err(Error::file(&name)(error));
+        }
+        self.length += line.len() as u64;
+        self.rows.insert(row.key.clone(), row);
+        Ok(())
+    }
+
+    /// Where a file of it is.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// What is driven.
+    pub fn study(&self) -> &Study {
+        &self.manifest.study
+    }
+
+    /// Which part of it is in this folder.
+    pub fn shard(&self) -> Shard {
+        self.manifest.shard
+    }
+
+    /// Where it was driven.
+    pub fn machines(&self) -> &[Machine] {
+        &self.manifest.machines
+    }
+
+    pub(crate) fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn keys(&self) -> impl Iterator<Item = Key> {
+        self.units.iter().flat_map(|unit| unit.keys().map(|(_, key)| key))
+    }
+
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.rows.contains_key(key)
+    }
+
+    /// How many drives are over, and how many there are to be.
+    pub fn done(&self) -> (usize, usize) {
+        (self.rows.len(), self.units.iter().map(|unit| unit.policies.len()).sum())
+    }
+
+    /// The drives that are over, in the order of the study.
+    pub fn rows(&self) -> Vec<&Row> {
+        self.keys().filter_map(|key| self.rows.get(&key)).collect()
+    }
+
+    /// Writes a file into the folder, whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let write = || -> std::io::Result<()> {
+            let mut file = tempfile::Builder::new()
+                .prefix(&format!(".{name}."))
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(&self.path)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().map_err(Error::file(&path))
+    }
+}
+
+fn to_json(manifest: &Manifest) -> Result<Vec<u8>, Error> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(manifest)?).into_bytes())
+}
+
+fn read_manifest(file: &Path) -> Result<Manifest, Error> {
+    let text = std::fs::read_to_string(file).map_err(Error::file(file))?;
+    let wrong = |error: serde_json::Error| Error::content(file, error.to_string());
+    let manifest: Manifest = serde_json::from_str(&text).map_err(wrong)?;
+    if manifest.format != FORMAT {
+        let problem = format!("format: found {}, expected {FORMAT}", manifest.format);
+        return Err(Error::content(file, problem));
+    }
+    if !manifest.shard.is_possible() {
+        let problem = format!("shard: found {}, expected I/N, I from 1 to N", manifest.shard);
+        return Err(Error::content(file, problem));
+    }
+    Ok(manifest)
+}
+
+/// Are two studies the same? Names what differs.
+pub(crate) fn agree(file: &Path, found: &Study, expected: &Study) -> Result<(), Error> {
+    let (found, expected) = (serde_json::to_value(found)?, serde_json::to_value(expected)?);
+    let keys = found.as_object().into_iter().flat_map(|object| object.keys());
+    for key in keys {
+        if found[key] != expected[key] {
+            let shown = |value: &serde_json::Value| {
+                let text = value.to_string();
+                let end = text.char_indices().nth(120).map_or(text.len(), |(end, _)| end);
+                text[..end].to_owned()
+            };
+            let (found, expected) = (shown(&found[key]), shown(&expected[key]));
+            return Err(Error::content(file, format!("{key}: found {found}, expected {expected}")));
+        }
+    }
+    Ok(())
+}
+
+/// The row of a line that ends.
+fn parsed(line: &[u8]) -> Result<Row, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "found bytes that are no text".to_owned())?;
+    let (digits, text) = text
+        .trim_end_matches('\n')
+        .split_once(' ')
+        .ok_or_else(|| "expected a checksum, a space and a drive".to_owned())?;
+    let expected = format!("{:016x}", checksum(text.as_bytes()));
+    if digits != expected {
+        let found: String = digits.chars().take(32).collect();
+        return Err(format!("checksum: found {found:?}, expected {expected:?} for what follows"));
+    }
+    let row: Row = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    row.is_possible().then_some(row).ok_or_else(|| "found numbers that no drive leaves".to_owned())
+}
+
+/// FNV-1a: to find damage, not to withstand malice.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

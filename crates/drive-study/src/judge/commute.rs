@@ -1,0 +1,111 @@
+//! Commuting time (document 002, figure 13j): what a policy costs on the way to a destination.
+
+use super::{Findings, Found, Limit, cell, demand};
+use crate::commute::{DISTANCE_M, MAPS, NAMES, REPEATS};
+use crate::statistics::bootstrap;
+use crate::{Experiment, Interval, Part, Row};
+use report::drive_study::{Plot, Section, Series, Shape, Table};
+
+const WHAT: &str = "Commute: how much longer";
+
+pub(super) fn found(findings: &Findings) -> Found {
+    let demands = findings.study.stacks.iter().map(|stack| {
+        let found = penalty(findings, stack, "all");
+        demand(WHAT, stack, found, (Limit::Most(6.43), "%"), "All against base.".to_owned())
+    });
+    let section = findings.part(Experiment::Commute).map(|part| Section {
+        title: "Commutes (figure 13j)".to_owned(),
+        about: format!(
+            "{DISTANCE_M} m to the destination on {MAPS} maps, {REPEATS} draws of their traffic \
+             each; it becomes heavier from the first map to the last. Who has not arrived when the \
+             drive is given up counts with the time until then; draws in which neither arrives, or \
+             one crashes, are left out."
+        ),
+        tables: findings.study.stacks.iter().map(|stack| table(findings, part, stack)).collect(),
+        plots: findings.study.stacks.iter().map(|stack| bars(findings, part, stack)).collect(),
+    });
+    (demands.collect(), section)
+}
+
+/// How much longer a policy takes than base, on all maps, %.
+pub(super) fn penalty(findings: &Findings, stack: &str, policy: &str) -> Option<Interval> {
+    on(findings, findings.part(Experiment::Commute)?, stack, policy, &|_| true)
+}
+
+fn on(
+    findings: &Findings,
+    part: &Part,
+    stack: &str,
+    policy: &str,
+    counts: &dyn Fn(&Row) -> bool,
+) -> Option<Interval> {
+    let pairs = findings.drives.together(part, stack, ["base", policy]);
+    let times: Vec<[f64; 2]> = pairs
+        .iter()
+        .filter(|pair| counts(pair[0]))
+        .filter(|pair| pair.iter().any(|row| row.arrived_s.is_some()))
+        .filter_map(|pair| Some([time(pair[0])?, time(pair[1])?]))
+        .collect();
+    bootstrap(&times, |drawn| {
+        let sum = |place: usize| drawn.iter().map(|times| times[place]).sum::<f64>();
+        (sum(0) > 0.0).then(|| 100.0 * (sum(1) / sum(0) - 1.0))
+    })
+}
+
+/// How long it took; of who had not arrived when the drive was given up, at least so long. None
+/// after a collision.
+fn time(row: &Row) -> Option<f64> {
+    row.arrived_s.or(row.collision.is_none().then_some(row.driven_s))
+}
+
+fn is_on(map: usize) -> impl Fn(&Row) -> bool {
+    move |row| row.key.index / REPEATS == map
+}
+
+fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
+    let row = |policy: &String| {
+        let pairs = findings.drives.together(part, stack, ["base", policy.as_str()]);
+        let arrived = pairs.iter().filter(|pair| pair[1].arrived_s.is_some()).count();
+        let crashed = pairs.iter().filter(|pair| pair[1].collision.is_some()).count();
+        let mut cells = vec![
+            policy.clone(),
+            format!("{arrived} of {}", pairs.len()),
+            crashed.to_string(),
+            cell(on(findings, part, stack, policy, &|_| true), "%"),
+        ];
+        let of_map = |map| cell(on(findings, part, stack, policy, &is_on(map)), "%");
+        cells.extend((0..MAPS).map(of_map));
+        cells
+    };
+    let head = ["policy", "arrived", "crashed", "longer"].into_iter().chain(NAMES);
+    Table {
+        title: format!("Stack {}: longer than base", stack.to_uppercase()),
+        head: head.map(str::to_owned).collect(),
+        rows: part.policies.iter().map(row).collect(),
+    }
+}
+
+fn bars(findings: &Findings, part: &Part, stack: &str) -> Plot {
+    let policies: Vec<&str> = part.policies.iter().map(String::as_str).collect();
+    let scenarios = findings.drives.scenarios(part, stack, &policies);
+    let series = policies.iter().enumerate().map(|(number, policy)| {
+        let mean = |map: usize| {
+            let here = scenarios.iter().filter(|rows| is_on(map)(rows[number]));
+            let times: Vec<f64> = here.filter_map(|rows| rows[number].arrived_s).collect();
+            let mean = times.iter().sum::<f64>() / times.len() as f64;
+            (!times.is_empty()).then_some((map as f64, mean))
+        };
+        Series {
+            name: (*policy).to_owned(),
+            points: (0..MAPS).filter_map(mean).collect(),
+            places: NAMES.map(str::to_owned).to_vec(),
+        }
+    });
+    Plot {
+        title: format!("Time to the destination, stack {}", stack.to_uppercase()),
+        x: "maps".to_owned(),
+        y: "mean, s".to_owned(),
+        shape: Shape::Bars,
+        series: series.collect(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Normal traffic (document 002, figures 13h and 13i): collisions, and time nearer to others than
+//! RSS allows.
+
+use super::{Findings, Found, Limit, cell, demand, stacks};
+use crate::statistics::{bootstrap, exact_upper};
+use crate::{Experiment, Interval, Part, Row};
+use report::drive_study::{Demand, Plot, Section, Series, Shape, Table, Value, Verdict};
+
+const COLLISIONS: &str = "Normal traffic: collisions that base does not have";
+const VIOLATIONS: &str = "Normal traffic: less time nearer than RSS allows";
+
+pub(super) fn found(findings: &Findings) -> Found {
+    let part = findings.part(Experiment::Normal);
+    let mut demands = Vec::new();
+    for (stack, least) in stacks(findings.study, 72.7, 47.3) {
+        demands.push(collisions(findings, part, stack));
+        let less = part.and_then(|part| less(findings, part, stack, "all"));
+        let note = "Seconds for each second of driving, all against base; assumptions of ad-rss.";
+        demands.push(demand(VIOLATIONS, stack, less, (Limit::Least(least), "%"), note.to_owned()));
+    }
+    let section = part.map(|part| Section {
+        title: "Normal traffic (figures 13h and 13i)".to_owned(),
+        about: "Scenarios of 25 s in which nothing is meant to happen. Discordant pairs: \
+                scenarios in which one policy had a collision and the other had none."
+            .to_owned(),
+        tables: findings.study.stacks.iter().map(|stack| table(findings, part, stack)).collect(),
+        plots: vec![bars(findings, part)],
+    });
+    (demands, section)
+}
+
+/// Scenarios in which only base had a collision, and in which only all had.
+fn discordant(pairs: &[[&Row; 2]]) -> (u64, u64) {
+    let count = |one: usize, other: usize| {
+        let only =
+            |pair: &&[&Row; 2]| pair[one].collision.is_some() && pair[other].collision.is_none();
+        pairs.iter().filter(only).count() as u64
+    };
+    (count(0, 1), count(1, 0))
+}
+
+fn collisions(findings: &Findings, part: Option<&Part>, stack: &str) -> Demand {
+    let pairs = part.map(|part| findings.drives.together(part, stack, ["base", "all"]));
+    let pairs = pairs.unwrap_or_default();
+    let (only_base, only_all) = discordant(&pairs);
+    let upper = 100.0 * exact_upper(only_all, pairs.len() as u64);
+    let measured = !pairs.is_empty();
+    Demand {
+        what: COLLISIONS.to_owned(),
+        stack: stack.to_owned(),
+        value: measured.then(|| Value { value: only_all as f64, ..Value::default() }),
+        demand: "none".to_owned(),
+        verdict: match (measured, only_all) {
+            (false, _) => Verdict::NotMeasured,
+            (true, 0) => Verdict::Met,
+            (true, _) => Verdict::Missed,
+        },
+        note: if measured {
+            format!(
+                "Of {} scenarios, {only_base} in which only base had one. With 95 % confidence a \
+                 collision that base does not have comes in at most {upper:.4} % (exact, one-sided).",
+                pairs.len()
+            )
+        } else {
+            String::new()
+        },
+    }
+}
+
+fn rate<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
+    let (bad, all) =
+        rows.fold((0.0, 0.0), |(bad, all), row| (bad + row.violation_s, all + row.driven_s));
+    (all > 0.0).then(|| bad / all)
+}
+
+/// How much smaller the share of time nearer than RSS allows is than with base, %.
+fn less(findings: &Findings, part: &Part, stack: &str, policy: &str) -> Option<Interval> {
+    let pairs = findings.drives.together(part, stack, ["base", policy]);
+    bootstrap(&pairs, |drawn| {
+        let base = rate(drawn.iter().map(|pair| pair[0])).filter(|base| *base > 0.0)?;
+        Some(100.0 * (1.0 - rate(drawn.iter().map(|pair| pair[1]))? / base))
+    })
+}
+
+fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
+    let row = |policy: &String| {
+        let pairs = findings.drives.together(part, stack, ["base", policy.as_str()]);
+        let rows = || pairs.iter().map(|pair| pair[1]);
+        let hit = |row: &&Row| row.collision.is_some();
+        let behind = |row: &&Row| row.collision.as_ref().is_some_and(|hit| hit.from_behind());
+        let (only_base, only_this) = discordant(&pairs);
+        let progress: f64 = rows().map(|row| row.progress_m).sum();
+        vec![
+            policy.clone(),
+            pairs.len().to_string(),
+            rows().filter(hit).count().to_string(),
+            rows().filter(behind).count().to_string(),
+            only_base.to_string(),
+            only_this.to_string(),
+            format!("{:.1}", rows().map(|row| row.violation_s).sum::<f64>()),
+            rows().map(|row| row.violations).sum::<usize>().to_string(),
+            cell(less(findings, part, stack, policy), "%"),
+            format!("{:.0}", progress),
+        ]
+    };
+    let head = [
+        "policy",
+        "scenarios",
+        "collisions",
+        "struck from behind",
+        "only base",
+        "only this",
+        "nearer than RSS allows, s",
+        "times",
+        "less time than base",
+        "progress, m",
+    ];
+    Table {
+        title: format!("Stack {}", stack.to_uppercase()),
+        head: head.map(str::to_owned).to_vec(),
+        rows: part.policies.iter().map(row).collect(),
+    }
+}
+
+fn bars(findings: &Findings, part: &Part) -> Plot {
+    let policies: Vec<&str> = part.policies.iter().map(String::as_str).collect();
+    let series = findings.study.stacks.iter().map(|stack| {
+        let scenarios = findings.drives.scenarios(part, stack, &policies);
+        let share = |place: usize| {
+            Some((place as f64, 100.0 * rate(scenarios.iter().map(|rows| rows[place]))?))
+        };
+        Series {
+            name: format!("stack {}", stack.to_uppercase()),
+            points: (0..policies.len()).filter_map(share).collect(),
+            places: part.policies.clone(),
+        }
+    });
+    Plot {
+        title: "Nearer than RSS allows".to_owned(),
+        x: "policies".to_owned(),
+        y: "% of the time".to_owned(),
+        shape: Shape::Bars,
+        series: series.collect(),
+    }
+}

@@ -1,0 +1,203 @@
+//! Made-up drives, whose numbers can be told by heart.
+
+use super::*;
+use crate::{Hit, Scenarios, Shard, Times};
+use driving::Policy;
+use driving::stack::Stack;
+
+fn study(experiment: Experiment, policies: &[Policy], scenarios: Scenarios) -> Study {
+    Study::new(&[experiment], Some(scenarios), Some(policies), &[Stack::A], (4.0, 1)).unwrap()
+}
+
+fn hit(side: &str, braked: f64) -> Option<Hit> {
+    Some(Hit {
+        at_s: 3.0,
+        kind: "car".into(),
+        hazard: true,
+        side: side.into(),
+        ego_speed: 5.0,
+        other_speed: 0.0,
+        braked,
+    })
+}
+
+/// What is found if each drive goes as `of` says, which gets the place of its scenario.
+fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
+    let folder = tempfile::tempdir().unwrap();
+    let mut folder = Folder::open(folder.path(), study, Shard::WHOLE, Vec::new(), false).unwrap();
+    let units = folder.units().to_vec();
+    for (place, unit) in units.iter().enumerate() {
+        for (policy, key) in unit.keys() {
+            let mut row = Row {
+                critical_s: unit.suite.critical_s(unit.index),
+                scenario: String::new(),
+                driven_s: 25.0,
+                collision: None,
+                violation_s: 0.0,
+                violations: 0,
+                progress_m: 100.0,
+                arrived_s: None,
+                reaction: None,
+                unanswered: 0,
+                late: 0,
+                late_fast: 0,
+                busy_s: 10.0,
+                cores: 7,
+                guests: 0,
+                host_violations: 0,
+                host_delay_s: 0.0,
+                times: BTreeMap::new(),
+                took_s: 1.0,
+                key,
+            };
+            of(place, &policy.to_string(), &mut row);
+            folder.append(row).unwrap();
+        }
+    }
+    judge(&folder, Origin::default())
+}
+
+fn one<'a>(run: &'a DriveStudyRun, what: &str) -> &'a Demand {
+    let found: Vec<&Demand> =
+        run.demands.iter().filter(|demand| demand.what.contains(what)).collect();
+    assert_eq!(found.len(), 1, "{what}: {found:?}");
+    found[0]
+}
+
+fn number(demand: &Demand) -> f64 {
+    demand.value.as_ref().unwrap().value
+}
+
+#[test]
+fn avoidable_crashes_are_those_that_a_stack_without_computing_time_avoids() {
+    let policies = [Policy::Base, Policy::All, Policy::Brake, Policy::Oracle];
+    let study = study(Experiment::Corner, &policies, Scenarios::Band(150.0, 300.0));
+    let run = found(&study, |place, policy, row| {
+        // Of every ten base crashes in eight, of which nobody avoids two.
+        let crashes = match (policy, place % 10) {
+            ("base", 0..8) | ("oracle", 0..2) => true,
+            ("all", at) => at < 2 || place == 5,
+            ("brake", at) => at < 4,
+            _ => false,
+        };
+        let from_behind = policy == "brake" && place == 2;
+        row.collision = match (crashes, from_behind) {
+            (false, _) => None,
+            (true, true) => hit("rear", 6.0),
+            (true, false) => hit("front", 6.0),
+        };
+    });
+    let avoided = one(&run, "avoidable crashes avoided");
+    let cases = study.parts[0].scenarios.len() as f64;
+    let avoidable = (0..82).filter(|place| (2..8).contains(&(place % 10))).count() as f64;
+    assert_eq!(cases, 82.0);
+    assert!((number(avoided) - 100.0 * (avoidable - 1.0) / avoidable).abs() < 1e-9, "{avoided:?}");
+    let (low, high) = avoided.value.as_ref().unwrap().interval.unwrap();
+    assert!(low > 93.0 && high == 100.0, "{low} to {high}");
+    assert_eq!(avoided.verdict, Verdict::Met);
+    // It avoids more than the brake, but at which penalty is not known.
+    let rival = one(&run, "than brake");
+    assert!(number(rival) > 15.0 && rival.verdict == Verdict::NotMeasured, "{rival:?}");
+    let brake = &run.sections[0].tables[0].rows[2];
+    assert_eq!((brake[0].as_str(), brake[3].as_str()), ("brake", "1"), "struck from behind");
+}
+
+#[test]
+fn collisions_that_base_does_not_have_are_counted_one_by_one() {
+    let policies = [Policy::Base, Policy::All];
+    let study = study(Experiment::Normal, &policies, Scenarios::First(40));
+    let with = |worse: bool| {
+        found(&study, |place, policy, row| {
+            let crashes = match policy {
+                "base" => place < 3,
+                _ => worse && place == 30,
+            };
+            row.collision = if crashes { hit("front", 0.0) } else { None };
+            row.violation_s = if policy == "base" { 2.0 } else { 0.5 };
+        })
+    };
+    let good = with(false);
+    let collisions = one(&good, "collisions that base");
+    assert_eq!((number(collisions), collisions.verdict), (0.0, Verdict::Met));
+    assert!(collisions.note.contains("3 in which only base") && collisions.note.contains("7.2"));
+    let less = one(&good, "less time nearer");
+    assert!((number(less) - 75.0).abs() < 1e-9 && less.verdict == Verdict::Met, "{less:?}");
+    let bad = with(true);
+    assert_eq!(one(&bad, "collisions that base").verdict, Verdict::Missed);
+}
+
+#[test]
+fn latencies_are_compared_in_pairs_and_the_worse_end_decides() {
+    let policies = [Policy::Base, Policy::All, Policy::Stealing];
+    let study = study(Experiment::Latency, &policies, Scenarios::First(20));
+    let run = found(&study, |place, policy, row| {
+        let ms = |ms: u64| ms * 1_000_000;
+        let mut times = Times::default();
+        // Twice as fast in all but the last scenario.
+        let better = policy == "all" && place < 19;
+        for at in 0..100 {
+            times.add(if better { ms(40 + at / 10) } else { ms(80 + at / 5) });
+        }
+        row.times.insert("frames".to_owned(), times.clone());
+        row.times.insert("frames_fast".to_owned(), times.clone());
+        row.times.insert("guest".to_owned(), times);
+        (row.late, row.late_fast) = (1, usize::from(place == 0));
+        row.busy_s = if policy == "stealing" { 12.0 } else { 10.0 };
+    });
+    let mean = one(&run, "command, mean");
+    assert!((1.8..2.0).contains(&number(mean)) && mean.verdict == Verdict::Met, "{mean:?}");
+    // The longest is that of the scenario that is not better; some samples do not have it.
+    let longest = one(&run, "command, longest");
+    assert!((number(longest) - 1.0).abs() < 1e-9 && longest.verdict == Verdict::Missed);
+    let missed = one(&run, "miss 125 ms");
+    assert!(
+        (number(missed) - 0.05).abs() < 1e-9 && missed.verdict == Verdict::Missed,
+        "{missed:?}"
+    );
+    let utilisation = one(&run, "utilisation");
+    assert!((number(utilisation) - 20.0).abs() < 1e-9 && utilisation.verdict == Verdict::Met);
+    let guest = one(&run, "guest's mean");
+    assert!(number(guest).abs() < 1e-9 && guest.verdict == Verdict::Missed, "{guest:?}");
+    assert_eq!(one(&run, "Proactive").verdict, Verdict::NotMeasured);
+    // No guest was let in, so that none was waited for.
+    assert_eq!(one(&run, "had to wait").verdict, Verdict::NotMeasured);
+}
+
+#[test]
+fn commutes_that_were_given_up_count_and_crashes_do_not() {
+    let policies = [Policy::Base, Policy::All];
+    let study = study(Experiment::Commute, &policies, Scenarios::First(40));
+    let with = |crashes: bool| {
+        found(&study, |place, policy, row| {
+            row.arrived_s = match (policy, place) {
+                ("base", _) => Some(50.0),
+                (_, 0) => None,
+                _ => Some(52.0),
+            };
+            if row.arrived_s.is_none() {
+                row.driven_s = 180.0;
+                row.collision = if crashes { hit("front", 0.0) } else { None };
+            }
+        })
+    };
+    let given_up = with(false);
+    let longer = one(&given_up, "how much longer");
+    assert!((number(longer) - 10.4).abs() < 1e-9, "{longer:?}");
+    assert_eq!(longer.verdict, Verdict::Missed);
+    let crashed = with(true);
+    let longer = one(&crashed, "how much longer");
+    assert!((number(longer) - 4.0).abs() < 1e-9 && longer.verdict == Verdict::Met, "{longer:?}");
+    let all = &crashed.sections[0].tables[0].rows[1];
+    assert_eq!((all[1].as_str(), all[2].as_str()), ("39 of 40", "1"));
+}
+
+#[test]
+fn table_of_four_encounters_says_what_is_not_reproduced_and_what_it_would_need() {
+    let study = Study::new(&[Experiment::Table1], None, None, &[Stack::A], (4.0, 1)).unwrap();
+    let run = found(&study, |_, _, _| ());
+    assert_eq!(one(&run, "35 km/h at 10 m").verdict, Verdict::Met);
+    let rows = &run.sections[0].tables[0].rows;
+    let kept: Vec<&str> = rows.iter().map(|row| row[4].as_str()).collect();
+    assert_eq!(kept, ["yes", "no", "yes", "no"]);
+    assert!(rows[1][5].contains("braking of 2.36") && rows[3][5].contains("4.17 m"), "{rows:?}");
+}

@@ -1,0 +1,34 @@
+//! Closed-loop studies of driving stacks (document 002, figures 13 and 14, table 1).
+//!
+//! A [`Study`] says which scenarios are driven by which stacks under which policies. [`drive_all`]
+//! drives them on several threads, each scenario under all policies by one thread, one after the
+//! other; a [`Folder`] keeps each drive as soon as it is over, so that a study that was killed goes
+//! on where it was, and the folders of its shards become one. [`judge::judge`] says what the drives
+//! show, demand by demand, with confidence intervals over scenarios, for the crate `report` to show.
+#![forbid(unsafe_code)]
+
+pub mod columns;
+mod commute;
+mod error;
+mod experiment;
+mod folder;
+pub mod judge;
+mod measure;
+mod merge;
+mod row;
+mod scenarios;
+mod statistics;
+mod study;
+mod times;
+mod work;
+
+pub use error::Error;
+pub use experiment::{Experiment, Suite};
+pub use folder::{Folder, Machine};
+pub use merge::merge;
+pub use row::{Hit, Key, Reaction, Row, TIMES};
+pub use scenarios::Scenarios;
+pub use statistics::{Interval, exact_upper};
+pub use study::{Part, Shard, Study};
+pub use times::Times;
+pub use work::{Progress, drive_all};

@@ -1,0 +1,131 @@
+//! One drive, and what is kept of it.
+
+use crate::commute::DISTANCE_M;
+use crate::study::Unit;
+use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
+use dataflow::Path;
+use dataflow::trace::{Class, Outcome as End};
+use driving::Policy;
+use driving::drive::{self, Frame, Outcome};
+use driving::runs::{Run, runs};
+use driving::stack::Features;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
+use world::{Collision, Kind, Scenario, Side};
+
+/// A command is late after this if the policy has no deadline for each frame, s.
+const LATE: f64 = 0.125;
+
+/// Drives it.
+pub fn drive(study: &Study, unit: &Unit, policy: Policy, key: Key) -> Result<Row, Error> {
+    let scenario = unit.suite.scenario(unit.index);
+    let features = Features { confirm_frames: study.confirm_frames, ..policy.features() };
+    let costs = policy.costs(study.factor);
+    let begun = Instant::now();
+    let outcome = match unit.suite {
+        Suite::Commute => drive::to(DISTANCE_M, &scenario, unit.stack, &features, costs),
+        _ => drive::run(&scenario, unit.stack, &features, costs),
+    };
+    let outcome = outcome.map_err(|source| {
+        let source = Box::new(source);
+        Error::Drive { what: key.to_string(), source }
+    })?;
+    let critical_s = unit.suite.critical_s(unit.index);
+    let took_s = begun.elapsed().as_secs_f64();
+    let late_s = features.deadline.unwrap_or(LATE);
+    Ok(row(key, &scenario, &outcome, (critical_s, late_s, took_s)))
+}
+
+fn row(
+    key: Key,
+    scenario: &Scenario,
+    outcome: &Outcome,
+    (critical_s, late_s, took_s): (Option<f64>, f64, f64),
+) -> Row {
+    let runs = runs(&outcome.events);
+    let fast: HashSet<u64> =
+        runs.iter().filter(|run| run.path == Path::Fast).map(|run| run.frame).collect();
+    let late = |frame: &&Frame| frame.latency > late_s;
+    let is_fast = |frame: &&Frame| fast.contains(&frame.number);
+    let groups = &outcome.statistics.groups;
+    let busy_ns: u64 = groups.iter().map(|it| it.host_ns + it.guest_ns + it.ahead_ns).sum();
+    let delay_ns: u64 = groups.iter().map(|group| group.delayed_ns).sum();
+    Row {
+        key,
+        scenario: scenario.name.clone(),
+        critical_s,
+        driven_s: outcome.driven,
+        collision: outcome.collisions.first().map(|hit| of_hit(hit, scenario, outcome.braked)),
+        violation_s: outcome.dangerous,
+        violations: outcome.dangers,
+        progress_m: outcome.progress,
+        arrived_s: outcome.arrived,
+        reaction: outcome.reaction.as_ref().map(|way| Reaction {
+            sensor_ns: way.sensor_ns,
+            confirm_ns: way.confirm_ns,
+            module_ns: way.module_ns,
+            bubble_ns: way.bubble_ns,
+        }),
+        unanswered: outcome.unanswered,
+        late: outcome.frames.iter().filter(late).count(),
+        late_fast: outcome.frames.iter().filter(late).filter(is_fast).count(),
+        busy_s: busy_ns as f64 / 1e9,
+        cores: outcome.cores,
+        guests: groups.iter().map(|group| group.admitted).sum(),
+        host_violations: groups.iter().map(|group| group.violations).sum(),
+        host_delay_s: delay_ns as f64 / 1e9,
+        times: times(outcome, &runs, &fast),
+        took_s,
+    }
+}
+
+fn times(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<String, Times> {
+    let mut times: BTreeMap<String, Times> = BTreeMap::new();
+    let mut add = |name: &str, ns: u64| times.entry(name.to_owned()).or_default().add(ns);
+    for frame in &outcome.frames {
+        let ns = (frame.latency * 1e9).round() as u64;
+        add("frames", ns);
+        add(if fast.contains(&frame.number) { "frames_fast" } else { "frames_normal" }, ns);
+    }
+    let done = |run: &&Run| run.outcome == End::Done && run.class != Class::Ahead;
+    for run in runs.iter().filter(done) {
+        let name = run.module.and_then(|module| outcome.names.modules.get(module));
+        match name.map(String::as_str) {
+            Some("segmentation") => add("guest", run.response_ns()),
+            Some("prediction") => add("prediction", run.service_ns),
+            Some(host @ ("tracking" | "planning" | "control")) => {
+                add("hosts", run.response_ns());
+                if host == "planning" {
+                    add("planning", run.service_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+    times
+}
+
+fn of_hit(hit: &Collision, scenario: &Scenario, braked: f64) -> Hit {
+    let kind = match hit.kind {
+        Kind::Car => "car",
+        Kind::Truck => "truck",
+        Kind::Cyclist => "cyclist",
+        Kind::Pedestrian => "pedestrian",
+        Kind::Obstacle => "obstacle",
+    };
+    let side = match hit.side {
+        Side::Front => "front",
+        Side::Rear => "rear",
+        Side::Left => "left",
+        Side::Right => "right",
+    };
+    Hit {
+        at_s: hit.time,
+        kind: kind.to_owned(),
+        hazard: scenario.hazard.is_some_and(|hazard| hazard.actor as u32 + 1 == hit.body),
+        side: side.to_owned(),
+        ego_speed: hit.ego_speed,
+        other_speed: hit.body_speed,
+        braked,
+    }
+}

@@ -1,0 +1,52 @@
+//! The folders of all shards become the folder of the whole.
+
+use crate::folder::{LOG, MANIFEST, agree};
+use crate::{Error, Folder, Machine};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The folders of all shards of a study become one, at `out`.
+///
+/// # Errors
+/// A folder is none, they are not the shards of one study, each once and to its end, or `out`
+/// holds a study.
+pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Folder, Error> {
+    let shards = folders.iter().map(|path| Folder::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = shards.first() else {
+        let expected = "the folders of all shards".to_owned();
+        return Err(Error::Option { option: "--merge", found: "none".to_owned(), expected });
+    };
+    let of = first.shard().of;
+    let mut at: HashMap<usize, PathBuf> = HashMap::new();
+    for shard in &shards {
+        let file = shard.file(MANIFEST);
+        agree(&file, shard.study(), first.study())?;
+        if shard.shard().of != of {
+            let problem = format!("shard: found {}, expected one of {of}", shard.shard());
+            return Err(Error::content(&file, problem));
+        }
+        if let Some(other) = at.insert(shard.shard().index, shard.file(MANIFEST)) {
+            let found = shard.shard();
+            let problem =
+                format!("shard: found {found}, expected each once: {} has it too", other.display());
+            return Err(Error::content(&file, problem));
+        }
+        let (done, all) = shard.done();
+        if done < all {
+            let problem = format!("found {done} drives, expected {all}; --resume drives the rest");
+            return Err(Error::content(&shard.file(LOG), problem));
+        }
+    }
+    if let Some(missing) = (1..=of).find(|index| !at.contains_key(index)) {
+        let expected = format!("every shard of {of}: {missing}/{of} is missing");
+        let found = format!("{} folders", folders.len());
+        return Err(Error::Option { option: "--merge", found, expected });
+    }
+    let mut machines: Vec<Machine> = Vec::new();
+    for machine in shards.iter().flat_map(|shard| shard.machines()) {
+        if !machines.contains(machine) {
+            machines.push(machine.clone());
+        }
+    }
+    Folder::of(out, first.study(), machines, shards.iter().flat_map(Folder::rows))
+}

@@ -1,0 +1,166 @@
+//! What is kept of a drive.
+
+use crate::{Suite, Times};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which drive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// Where the scenario is from.
+    pub suite: Suite,
+    /// Its number there.
+    pub index: usize,
+    /// `a` or `b`.
+    pub stack: String,
+    /// The policy's name.
+    pub policy: String,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Key { suite, index, stack, policy } = self;
+        write!(f, "{} {index}, stack {stack}, {policy}", suite.name())
+    }
+}
+
+/// How a drive went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Which.
+    pub key: Key,
+    /// The scenario's name.
+    pub scenario: String,
+    /// How late a reaction may come at most, s; none if there is no such time.
+    pub critical_s: Option<f64>,
+    /// For how long it was driven, s of the scenario.
+    pub driven_s: f64,
+    /// The collision that ended it.
+    pub collision: Option<Hit>,
+    /// For how long somebody ahead was nearer than RSS allows, s.
+    pub violation_s: f64,
+    /// How often it came to that.
+    pub violations: usize,
+    /// How far the ego came, m.
+    pub progress_m: f64,
+    /// When it had reached its destination, s; none if it has none, or did not.
+    pub arrived_s: Option<f64>,
+    /// The reaction to the hazard; none if there was none.
+    pub reaction: Option<Reaction>,
+    /// Frames of the lidar that led to no command.
+    pub unanswered: usize,
+    /// Of the others, those whose command came later than 125 ms, or the policy's own deadline for
+    /// each frame, after their capture.
+    pub late: usize,
+    /// Of the late ones, those that took a fast path.
+    pub late_fast: usize,
+    /// How long cores computed for somebody, all together, s.
+    pub busy_s: f64,
+    /// How many cores there are.
+    pub cores: usize,
+    /// Guests that were let in.
+    pub guests: u64,
+    /// Hosts' runs that had to wait for one.
+    pub host_violations: u64,
+    /// For how long, in all, s.
+    pub host_delay_s: f64,
+    /// Durations, by what they are of: see [`TIMES`].
+    pub times: BTreeMap<String, Times>,
+    /// How long the drive took this machine, s.
+    pub took_s: f64,
+}
+
+/// What durations are kept of each drive.
+pub const TIMES: [(&str, &str); 7] = [
+    ("frames", "from a frame's capture to the first command that knows of it"),
+    ("frames_fast", "the same, of frames for which a module took its fast path"),
+    ("frames_normal", "the same, of all other frames"),
+    ("prediction", "for how long a run of prediction had a core"),
+    ("planning", "for how long a run of planning had a core"),
+    ("guest", "from the arrival of a scan to the end of its segmentation, which may be a guest"),
+    (
+        "hosts",
+        "from the arrival to the end in tracking, planning and control, which are never guests",
+    ),
+];
+
+/// A collision of the ego.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    /// s of the scenario.
+    pub at_s: f64,
+    /// What it met: car, truck, cyclist, pedestrian or obstacle.
+    pub kind: String,
+    /// Whether that is what the scenario's hazard is about.
+    pub hazard: bool,
+    /// Where the ego was hit: front, rear, left or right.
+    pub side: String,
+    /// m/s.
+    pub ego_speed: f64,
+    /// m/s.
+    pub other_speed: f64,
+    /// The ego's strongest braking in the two seconds before, m/s².
+    pub braked: f64,
+}
+
+impl Hit {
+    /// Was the ego struck from behind after it had braked?
+    pub fn from_behind(&self) -> bool {
+        self.side == "rear" && self.braked >= BRAKED
+    }
+}
+
+/// Who slows down so much has braked, m/s².
+const BRAKED: f64 = 2.0;
+
+/// From when the hazard could be seen to the command that answers it (document 002, equation 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reaction {
+    /// Until the frame that was reacted to came in, ns.
+    pub sensor_ns: u64,
+    /// Of that, from the first frame that shows the hazard, ns.
+    pub confirm_ns: u64,
+    /// Modules computed, ns.
+    pub module_ns: u64,
+    /// Nothing was computed for it, ns.
+    pub bubble_ns: u64,
+}
+
+impl Reaction {
+    /// All of it, ns.
+    pub fn total_ns(&self) -> u64 {
+        self.sensor_ns + self.module_ns + self.bubble_ns
+    }
+}
+
+impl Row {
+    /// Durations of this name; none were kept: none.
+    pub fn times(&self, name: &str) -> Times {
+        self.times.get(name).cloned().unwrap_or_default()
+    }
+
+    /// How many durations of this name there are.
+    pub fn count(&self, name: &str) -> u64 {
+        self.times.get(name).map_or(0, Times::count)
+    }
+
+    /// Is it what a drive could have left?
+    pub(crate) fn is_possible(&self) -> bool {
+        let seconds = [
+            self.driven_s,
+            self.violation_s,
+            self.busy_s,
+            self.host_delay_s,
+            self.took_s,
+            self.arrived_s.unwrap_or(0.0),
+            self.critical_s.unwrap_or(0.0),
+        ];
+        let known = |name: &String| TIMES.iter().any(|(known, _)| known == name);
+        seconds.iter().all(|seconds| seconds.is_finite() && *seconds >= 0.0)
+            && self.progress_m.is_finite()
+            && self.times.iter().all(|(name, times)| known(name) && times.is_possible())
+    }
+}

@@ -1,0 +1,244 @@
+//! What is driven: experiments, each a list of scenarios and of policies, by one or both stacks.
+
+use crate::{Error, Experiment, Key, Scenarios, Suite};
+use driving::Policy;
+use driving::stack::Stack;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// The scenarios and policies of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Which.
+    pub experiment: Experiment,
+    /// Numbers of scenarios in its suite.
+    pub scenarios: Vec<usize>,
+    /// Names of policies.
+    pub policies: Vec<String>,
+}
+
+/// All that decides what is driven, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// The version of what drives.
+    pub version: String,
+    /// `a`, `b` or both.
+    pub stacks: Vec<String>,
+    /// How many times slower the simulated cores are than the machine's.
+    pub factor: f64,
+    /// Frames until an object is believed.
+    pub confirm_frames: u32,
+    /// The experiments.
+    pub parts: Vec<Part>,
+}
+
+/// A scenario to be driven by a stack, under several policies one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// Where it is from.
+    pub suite: Suite,
+    /// Its number there.
+    pub index: usize,
+    /// The stack.
+    pub stack: Stack,
+    /// The policies, in this order.
+    pub policies: Vec<Policy>,
+}
+
+impl Study {
+    /// Of these experiments; with their own scenarios and policies where none are given.
+    ///
+    /// # Errors
+    /// What is asked for does not exist, or is asked for twice.
+    pub fn new(
+        experiments: &[Experiment],
+        scenarios: Option<Scenarios>,
+        policies: Option<&[Policy]>,
+        stacks: &[Stack],
+        (factor, confirm_frames): (f64, u32),
+    ) -> Result<Study, Error> {
+        once("--experiment", experiments.iter().map(|one| one.name().to_owned()))?;
+        once("--stack", stacks.iter().map(|stack| letter(*stack).to_owned()))?;
+        once("--policies", policies.unwrap_or_default().iter().map(Policy::to_string))?;
+        let part = |experiment: Experiment| {
+            let scenarios = match experiment.suite() {
+                None => Vec::new(),
+                Some(suite) => scenarios.unwrap_or(experiment.scenarios()).of(suite)?,
+            };
+            let own = experiment.policies();
+            let chosen = if own.is_empty() { &[] } else { policies.unwrap_or(&own) };
+            let policies = chosen.iter().map(Policy::to_string).collect();
+            Ok(Part { experiment, scenarios, policies })
+        };
+        let parts = experiments.iter().map(|one| part(*one)).collect::<Result<_, Error>>()?;
+        Ok(Study {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            stacks: stacks.iter().map(|stack| letter(*stack).to_owned()).collect(),
+            factor,
+            confirm_frames,
+            parts,
+        })
+    }
+
+    /// Everything that is driven, each drive once; an error says what a study from a file has that
+    /// does not exist.
+    pub(crate) fn units(&self) -> Result<Vec<Unit>, String> {
+        let mut units: Vec<Unit> = Vec::new();
+        let mut places = std::collections::HashMap::new();
+        if !(self.factor.is_finite() && self.factor > 0.0) {
+            return Err(format!("factor: found {}, expected more than 0", self.factor));
+        }
+        for part in &self.parts {
+            let Some(suite) = part.experiment.suite() else { continue };
+            let policies: Vec<Policy> = (part.policies.iter())
+                .map(|name| name.parse().map_err(|reason| format!("policy {name}: {reason}")))
+                .collect::<Result<_, String>>()?;
+            for index in part.scenarios.iter().copied() {
+                if index >= suite.size() {
+                    let (name, last) = (suite.name(), suite.size() - 1);
+                    return Err(format!("{name} scenario {index}, expected 0 to {last}"));
+                }
+                for name in &self.stacks {
+                    let stack = stack(name).ok_or(format!("stack {name}, expected a or b"))?;
+                    let place = *places.entry((suite, index, stack)).or_insert_with(|| {
+                        units.push(Unit { suite, index, stack, policies: Vec::new() });
+                        units.len() - 1
+                    });
+                    let unit = &mut units[place];
+                    unit.policies.extend(&policies);
+                    let mut seen = HashSet::new();
+                    unit.policies.retain(|policy| seen.insert(*policy));
+                }
+            }
+        }
+        Ok(units)
+    }
+}
+
+impl Unit {
+    /// What is driven.
+    pub fn keys(&self) -> impl Iterator<Item = (Policy, Key)> {
+        self.policies.iter().map(|policy| {
+            let (stack, policy_name) = (letter(self.stack).to_owned(), policy.to_string());
+            (*policy, Key { suite: self.suite, index: self.index, stack, policy: policy_name })
+        })
+    }
+}
+
+/// A stack in a letter.
+pub(crate) fn letter(stack: Stack) -> &'static str {
+    match stack {
+        Stack::A => "a",
+        Stack::B => "b",
+    }
+}
+
+fn stack(letter: &str) -> Option<Stack> {
+    match letter {
+        "a" => Some(Stack::A),
+        "b" => Some(Stack::B),
+        _ => None,
+    }
+}
+
+fn once(option: &'static str, names: impl Iterator<Item = String>) -> Result<(), Error> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name.clone()) {
+            let found = format!("{name} twice");
+            return Err(Error::Option { option, found, expected: "it once".to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Which part of the units is driven: unit k belongs to shard `index` where k mod `of` is
+/// `index` - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shard {
+    /// 1 to `of`.
+    pub index: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+impl Shard {
+    /// The only one.
+    pub const WHOLE: Shard = Shard { index: 1, of: 1 };
+
+    /// Its units.
+    pub(crate) fn take(self, units: Vec<Unit>) -> Vec<Unit> {
+        units.into_iter().skip(self.index - 1).step_by(self.of).collect()
+    }
+
+    /// Does it exist?
+    pub(crate) fn is_possible(self) -> bool {
+        (1..=self.of).contains(&self.index)
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let numbers = text.split_once('/').and_then(|(index, of)| {
+            Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
+        });
+        let shard = numbers.filter(|shard| shard.is_possible() && shard.of <= 1_000_000);
+        shard.ok_or_else(|| "expected I/N, I from 1 to N, as in 2/8".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(experiments: &[Experiment]) -> Study {
+        let first = Some(Scenarios::First(2));
+        Study::new(experiments, first, None, &[Stack::A, Stack::B], (4.0, 1)).unwrap()
+    }
+
+    #[test]
+    fn experiments_that_share_scenarios_share_drives() {
+        let units = study(&[Experiment::Normal, Experiment::Latency]).units().unwrap();
+        assert_eq!(units.len(), 4);
+        let names: Vec<String> = units[0].policies.iter().map(Policy::to_string).collect();
+        assert_eq!(names, ["base", "all", "fast", "proactive", "stealing"]);
+    }
+
+    #[test]
+    fn every_unit_belongs_to_one_shard() {
+        let units = study(&[Experiment::Corner, Experiment::Commute]).units().unwrap();
+        let mut found = Vec::new();
+        for index in 1..=3 {
+            found.extend(Shard { index, of: 3 }.take(units.clone()));
+        }
+        assert_eq!(found.len(), units.len());
+        assert!(units.iter().all(|unit| found.contains(unit)));
+        for wrong in ["0/3", "4/3", "1", "a/b", "1/0"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn studies_that_cannot_be_are_refused() {
+        let twice = [Experiment::Corner, Experiment::Corner];
+        let error = Study::new(&twice, None, None, &[Stack::A], (4.0, 1)).unwrap_err();
+        assert!(error.to_string().contains("--experiment: found corner twice"), "{error}");
+        let mut foreign = study(&[Experiment::Commute]);
+        foreign.parts[0].scenarios.push(40);
+        assert!(foreign.units().unwrap_err().contains("commute scenario 40"));
+        foreign.parts[0].scenarios.pop();
+        foreign.parts[0].policies.push("luck".to_owned());
+        assert!(foreign.units().unwrap_err().contains("policy luck"));
+    }
+}

@@ -1,0 +1,587 @@
+//! What objects will do: for each one several hypotheses with probabilities.
+//!
+//! A vehicle in a lane keeps it, on each way that leads on, or changes to a neighbour; along its
+//! way it follows whoever is ahead (the intelligent driver model; Treiber, Hennecke and Helbing,
+//! 2000) or, if it is seen to brake, brakes on. Of those who may be ahead only the nearest few are
+//! looked at, so that the time for an object does not grow with the number of others (document
+//! 002, equation 3). Who walks goes on, stops, or steps onto the road.
+//!
+//! An object that has just come into view has no certain velocity. It may stand, drive along a lane,
+//! walk or cycle across or along the road (`doubtful`): each as probable as it is before anything
+//! is known, times how well it agrees with what of the velocity was measured.
+
+mod along;
+pub(crate) mod doubtful;
+
+use crate::map::{lanes_at, near, ways};
+use crate::{Checkpoint, Stopped, Track, passed};
+use along::{Along, driver};
+use glam::DVec2;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use world::road::{Lane, LaneId, Road};
+use world::{Kind, Line, Offset, Pose, Rectangle};
+
+/// How far and how finely is predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predictor {
+    /// How long ahead, s.
+    pub horizon: f64,
+    /// From one state to the next, s.
+    pub step: f64,
+    /// Of so many others an object takes notice.
+    pub neighbours: usize,
+}
+
+impl Default for Predictor {
+    fn default() -> Predictor {
+        Predictor { horizon: 8.0, step: 0.1, neighbours: 8 }
+    }
+}
+
+/// What an object may intend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Intent {
+    /// Stand.
+    Stay,
+    /// Keep the lane, or the direction.
+    Keep,
+    /// Change to the lane on the left.
+    Left,
+    /// Change to the lane on the right.
+    Right,
+    /// Leave the lane to where none is that one may change to.
+    Leave,
+    /// Keep the lane, and go on braking.
+    Brake,
+    /// Somebody on foot stops.
+    Stop,
+    /// Somebody on foot steps onto the road.
+    Cross,
+}
+
+/// Where an object is at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct State {
+    /// Its centre and heading.
+    pub pose: Pose,
+    /// Along its heading, m/s.
+    pub speed: f64,
+}
+
+/// One thing that an object may do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hypothesis {
+    /// What it is.
+    pub intent: Intent,
+    /// Those of an object add up to 1.
+    pub probability: f64,
+    /// From the time of the prediction on, a [`Prediction::step`] apart.
+    pub states: Vec<State>,
+}
+
+/// What an object may do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The object's number.
+    pub id: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// m.
+    pub length: f64,
+    /// m.
+    pub width: f64,
+    /// The time of the first states, s.
+    pub at: f64,
+    /// From one state to the next, s.
+    pub step: f64,
+    /// The most probable first.
+    pub hypotheses: Vec<Hypothesis>,
+}
+
+impl Prediction {
+    /// The ground that the object covers `after` s from the time of the prediction, if it does
+    /// `hypothesis`; after the last state it goes on straight and as fast.
+    pub fn footprint(&self, hypothesis: &Hypothesis, after: f64) -> Rectangle {
+        let last = hypothesis.states.len() - 1;
+        let index = ((after / self.step).round().max(0.0) as usize).min(last);
+        let State { mut pose, speed } = hypothesis.states[index];
+        let beyond = after - last as f64 * self.step;
+        if beyond > 0.0 {
+            pose.position += beyond * speed * pose.forward();
+        }
+        Rectangle { pose, length: self.length, width: self.width }
+    }
+}
+
+/// The road around the ego: the ways that lead on from each lane near it. It depends on the ego's
+/// place alone, so that it can be found before a frame comes (document 002, section 4.2).
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    road: Arc<Road>,
+    ways: HashMap<LaneId, Vec<Line>>,
+}
+
+impl Surroundings {
+    /// How far from the ego lanes are looked at, m.
+    const RANGE: f64 = 120.0;
+    /// How far ways lead on from the end of such a lane, m.
+    const ON: f64 = 200.0;
+
+    /// The road around `pose`; so many ways are followed through junctions. `checkpoint` is called
+    /// before each lane.
+    ///
+    /// # Errors
+    ///
+    /// The checkpoint said to stop.
+    pub fn around(
+        road: &Arc<Road>,
+        pose: Pose,
+        most: usize,
+        checkpoint: Checkpoint,
+    ) -> Result<Surroundings, Stopped> {
+        let mut found = HashMap::new();
+        for (id, lane) in road.lanes() {
+            passed(checkpoint)?;
+            if near(lane, pose.position, Surroundings::RANGE) {
+                let length = lane.line.length() + Surroundings::ON;
+                found.insert(id, ways(road, id, 0.0, length, most));
+            }
+        }
+        Ok(Surroundings { road: road.clone(), ways: found })
+    }
+
+    fn ways(&self, lane: LaneId) -> &[Line] {
+        self.ways.get(&lane).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Someone's place at each step, as far as others look at it.
+#[derive(Debug)]
+struct Extrapolation {
+    places: Vec<DVec2>,
+    /// Where these are along a way, by the way's address in the surroundings.
+    courses: Mutex<HashMap<usize, Arc<[Offset]>>>,
+}
+
+impl Extrapolation {
+    /// Where it is along a way at each step. Many follow the same ones along the same ways.
+    fn along(&self, way: &Line) -> Arc<[Offset]> {
+        let key = std::ptr::from_ref(way).addr();
+        let courses = || self.courses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(course) = courses().get(&key) {
+            return course.clone();
+        }
+        let course: Arc<[Offset]> = self.places.iter().map(|place| way.offset(*place)).collect();
+        courses().insert(key, course.clone());
+        course
+    }
+}
+
+/// Everybody at one time, and what those who are near to others look at.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    tracks: Vec<Track>,
+    others: Vec<Arc<Extrapolation>>,
+    around: Arc<Surroundings>,
+}
+
+/// So far may somebody be from where he was expected, m, and from how fast, m/s, for others to take
+/// him for there.
+const EXPECTED: (f64, f64) = (0.3, 0.3);
+
+impl Crowd {
+    /// Everybody.
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+}
+
+impl Predictor {
+    /// What the objects at the places `order` of `scene` may do, in that order, from time `at` s
+    /// on. `scene` is everybody, the ego (id 0) too, of whom the others take notice. `checkpoint`
+    /// is called before each object.
+    ///
+    /// # Errors
+    ///
+    /// The checkpoint said to stop.
+    ///
+    /// # Panics
+    ///
+    /// `order` names a place that `scene` does not have.
+    pub fn predict(
+        &self,
+        at: f64,
+        scene: &[Track],
+        order: &[usize],
+        around: &Surroundings,
+        checkpoint: Checkpoint,
+    ) -> Result<Vec<Prediction>, Stopped> {
+        let crowd = self.crowd(scene.to_vec(), &Arc::new(around.clone()), None);
+        self.predict_some(at, &crowd, order, checkpoint)
+    }
+
+    /// Everybody, for [`Predictor::predict_some`]. Of whoever is about where `expected` has him (see
+    /// [`Predictor::expect`]), others look at what was computed for it.
+    pub fn crowd(
+        &self,
+        tracks: Vec<Track>,
+        around: &Arc<Surroundings>,
+        expected: Option<&Crowd>,
+    ) -> Crowd {
+        let expected = expected.filter(|expected| Arc::ptr_eq(&expected.around, around));
+        let others = tracks.iter().map(|track| {
+            let there = expected.and_then(|expected| {
+                let place = expected.tracks.iter().position(|other| other.id == track.id)?;
+                let other = &expected.tracks[place];
+                let off = other.pose.position.distance(track.pose.position);
+                let faster = other.velocity.distance(track.velocity);
+                let is = off <= EXPECTED.0 && faster <= EXPECTED.1;
+                is.then(|| expected.others[place].clone())
+            });
+            there.unwrap_or_else(|| Arc::new(self.extrapolate(track)))
+        });
+        Crowd { others: others.collect(), tracks, around: around.clone() }
+    }
+
+    /// The crowd as it will be after `passed_s` s if everybody goes on, with all that
+    /// [`Predictor::predict_some`] needs of the others: work that can be done before the next frame
+    /// comes (document 002, section 4.2). `checkpoint` is called before each object.
+    ///
+    /// # Errors
+    ///
+    /// The checkpoint said to stop.
+    pub fn expect(
+        &self,
+        crowd: &Crowd,
+        around: &Arc<Surroundings>,
+        passed_s: f64,
+        checkpoint: Checkpoint,
+    ) -> Result<Crowd, Stopped> {
+        let mut tracks = crowd.tracks.clone();
+        tracks.iter_mut().for_each(|track| track.pose.position += passed_s * track.velocity);
+        let expected = self.crowd(tracks, around, None);
+        let order: Vec<usize> = (0..expected.tracks.len()).collect();
+        self.predict_some(0.0, &expected, &order, checkpoint)?;
+        Ok(expected)
+    }
+
+    /// As [`Predictor::predict`], of the objects at the places `order` of a crowd.
+    ///
+    /// # Errors
+    ///
+    /// The checkpoint said to stop.
+    ///
+    /// # Panics
+    ///
+    /// `order` names a place that the crowd does not have.
+    pub fn predict_some(
+        &self,
+        at: f64,
+        crowd: &Crowd,
+        order: &[usize],
+        checkpoint: Checkpoint,
+    ) -> Result<Vec<Prediction>, Stopped> {
+        let Crowd { tracks: scene, others, around } = crowd;
+        let mut predictions = Vec::with_capacity(order.len());
+        for index in order {
+            passed(checkpoint)?;
+            let track = &scene[*index];
+            let near = self.nearest(scene, *index);
+            let near: Vec<(&Track, &Extrapolation)> =
+                near.into_iter().map(|other| (&scene[other], &*others[other])).collect();
+            predictions.push(Prediction {
+                id: track.id,
+                kind: track.kind,
+                length: track.length,
+                width: track.width,
+                at,
+                step: self.step,
+                hypotheses: self.hypotheses(track, &near, around),
+            });
+        }
+        Ok(predictions)
+    }
+
+    fn steps(&self) -> usize {
+        (self.horizon / self.step).round() as usize
+    }
+
+    /// Straight on, as fast as now.
+    fn extrapolate(&self, track: &Track) -> Extrapolation {
+        let step = |step: usize| track.pose.position + step as f64 * self.step * track.velocity;
+        let places = (0..=self.steps()).map(step).collect();
+        Extrapolation { places, courses: Mutex::default() }
+    }
+
+    /// The places of those nearest to one object.
+    fn nearest(&self, scene: &[Track], of: usize) -> Vec<usize> {
+        let far =
+            |other: &usize| scene[*other].pose.position.distance_squared(scene[of].pose.position);
+        let mut others: Vec<usize> = (0..scene.len()).filter(|other| *other != of).collect();
+        others.sort_by(|one, other| far(one).total_cmp(&far(other)));
+        others.truncate(self.neighbours);
+        others
+    }
+
+    fn hypotheses(
+        &self,
+        track: &Track,
+        near: &[(&Track, &Extrapolation)],
+        around: &Surroundings,
+    ) -> Vec<Hypothesis> {
+        let mut found = match track.kind {
+            _ if doubtful::is(track) => self.doubtful(track, near, around),
+            Kind::Pedestrian => self.walks(track, &around.road),
+            _ if track.velocity.length() < STANDING || track.may_stand() => {
+                vec![self.stay(track)]
+            }
+            _ => self.drives(track, near, around),
+        };
+        let total: f64 = found.iter().map(|hypothesis| hypothesis.probability).sum();
+        for hypothesis in &mut found {
+            hypothesis.probability /= total;
+        }
+        found.sort_by(|one, other| other.probability.total_cmp(&one.probability));
+        found
+    }
+
+    fn stay(&self, track: &Track) -> Hypothesis {
+        let state = State { pose: track.pose, speed: 0.0 };
+        let states = vec![state; self.steps() + 1];
+        Hypothesis { intent: Intent::Stay, probability: 1.0, states }
+    }
+
+    fn drives(
+        &self,
+        track: &Track,
+        near: &[(&Track, &Extrapolation)],
+        around: &Surroundings,
+    ) -> Vec<Hypothesis> {
+        let road = &around.road;
+        let Some((lane, _)) = lanes_at(road, track.pose, 0.5).into_iter().next() else {
+            return self.off_road(track);
+        };
+        let goals = [
+            (Intent::Keep, 0.86, Some(lane)),
+            (Intent::Left, 0.07, road.lane(lane).left),
+            (Intent::Right, 0.07, road.lane(lane).right),
+        ];
+        let leaves = self.leaves(track, road.lane(lane), near, around.ways(lane));
+        let mut found: Vec<Hypothesis> = leaves.into_iter().collect();
+        let keeps = likelihood(track, &road.lane(lane).line);
+        let side = soon(track, &road.lane(lane).line);
+        for (intent, prior, goal) in goals {
+            let Some(goal) = goal else { continue };
+            let ways = around.ways(goal);
+            // Who does not keep its lane is on its way to the next one, however far that is.
+            let toward = match intent {
+                Intent::Left => side > 0.0,
+                Intent::Right => side < 0.0,
+                _ => false,
+            };
+            let fits = likelihood(track, &road.lane(goal).line);
+            let fits = if toward { fits.max(1.0 - keeps) } else { fits };
+            let share = prior * fits / ways.len() as f64;
+            let limit = road.lane(goal).limit;
+            for way in ways {
+                let states = self.follow(track, way, limit, near);
+                let brake = braking(track);
+                if intent == Intent::Keep && brake > 0.0 {
+                    found.push(Hypothesis {
+                        intent: Intent::Brake,
+                        probability: share * brake,
+                        states: self.brake(track, way),
+                    });
+                }
+                let rest = if intent == Intent::Keep { 1.0 - brake } else { 1.0 };
+                found.push(Hypothesis { intent, probability: share * rest, states });
+            }
+        }
+        // Where the road has not been looked at, a lane leads nowhere.
+        if around.ways(lane).is_empty() { self.off_road(track) } else { found }
+    }
+
+    /// Out of its lane, if it is on the way out and no lane of its direction is there.
+    fn leaves(
+        &self,
+        track: &Track,
+        lane: &Lane,
+        near: &[(&Track, &Extrapolation)],
+        ways: &[Line],
+    ) -> Option<Hypothesis> {
+        const PRIOR: f64 = 0.05;
+        const FARTHEST: f64 = 4.0;
+        let left = soon(track, &lane.line);
+        // Not one that comes from beside and swings in.
+        let outward = lane.line.offset(track.pose.position).left * left > 0.0;
+        let beside = if left > 0.0 { lane.left } else { lane.right };
+        let way = ways.first().filter(|_| beside.is_none() && outward)?;
+        let along = Along::on(track, way).to(left.clamp(-FARTHEST, FARTHEST));
+        let probability = PRIOR * (1.0 - likelihood(track, &lane.line));
+        let states = self.follow_from(track, along, way, lane.limit, near);
+        Some(Hypothesis { intent: Intent::Leave, probability, states })
+    }
+
+    /// Along the way, behind whoever is ahead.
+    fn follow(
+        &self,
+        track: &Track,
+        way: &Line,
+        limit: f64,
+        near: &[(&Track, &Extrapolation)],
+    ) -> Vec<State> {
+        self.follow_from(track, Along::on(track, way), way, limit, near)
+    }
+
+    fn follow_from(
+        &self,
+        track: &Track,
+        mut along: Along,
+        way: &Line,
+        limit: f64,
+        near: &[(&Track, &Extrapolation)],
+    ) -> Vec<State> {
+        let wish = limit.max(along.speed);
+        let courses: Vec<_> = near.iter().map(|(other, it)| (*other, it.along(way))).collect();
+        let mut states = vec![State { pose: track.pose, speed: along.speed }];
+        for step in 1..=self.steps() {
+            let lead = courses.iter().filter_map(|(other, course)| {
+                let offset = course[step];
+                let beside = (along.width + other.width) / 2.0 + 0.3;
+                let gap = offset.along - along.at - (along.length + other.length) / 2.0;
+                let ahead = offset.along > along.at && offset.left.abs() < beside;
+                let speed = || other.velocity.dot(way.forward(offset.along));
+                ahead.then(|| (gap.max(0.1), speed()))
+            });
+            let lead = lead.min_by(|one, other| one.0.total_cmp(&other.0));
+            // What it does now it goes on doing for a moment.
+            let now = (-(step as f64) * self.step / 1.0).exp();
+            let model = driver(along.speed, wish, lead);
+            let acceleration = now * along.acceleration + (1.0 - now) * model;
+            states.push(along.advance(acceleration, self.step, step as f64 * self.step, way));
+        }
+        states
+    }
+
+    /// Along the way, as it brakes now, until it stands.
+    fn brake(&self, track: &Track, way: &Line) -> Vec<State> {
+        let mut along = Along::on(track, way);
+        let acceleration = along.acceleration;
+        let mut states = vec![State { pose: track.pose, speed: along.speed }];
+        for step in 1..=self.steps() {
+            states.push(along.advance(acceleration, self.step, step as f64 * self.step, way));
+        }
+        states
+    }
+
+    /// Straight on, and aside as it begins to.
+    fn off_road(&self, track: &Track) -> Vec<Hypothesis> {
+        const BEGINS: f64 = 0.4;
+        let aside = track.acceleration.dot(track.pose.left()).clamp(-4.0, 4.0);
+        let velocity = track.velocity + BEGINS * aside * track.pose.left();
+        let states = self.straight(track.pose.position, velocity, track.pose.heading, 1e9);
+        vec![Hypothesis { intent: Intent::Keep, probability: 1.0, states }]
+    }
+
+    /// With this velocity until it stops after `until` s.
+    fn straight(&self, from: DVec2, velocity: DVec2, standing: f64, until: f64) -> Vec<State> {
+        let speed = velocity.length();
+        let heading = if speed < STANDING { standing } else { velocity.to_angle() };
+        let state = |step: usize| {
+            let after = step as f64 * self.step;
+            let position = from + after.min(until) * velocity;
+            State {
+                pose: Pose { position, heading },
+                speed: if after < until { speed } else { 0.0 },
+            }
+        };
+        (0..=self.steps()).map(state).collect()
+    }
+
+    fn walks(&self, track: &Track, road: &Road) -> Vec<Hypothesis> {
+        const PACE: f64 = 1.4;
+        const BESIDE: f64 = 2.0;
+        let (from, heading) = (track.pose.position, track.pose.heading);
+        let straight = |velocity, until| self.straight(from, velocity, heading, until);
+        let speed = track.velocity.length();
+        let keeps = if speed < STANDING { Intent::Stay } else { Intent::Keep };
+        let keep = straight(track.velocity, 1e9);
+        let mut found = vec![Hypothesis { intent: keeps, probability: 0.8, states: keep }];
+        if speed >= STANDING {
+            let states = straight(track.velocity, 0.7);
+            found.push(Hypothesis { intent: Intent::Stop, probability: 0.2, states });
+        }
+        if let Some((toward, _)) = kerb(track, road, BESIDE).filter(|_| speed < 0.5) {
+            let states = straight(PACE * toward, 1e9);
+            found.push(Hypothesis { intent: Intent::Cross, probability: 0.05, states });
+        }
+        found
+    }
+}
+
+/// Slower is standing, m/s.
+const STANDING: f64 = 0.3;
+
+/// How probable it is that who brakes as `track` does goes on braking.
+fn braking(track: &Track) -> f64 {
+    let acceleration = track.acceleration.dot(track.pose.forward());
+    ((-acceleration - 0.8) / 2.0).clamp(0.0, 0.9)
+}
+
+/// How well the object's place a second and a half from now fits the lane, if it moves across the
+/// lane as it does now.
+fn likelihood(track: &Track, lane: &Line) -> f64 {
+    const SPREAD: f64 = 0.5;
+    // Who comes from beside swings in, and does not go on to the other side.
+    const SWINGS: f64 = 0.25;
+    let offset = lane.offset(track.pose.position);
+    let across = lane.pose(offset.along).left();
+    let doubt = across.dot(track.doubt * across);
+    let soon = soon(track, lane);
+    let beside = if offset.left * soon < 0.0 { SWINGS * soon } else { soon };
+    let variance = SPREAD * SPREAD + SOON * SOON * doubt;
+    (-0.5 * beside.powi(2) / variance).exp().max(1e-6)
+}
+
+/// s.
+const SOON: f64 = 1.5;
+
+/// How far left of the line it will be then, m.
+fn soon(track: &Track, line: &Line) -> f64 {
+    // Who begins to move over does so for longer than who corrects his course.
+    const ACCELERATION: f64 = 0.5;
+    let offset = line.offset(track.pose.position);
+    let direction = line.pose(offset.along);
+    let bend = line.curvature(offset.along) * track.velocity.dot(direction.forward()).powi(2);
+    let acceleration = track.acceleration.dot(direction.left()) - bend;
+    offset.left
+        + SOON * track.velocity.dot(direction.left())
+        + ACCELERATION * acceleration.clamp(-3.0, 3.0)
+}
+
+/// The direction onto the road for somebody who is at most `beside` m beside it, and that along it.
+fn kerb(track: &Track, road: &Road, beside: f64) -> Option<(DVec2, DVec2)> {
+    let lanes = road.lanes().filter_map(|(_, lane)| {
+        let offset = lane.line.offset(track.pose.position);
+        let between = (0.0..=lane.line.length()).contains(&offset.along);
+        let edge = offset.left.abs() - lane.width / 2.0;
+        let pose = lane.line.pose(offset.along);
+        let toward = -offset.left.signum() * pose.left();
+        (between && edge <= beside).then_some((edge, (toward, pose.forward())))
+    });
+    let nearest = lanes.min_by(|one, other| one.0.total_cmp(&other.0));
+    nearest.map(|(_, directions)| directions)
+}
+
+/// The objects' places in the order in which they matter: `urgency` (a deadline in s, a distance
+/// in m) from the least.
+pub fn by_urgency(scene: &[Track], urgency: impl Fn(&Track) -> f64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scene.len()).filter(|index| scene[*index].id != 0).collect();
+    let urgencies: Vec<f64> = scene.iter().map(urgency).collect();
+    order.sort_by(|one, other| urgencies[*one].total_cmp(&urgencies[*other]));
+    order
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! How objects stand to the ego in the sense of responsibility-sensitive safety: how long the
+//! reaction to each may take, and whether one is dangerous.
+
+use crate::predict::doubtful;
+use crate::{Ego, Track};
+use rss::{Across, Along, Crossing, Direction, Model, Preset, Situation};
+use world::{Kind, Route, ego, geometry::wrapped};
+
+/// Who will not be met within this time has no deadline, s.
+const HORIZON: f64 = 8.0;
+
+/// For each track, how long the ego may go on before it must react to it, s; infinite if it need
+/// not. With the assumptions of ad-rss.
+pub fn deadlines(ego: &Ego, tracks: &[Track], route: &Route) -> Vec<f64> {
+    let model = Preset::AD_RSS.model();
+    let model = model.with_horizon(HORIZON).expect("the horizon is a number above 0");
+    tracks.iter().map(|track| deadline(&model, ego, track, route)).collect()
+}
+
+fn deadline(model: &Model, ego: &Ego, track: &Track, route: &Route) -> f64 {
+    let track = &worst(track, route);
+    // What is no number is no object to wait for.
+    situation(ego, track, route)
+        .map_or(f64::INFINITY, |situation| model.deadline(&situation).unwrap_or(0.0))
+}
+
+/// Who has just come into view may be on the way to where the ego will be, as far as is known.
+fn worst(track: &Track, route: &Route) -> Track {
+    const WALKS: f64 = 1.5;
+    if !doubtful::is(track) {
+        return track.clone();
+    }
+    let offset = route.line().offset(track.pose.position);
+    let toward = -offset.left.signum() * route.line().pose(offset.along).left();
+    let velocity = track.velocity + track.uncertainty().min(WALKS) * toward;
+    Track { velocity, ..track.clone() }
+}
+
+/// Is one of these dangerous: nearer, along and across, than is safe? With the assumptions of
+/// ad-rss. Whoever is behind has to keep its distance itself.
+pub fn dangerous(ego: &Ego, tracks: &[Track], route: &Route) -> bool {
+    let model = Preset::AD_RSS.model();
+    let danger = |track: &Track| {
+        situation(ego, track, route)
+            .is_some_and(|situation| model.dangerous(&situation).unwrap_or(true))
+    };
+    tracks.iter().any(danger)
+}
+
+/// How a track stands to the ego along its route; none if it is behind.
+fn situation(ego: &Ego, track: &Track, route: &Route) -> Option<Situation> {
+    let line = route.line();
+    let (own, other) = (line.offset(ego.pose.position), line.offset(track.pose.position));
+    let place = line.pose(other.along);
+    let turn = wrapped(track.pose.heading - place.heading);
+    // The half of what it covers along and across the route.
+    let (cos, sin) = (turn.cos().abs(), turn.sin().abs());
+    let along = (track.length * cos + track.width * sin) / 2.0;
+    let across = (track.length * sin + track.width * cos) / 2.0;
+    let distance = other.along - own.along;
+    if distance < 0.0 {
+        return None;
+    }
+    let velocity = (track.velocity.dot(place.forward()), track.velocity.dot(place.left()));
+    let direction = if velocity.0 < -0.5 {
+        Direction::Oncoming { ego_in_own_lane: true }
+    } else {
+        Direction::Ahead
+    };
+    let side = (other.left - own.left).signum();
+    let beside = (other.left - own.left).abs() - ego::WIDTH / 2.0 - across;
+    if crosses(track, turn) {
+        let gap = distance - ego::LENGTH / 2.0 - along;
+        return crossing(gap, along, beside, across, -velocity.1 * side, ego.speed);
+    }
+    let line_pose = line.pose(own.along);
+    let sideways = ego.speed * wrapped(ego.pose.heading - line_pose.heading).sin();
+    Some(Situation::Lane {
+        along: Along {
+            direction,
+            gap: distance - ego::LENGTH / 2.0 - along,
+            ego_speed: ego.speed,
+            other_speed: velocity.0.abs(),
+        },
+        across: Across { gap: beside, ego_speed: sideways * side, other_speed: -velocity.1 * side },
+    })
+}
+
+/// Does a vehicle drive across the route? It will not swerve onto it, as one in a lane beside may.
+fn crosses(track: &Track, turn: f64) -> bool {
+    const ACROSS: f64 = 0.8;
+    const DRIVES: f64 = 1.0;
+    track.kind != Kind::Pedestrian && turn.sin().abs() > ACROSS && track.speed().abs() > DRIVES
+}
+
+/// Somebody who crosses as fast as now, `gap` m ahead and `beside` m beside the ego's way at a
+/// speed `toward` it; `along` and `across` are the halves of what it covers.
+fn crossing(
+    gap: f64,
+    along: f64,
+    beside: f64,
+    across: f64,
+    toward: f64,
+    ego_speed: f64,
+) -> Option<Situation> {
+    let way = beside + 2.0 * across + ego::WIDTH;
+    let (enters, leaves) = if toward > 0.0 {
+        ((beside / toward).max(0.0), way / toward)
+    } else if beside < 0.0 {
+        // Half of it is through, at least.
+        (0.0, -beside / -toward)
+    } else {
+        return None;
+    };
+    let length = 2.0 * along + ego::LENGTH;
+    Some(Situation::Crossing(Crossing { distance: gap, length, ego_speed, enters, leaves }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::tests::two_lanes;
+    use glam::{DMat2, DVec2};
+    use std::f64::consts::FRAC_PI_2;
+    use world::scenario::Turn;
+    use world::{Kind, LaneId, Pose};
+
+    fn track(id: u32, pose: Pose, speed: f64) -> Track {
+        Track {
+            id,
+            kind: Kind::Car,
+            pose,
+            velocity: speed * pose.forward(),
+            acceleration: DVec2::ZERO,
+            doubt: DMat2::ZERO,
+            length: 4.5,
+            width: 1.8,
+            seen: 9,
+            at: 0.0,
+        }
+    }
+
+    #[test]
+    fn who_is_nearer_has_the_earlier_deadline_who_is_beside_a_late_one_who_is_behind_none() {
+        let route = Route::new(&two_lanes(), LaneId(0), Turn::Straight).unwrap();
+        let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 12.0, ..Ego::default() };
+        let tracks = [
+            track(1, Pose::new(90.0, 0.0, 0.0), 0.0),
+            track(2, Pose::new(75.0, 0.0, 0.0), 0.0),
+            track(3, Pose::new(90.0, 3.5, 0.0), 0.0),
+            track(4, Pose::new(30.0, 0.0, 0.0), 20.0),
+            track(5, Pose::new(80.0, -4.0, FRAC_PI_2), 1.4),
+        ];
+        let found = deadlines(&ego, &tracks, &route);
+        assert!(found[1] < found[0] && found[0] < 2.0, "{found:?}");
+        // The ego may drift for so long before it is too near to whoever is beside it.
+        assert!(found[2] > 2.5 && found[3] == f64::INFINITY, "{found:?}");
+        assert!(found[4].is_finite(), "{found:?}");
+        assert!(dangerous(&ego, &tracks[1..2], &route));
+        assert!(!dangerous(&ego, &tracks[2..4], &route));
+    }
+
+    #[test]
+    fn who_crosses_is_dangerous_only_if_both_would_be_there_at_once() {
+        let route = Route::new(&two_lanes(), LaneId(0), Turn::Straight).unwrap();
+        let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 12.0, ..Ego::default() };
+        // 20 m ahead of the ego's front, which is there after 1.5 s.
+        let at = |left: f64, speed: f64| track(1, Pose::new(73.0, left, -FRAC_PI_2), speed);
+        let dangerous = |track: Track| dangerous(&ego, &[track], &route);
+        assert!(dangerous(at(15.0, 8.0)));
+        assert!(!dangerous(at(60.0, 8.0)), "it comes long after the ego");
+        assert!(!dangerous(at(-4.0, 8.0)), "it has passed");
+    }
+
+    #[test]
+    fn who_has_just_come_into_view_beside_the_way_is_not_put_off() {
+        let route = Route::new(&two_lanes(), LaneId(0), Turn::Straight).unwrap();
+        let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 12.0, ..Ego::default() };
+        let stands = Track {
+            kind: Kind::Pedestrian,
+            length: 0.5,
+            width: 0.5,
+            ..track(1, Pose::new(73.0, -3.5, 0.0), 0.0)
+        };
+        let glimpsed = Track { doubt: DMat2::from_diagonal(DVec2::splat(9.0)), ..stands.clone() };
+        let found = deadlines(&ego, &[stands, glimpsed], &route);
+        assert!(found[1] < 1.0 && found[1] < found[0], "{found:?}");
+    }
+}

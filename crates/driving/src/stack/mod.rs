@@ -1,0 +1,296 @@
+//! The computation as modules of a [`dataflow::Graph`]: two stacks of the same modules.
+//!
+//! ```text
+//! scan -> segmentation -> tracking -> prediction -> planning -> control -> command
+//!              localisation (100 Hz) ----^------------^------------^
+//! ```
+//!
+//! Stack A is wired as Apollo is: a message makes the next module run, and each module has cores
+//! of its own. Stack B is wired as Autoware is: a timer of 10 Hz makes prediction and planning
+//! run, whatever has come by then.
+
+mod anytime;
+mod brake;
+mod danger;
+mod modules;
+
+pub use danger::{dangerous, deadlines};
+
+use crate::{Cloud, Detection, Ego, Prediction, Track, Trajectory};
+use brake::EmergencyBrake;
+use dataflow::{Cancel, Graph, Group, Output, Settings, Source, Topic, Trigger};
+use modules::{Control, Planning, PredictionModule, Segmentation, Tracking};
+use std::sync::Arc;
+use world::{Command, Road, Route};
+
+/// One turn of the lidar, with where the ego was.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// When it was captured, s.
+    pub at: f64,
+    /// The ego then.
+    pub ego: Ego,
+    /// What the sensor saw.
+    pub cloud: Cloud,
+}
+
+/// What a scan shows.
+#[derive(Clone, Debug)]
+pub struct Detections {
+    /// When the scan was captured, s.
+    pub at: f64,
+    /// The ego then.
+    pub ego: Ego,
+    /// The nearest first.
+    pub found: Vec<Detection>,
+}
+
+/// What is around.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// When the scan was captured, s.
+    pub at: f64,
+    /// The ego then.
+    pub ego: Ego,
+    /// Everybody else.
+    pub tracks: Vec<Track>,
+}
+
+/// What everybody may do.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// From when on, s.
+    pub at: f64,
+    /// Each object's; in a first part, those that are not urgent do what they were last found to do.
+    pub predictions: Vec<Prediction>,
+}
+
+/// Where the ego is.
+#[derive(Clone, Copy, Debug)]
+pub struct Localisation {
+    /// When, s.
+    pub at: f64,
+    /// The ego then.
+    pub ego: Ego,
+}
+
+/// What the emergency brake says.
+#[derive(Clone, Copy, Debug)]
+pub struct Brake {
+    /// Whether the vehicle is to brake as hard as it can.
+    pub pressed: bool,
+}
+
+/// Which stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stack {
+    /// Message-triggered, with groups of cores for each module.
+    A,
+    /// Timer-triggered stages at 10 Hz.
+    B,
+}
+
+/// By what prediction's fast path takes objects first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Their reaction deadlines.
+    Deadline,
+    /// Their distances from the ego (document 002).
+    Distance,
+}
+
+/// What the deadlines of what tracking finds come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Deadlines {
+    /// There are none.
+    None,
+    /// How long the reaction to each object may take (RSS).
+    Reactions,
+    /// The ego's speed: 400 ms, less 10 ms for each m/s above 10, whatever the object (Pylot).
+    EgoSpeed,
+}
+
+/// What of document 002's section 4 is switched on, and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Features {
+    /// Partial results of prediction, a shorter horizon and lookahead in planning, an extra worker
+    /// for planning (section 4.1).
+    pub fast_path: bool,
+    /// Prediction's state update and the plans for other lanes ahead of time (section 4.2).
+    pub proactive: bool,
+    /// Segmentation and prediction as guests on other groups' cores (section 4.3).
+    pub stealing: bool,
+    /// After its capture each frame's command must be out within this, s; none: only the objects'
+    /// deadlines count.
+    pub deadline: Option<f64>,
+    /// What deadlines the objects have.
+    pub object_deadlines: Deadlines,
+    /// Who comes first.
+    pub order: Order,
+    /// Objects nearer than this are urgent, m.
+    pub near: f64,
+    /// So many objects that come first are urgent, however far away.
+    pub urgent: usize,
+    /// The fast path's lookahead, m.
+    pub lookahead: f64,
+    /// The fast path's horizon, s.
+    pub horizon: f64,
+    /// Frames until an object is believed.
+    pub confirm_frames: u32,
+    /// Prediction and planning refine a short result for so long, s, instead of choosing a path;
+    /// none: they do not.
+    pub budget: Option<f64>,
+    /// A brake that does not wait for planning.
+    pub emergency_brake: bool,
+}
+
+impl Features {
+    /// Nothing of it.
+    pub fn base() -> Features {
+        Features { fast_path: false, proactive: false, stealing: false, ..Features::all() }
+    }
+
+    /// All of it.
+    pub fn all() -> Features {
+        Features {
+            fast_path: true,
+            proactive: true,
+            stealing: true,
+            deadline: Some(0.125),
+            object_deadlines: Deadlines::Reactions,
+            order: Order::Deadline,
+            near: 20.0,
+            urgent: 4,
+            lookahead: 30.0,
+            horizon: 3.0,
+            confirm_frames: 1,
+            budget: None,
+            emergency_brake: false,
+        }
+    }
+
+    /// How an executor runs a graph with these features.
+    pub fn settings(&self) -> Settings {
+        let stealing = Settings::default().stealing.filter(|_| self.stealing);
+        Settings {
+            fast_path: self.fast_path,
+            proactive: self.proactive,
+            stealing,
+            trace_events: 1 << 20,
+            ..Settings::default()
+        }
+    }
+}
+
+/// What a stack knows before it drives.
+#[derive(Clone, Debug)]
+pub struct Mission {
+    /// The lanes.
+    pub road: Arc<Road>,
+    /// The way to go.
+    pub route: Arc<Route>,
+    /// The fastest that it shall drive, whatever is allowed, m/s.
+    pub desired: f64,
+}
+
+impl Mission {
+    /// The speed that it may drive at a distance along the route, m/s.
+    pub fn limit(&self, along: f64) -> f64 {
+        self.route.limit(along).min(self.desired)
+    }
+
+    /// Middles of the lanes that it may use, m left of the route; its own is the first.
+    pub fn lanes(&self, along: f64) -> Vec<f64> {
+        let own = self.road.lane(self.route.lane(along));
+        let beside = [(own.left, 1.0), (own.right, -1.0)].into_iter().filter_map(|(lane, side)| {
+            let lane = self.road.lane(lane?);
+            Some(side * (own.width + lane.width) / 2.0)
+        });
+        [0.0].into_iter().chain(beside).collect()
+    }
+}
+
+/// The doors of a stack.
+pub struct Doors {
+    /// Turns of the lidar.
+    pub scans: Source<Scan>,
+    /// Where the ego is.
+    pub localisation: Source<Localisation>,
+    /// What the vehicle is told.
+    pub commands: Output<Command>,
+}
+
+/// The key of prediction's state that is updated before the next frame comes.
+const STATE: &str = "prediction: state";
+
+const PERIOD_NS: u64 = 100_000_000;
+
+/// Cores of perception, prediction, planning and control.
+const CORES: [usize; 4] = [2, 2, 2, 1];
+
+/// How many cores a stack has.
+pub fn cores(features: &Features) -> usize {
+    CORES.iter().sum::<usize>() + usize::from(features.emergency_brake)
+}
+
+/// Builds a stack.
+pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Doors) {
+    let mut graph = Graph::new();
+    let group = |graph: &mut Graph, name: &str, cores| graph.group(Group::new(name, cores));
+    let perceives = group(&mut graph, "perception", CORES[0]);
+    let predicts = group(&mut graph, "prediction", CORES[1]);
+    let plans = group(&mut graph, "planning", CORES[2]);
+    let controls = group(&mut graph, "control", CORES[3]);
+    let scan: Topic<Scan> = graph.topic("scan");
+    let localised: Topic<Localisation> = graph.topic("localisation");
+    let detected: Topic<Detections> = graph.topic("detections");
+    let tracked: Topic<Scene> = graph.topic("scene");
+    let predicted: Topic<Predicted> = graph.topic("predictions");
+    let planned: Topic<Trajectory> = graph.topic("trajectory");
+    let braking: Topic<Brake> = graph.topic("brake");
+    let commanded: Topic<Command> = graph.topic("command");
+    let deadline_ns = features.deadline.map(|deadline| (deadline * 1e9) as u64);
+    let scans = graph.source("lidar", &scan, deadline_ns);
+    let localisation = graph.source("localisation", &localised, None);
+
+    let segmentation = Segmentation::default();
+    graph.module("segmentation", perceives, segmentation, scan.latest(), &detected).guest_pieces();
+    let tracking = Tracking::new(mission.clone(), features);
+    graph.module("tracking", perceives, tracking, detected.fifo(4), &tracked);
+    let prediction = PredictionModule::new(mission.clone(), features);
+    let wires = (tracked.latest(), localised.latest().passive());
+    let mut module = graph
+        .module("prediction", predicts, prediction, wires, &predicted)
+        .fast_path()
+        .cancel(Cancel::Rest)
+        .guest_pieces();
+    if stack == Stack::B {
+        module = module.trigger(Trigger::Timer { period_ns: PERIOD_NS, offset_ns: 50_000_000 });
+    }
+    module.id();
+    let planning = || Planning::new(mission.clone(), features);
+    let wires = (predicted.latest(), localised.latest().passive());
+    let mut module =
+        graph.module("planning", plans, planning(), wires, &planned).fast_path().guest_pieces();
+    module = match stack {
+        Stack::A => module.extra_worker(plans, planning()),
+        Stack::B => module.trigger(Trigger::Timer { period_ns: PERIOD_NS, offset_ns: 0 }),
+    };
+    module.id();
+    let trajectories = match stack {
+        Stack::A => planned.latest(),
+        Stack::B => planned.latest().passive(),
+    };
+    let wires = (localised.latest(), trajectories, braking.latest().passive());
+    graph.module("control", controls, Control::default(), wires, &commanded);
+
+    if features.emergency_brake {
+        let brakes = group(&mut graph, "brake", 1);
+        let brake = EmergencyBrake::new(mission.clone());
+        let wires = (tracked.latest(), localised.latest().passive());
+        graph.module("brake", brakes, brake, wires, &braking);
+    }
+
+    let commands = graph.output(&commanded);
+    (graph, Doors { scans, localisation, commands })
+}

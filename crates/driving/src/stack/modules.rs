@@ -1,0 +1,496 @@
+//! The modules: each takes messages, calls the plain computation, and passes its checkpoints on.
+
+use super::danger::deadlines;
+use super::{
+    Brake, Deadlines, Detections, Features, Localisation, Mission, Order, Predicted, STATE, Scan,
+    Scene, anytime,
+};
+use crate::plan::{Choice, Situation};
+use crate::predict::{Crowd, Hypothesis, Intent, State, Surroundings, by_urgency};
+use crate::{Ego, Follower, Planner, Prediction, Predictor, Segmenter, Track, Tracker, Trajectory};
+use dataflow::{Checkpoint, Cx, Load, Message, Module, ObjectDeadline, Part, Path, Stop, WorkCx};
+use glam::{DMat2, DVec2};
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use world::{Command, Kind, Pose, Road, ego};
+
+/// Runs a computation with the checkpoints of a module's run.
+pub fn with<O, V>(
+    cx: &mut Cx<'_, O>,
+    work: impl FnOnce(crate::Checkpoint) -> Result<V, crate::Stopped>,
+) -> Result<V, Stop>
+where
+    O: Send + Sync + 'static,
+{
+    let found = work(&mut || match cx.checkpoint() {
+        Checkpoint::Go | Checkpoint::Yielded => ControlFlow::Continue(()),
+        Checkpoint::Cancel => ControlFlow::Break(()),
+    });
+    found.map_err(|_| Stop::Cancelled)
+}
+
+/// Runs a computation with a checkpoint that may be an error.
+fn ahead<V>(
+    go_on: &mut dyn FnMut() -> Result<(), Stop>,
+    work: impl FnOnce(crate::Checkpoint) -> Result<V, crate::Stopped>,
+) -> Result<V, Stop> {
+    let found = work(&mut || match go_on() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    });
+    found.map_err(|_| Stop::Cancelled)
+}
+
+/// Prediction's state: the road around the ego.
+pub fn surroundings(
+    road: &Arc<Road>,
+    pose: Pose,
+    go_on: &mut dyn FnMut() -> Result<(), Stop>,
+) -> Result<Surroundings, Stop> {
+    const WAYS: usize = 3;
+    ahead(go_on, |checkpoint| Surroundings::around(road, pose, WAYS, checkpoint))
+}
+
+/// Ranges of `count` things, so many in each.
+fn grains(count: usize, grain: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count).step_by(grain).map(move |from| from..(from + grain).min(count))
+}
+
+/// Scans to detections. What each cluster of points is, is found in pieces.
+#[derive(Default)]
+pub struct Segmentation {
+    segmenter: Segmenter,
+}
+
+/// Clusters in a piece of segmentation.
+const CLUSTERS: usize = 8;
+
+impl Module for Segmentation {
+    type In = Message<Scan>;
+    type Out = Detections;
+
+    fn estimate(&self, scan: &Self::In, _: Path) -> Load {
+        Load::of(&[scan.cloud.points.len() as f64 / 1000.0])
+    }
+
+    fn run(
+        &mut self,
+        cx: &mut Cx<'_, Detections>,
+        scan: &Self::In,
+        _: Path,
+    ) -> Result<Detections, Stop> {
+        let clusters = Arc::new(self.segmenter.divide(&scan.cloud));
+        cx.go_on()?;
+        let pose = scan.ego.pose;
+        let piece = |range: Range<usize>| {
+            let (segmenter, clusters) = (self.segmenter.clone(), clusters.clone());
+            let load = Load::of(&[range.len() as f64, clusters.points(range.clone())]);
+            let work = move |cx: &mut WorkCx| {
+                ahead(&mut || cx.go_on(), |go| segmenter.detections(&clusters, range, pose, go))
+            };
+            (load, work)
+        };
+        let pieces = grains(clusters.count(), CLUSTERS).map(piece).collect();
+        let found = cx.divide(pieces)?.into_iter().flatten().collect();
+        Ok(Detections { at: scan.at, ego: scan.ego, found })
+    }
+}
+
+/// Detections to objects with deadlines.
+pub struct Tracking {
+    tracker: Tracker,
+    mission: Mission,
+    deadlines: Deadlines,
+}
+
+impl Tracking {
+    pub fn new(mission: Mission, features: &Features) -> Tracking {
+        let mut tracker = Tracker::default();
+        tracker.confirm_frames = features.confirm_frames;
+        Tracking { tracker, mission, deadlines: features.object_deadlines }
+    }
+}
+
+impl Module for Tracking {
+    type In = Message<Detections>;
+    type Out = Scene;
+
+    fn estimate(&self, detections: &Self::In, _: Path) -> Load {
+        Load::of(&[detections.found.len() as f64])
+    }
+
+    fn run(
+        &mut self,
+        cx: &mut Cx<'_, Scene>,
+        detections: &Self::In,
+        _: Path,
+    ) -> Result<Scene, Stop> {
+        let Detections { at, ego, found } = &**detections;
+        let tracks = self.tracker.update(*at, ego.pose, found, &self.mission.road);
+        if self.deadlines != Deadlines::None {
+            let seconds = match self.deadlines {
+                Deadlines::EgoSpeed => vec![by_speed(ego.speed); tracks.len()],
+                _ => deadlines(ego, &tracks, &self.mission.route),
+            };
+            let captured_ns = cx.header().map_or(0, |header| header.captured_ns);
+            let objects = seconds.into_iter().zip(&tracks).filter(|(left, _)| left.is_finite());
+            let objects = objects.map(|(left, track)| {
+                let left_ns = (left.max(0.0) * 1e9) as u64;
+                ObjectDeadline { id: track.id, deadline_ns: captured_ns.saturating_add(left_ns) }
+            });
+            cx.set_objects(objects.collect());
+        }
+        Ok(Scene { at: *at, ego: *ego, tracks })
+    }
+}
+
+/// The deadline of Pylot (D3): by the ego's speed, in m/s, alone; s.
+fn by_speed(speed: f64) -> f64 {
+    (0.4 - 0.01 * (speed - 10.0).max(0.0)).max(0.0)
+}
+
+/// Objects to what they may do. They are predicted in pieces of a few.
+pub struct PredictionModule {
+    predictor: Predictor,
+    mission: Mission,
+    features: Features,
+    /// The frame after which the next one was expected.
+    expects: u64,
+    /// What each object was found to do when it was last predicted.
+    known: HashMap<u32, Prediction>,
+}
+
+/// What prediction has done ahead of the next frame: the road around the ego, and everybody where he
+/// will be.
+struct Expected {
+    around: Arc<Surroundings>,
+    crowd: Crowd,
+}
+
+impl PredictionModule {
+    pub fn new(mission: Mission, features: &Features) -> PredictionModule {
+        let (predictor, features) = (Predictor::default(), features.clone());
+        PredictionModule { predictor, mission, features, expects: 0, known: HashMap::new() }
+    }
+
+    /// What some of a scene's objects may do.
+    fn predict(
+        &self,
+        cx: &mut Cx<'_, Predicted>,
+        at: f64,
+        crowd: &Arc<Crowd>,
+        order: &[usize],
+    ) -> Result<Vec<Prediction>, Stop> {
+        let piece = |range: Range<usize>| {
+            let (predictor, some) = (self.predictor.clone(), order[range].to_vec());
+            let crowd = crowd.clone();
+            let load = Load::of(&counts(some.iter().map(|index| &crowd.tracks()[*index])));
+            let work = move |cx: &mut WorkCx| {
+                ahead(&mut || cx.go_on(), |go| predictor.predict_some(at, &crowd, &some, go))
+            };
+            (load, work)
+        };
+        let pieces = grains(order.len(), OBJECTS).map(piece).collect();
+        Ok(cx.divide(pieces)?.into_iter().flatten().collect())
+    }
+
+    /// An object that is not urgent does what it was found to do when it was last predicted, if that
+    /// is not long ago and it is where it should be then; else it goes on as it does.
+    fn last_known(&self, track: &Track, at: f64) -> Prediction {
+        const OLD: f64 = 0.5;
+        const ASIDE: f64 = 0.7;
+        let keeps_to = |known: &&Prediction| {
+            let age = at - known.at;
+            let is_near = |hypothesis: &Hypothesis| {
+                let there = known.footprint(hypothesis, age).pose.position;
+                there.distance(track.pose.position) < ASIDE
+            };
+            age < OLD && known.kind == track.kind && known.hypotheses.iter().any(is_near)
+        };
+        self.known.get(&track.id).filter(keeps_to).map_or_else(|| going_on(track, at), Clone::clone)
+    }
+
+    fn know(&mut self, predictions: &[Prediction]) {
+        self.known.extend(predictions.iter().map(|one| (one.id, one.clone())));
+    }
+
+    /// Has the state for the frame after `frame` updated ahead of it.
+    fn expect(&mut self, cx: &mut Cx<'_, Predicted>, frame: u64, pose: Pose, crowd: Arc<Crowd>) {
+        self.expects = frame;
+        let (predictor, road) = (self.predictor.clone(), self.mission.road.clone());
+        cx.ahead(STATE, frame, move |cx: &mut WorkCx| {
+            let around = Arc::new(surroundings(&road, pose, &mut || cx.go_on())?);
+            let expects = |go: crate::Checkpoint<'_>| predictor.expect(&crowd, &around, FRAME, go);
+            let crowd = ahead(&mut || cx.go_on(), expects)?;
+            Ok(Expected { around, crowd })
+        });
+    }
+
+    /// How many of the first in the order are urgent.
+    fn urgent(&self, scene: &Scene, tracks: &[Track], order: &[usize]) -> usize {
+        let far = |index: &usize| tracks[*index].pose.position.distance(scene.ego.pose.position);
+        let near = order.iter().filter(|index| far(index) <= self.features.near).count();
+        near.max(self.features.urgent).min(order.len())
+    }
+}
+
+impl Module for PredictionModule {
+    type In = (Message<Scene>, Option<Message<Localisation>>);
+    type Out = Predicted;
+
+    fn estimate(&self, (scene, _): &Self::In, path: Path) -> Load {
+        let counts = counts(scene.tracks.iter());
+        match path {
+            Path::Normal => Load::of(&counts),
+            Path::Fast => Load::of(&counts.map(|count| count.min(self.features.urgent as f64))),
+        }
+    }
+
+    fn run(
+        &mut self,
+        cx: &mut Cx<'_, Predicted>,
+        (scene, localisation): &Self::In,
+        path: Path,
+    ) -> Result<Predicted, Stop> {
+        let ego = localisation.as_ref().map_or(scene.ego, |newest| newest.ego);
+        let expected = cx.take::<Expected>(STATE, self.expects);
+        let around = match &expected {
+            Some(expected) => expected.around.clone(),
+            None => Arc::new(surroundings(&self.mission.road, ego.pose, &mut || cx.go_on())?),
+        };
+        let mut tracks = scene.tracks.clone();
+        tracks.push(own(&scene.ego, scene.at));
+        let expected = expected.as_ref().map(|expected| &expected.crowd);
+        let crowd = Arc::new(self.predictor.crowd(tracks, &around, expected));
+        let tracks = crowd.tracks();
+        let order = match self.features.order {
+            Order::Deadline => by_urgency(tracks, |track| cx.object_deadline_ns(track.id) as f64),
+            Order::Distance => {
+                by_urgency(tracks, |track| track.pose.position.distance(scene.ego.pose.position))
+            }
+        };
+        if let Some(budget) = self.features.budget {
+            let work = (scene.at, tracks, order.as_slice());
+            let predictions = anytime::predict(cx, ns(budget), &self.predictor, work, &around)?;
+            return Ok(Predicted { at: scene.at, predictions });
+        }
+        let first = match path {
+            Path::Normal => order.len(),
+            Path::Fast => self.urgent(scene, tracks, &order),
+        };
+        let (urgent, rest) = order.split_at(first);
+        let at = scene.at;
+        self.known.retain(|id, _| tracks.iter().any(|track| track.id == *id));
+        let mut predictions = self.predict(cx, at, &crowd, urgent)?;
+        self.know(&predictions);
+        if path == Path::Fast && !rest.is_empty() {
+            let others = rest.iter().map(|index| self.last_known(&tracks[*index], at));
+            let part = predictions.iter().cloned().chain(others).collect();
+            cx.publish_partial(Predicted { at, predictions: part }, Part::first(2));
+        }
+        let later = self.predict(cx, at, &crowd, rest)?;
+        self.know(&later);
+        predictions.extend(later);
+        self.expect(cx, scene.header.frame, ego.pose, crowd);
+        Ok(Predicted { at, predictions })
+    }
+}
+
+/// From one frame to the next, s.
+const FRAME: f64 = 0.1;
+
+/// Objects in a piece of prediction.
+const OBJECTS: usize = 3;
+
+/// Vehicles and people.
+fn counts<'a>(tracks: impl Iterator<Item = &'a Track>) -> [f64; 2] {
+    tracks.fold([0.0, 0.0], |[driving, walking], track| match track.kind {
+        Kind::Pedestrian => [driving, walking + 1.0],
+        _ => [driving + 1.0, walking],
+    })
+}
+
+/// The ego as others see it.
+fn own(ego: &Ego, at: f64) -> Track {
+    Track {
+        id: 0,
+        kind: Kind::Car,
+        pose: ego.pose,
+        velocity: ego.speed * ego.pose.forward(),
+        acceleration: DVec2::ZERO,
+        doubt: DMat2::ZERO,
+        length: ego::LENGTH,
+        width: ego::WIDTH,
+        seen: 1,
+        at,
+    }
+}
+
+/// An object that is not urgent goes on as it does.
+pub fn going_on(track: &Track, at: f64) -> Prediction {
+    let moves = track.velocity.length() > 0.5;
+    let heading = if moves { track.velocity.to_angle() } else { track.pose.heading };
+    let speed = if moves { track.velocity.length() } else { 0.0 };
+    let pose = Pose { heading, ..track.pose };
+    let states = vec![State { pose, speed }];
+    Prediction {
+        id: track.id,
+        kind: track.kind,
+        length: track.length,
+        width: track.width,
+        at,
+        step: 0.1,
+        hypotheses: vec![Hypothesis { intent: Intent::Keep, probability: 1.0, states }],
+    }
+}
+
+fn ns(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+/// What everybody may do to a trajectory.
+pub struct Planning {
+    normal: Planner,
+    fast: Planner,
+    mission: Mission,
+    /// The lanes beside are planned for at the same time as its own, not after it.
+    at_once: bool,
+    budget: Option<f64>,
+}
+
+impl Planning {
+    pub fn new(mission: Mission, features: &Features) -> Planning {
+        let normal = Planner::default();
+        let fast = normal.fast(features.lookahead, features.horizon);
+        Planning { normal, fast, mission, at_once: features.proactive, budget: features.budget }
+    }
+}
+
+impl Module for Planning {
+    type In = (Message<Predicted>, Option<Message<Localisation>>);
+    type Out = Trajectory;
+
+    fn estimate(&self, (predicted, _): &Self::In, path: Path) -> Load {
+        let planner = if path == Path::Fast { &self.fast } else { &self.normal };
+        Load::of(&[hypotheses(predicted), planner.lookahead])
+    }
+
+    fn run(
+        &mut self,
+        cx: &mut Cx<'_, Trajectory>,
+        (predicted, localisation): &Self::In,
+        path: Path,
+    ) -> Result<Trajectory, Stop> {
+        let newest = localisation.as_ref().ok_or(Stop::Nothing)?;
+        let planner = if path == Path::Fast { &self.fast } else { &self.normal };
+        let task = Task {
+            planner: planner.clone(),
+            mission: self.mission.clone(),
+            predicted: predicted.clone(),
+            now: **newest,
+        };
+        let lanes = task.lanes();
+        if let Some(budget) = self.budget {
+            let levels = anytime::levels(&self.fast, &self.normal);
+            return anytime::plan(cx, ns(budget), &levels, |planner, go| {
+                let task = Task { planner: planner.clone(), ..task.clone() };
+                let choices: Result<Vec<_>, _> =
+                    lanes.iter().map(|lane| task.choose(*lane, go)).collect();
+                Ok(task.decide(choices?.into_iter().flatten()))
+            });
+        }
+        let choices = if self.at_once {
+            let piece = |lane: f64| {
+                let task = task.clone();
+                let load = Load::of(&[hypotheses(&task.predicted), task.planner.lookahead]);
+                let work = move |cx: &mut WorkCx| {
+                    ahead(&mut || cx.go_on(), |checkpoint| task.choose(lane, checkpoint))
+                };
+                (load, work)
+            };
+            cx.divide(lanes.into_iter().map(piece).collect())?
+        } else {
+            let choose = |lane| with(cx, |checkpoint| task.choose(lane, checkpoint));
+            lanes.into_iter().map(choose).collect::<Result<_, _>>()?
+        };
+        Ok(task.decide(choices.into_iter().flatten()))
+    }
+}
+
+/// How many there are of all objects.
+fn hypotheses(predicted: &Predicted) -> f64 {
+    predicted.predictions.iter().map(|one| one.hypotheses.len()).sum::<usize>() as f64
+}
+
+/// What is planned, for all lanes.
+#[derive(Clone)]
+struct Task {
+    planner: Planner,
+    mission: Mission,
+    predicted: Message<Predicted>,
+    now: Localisation,
+}
+
+impl Task {
+    fn along(&self) -> f64 {
+        self.mission.route.line().offset(self.now.ego.pose.position).along
+    }
+
+    fn lanes(&self) -> Vec<f64> {
+        self.mission.lanes(self.along())
+    }
+
+    fn situated<V>(&self, then: impl FnOnce(&Situation) -> V) -> V {
+        let lanes = self.lanes();
+        then(&Situation {
+            at: self.now.at,
+            ego: self.now.ego,
+            length: ego::LENGTH,
+            width: ego::WIDTH,
+            reference: self.mission.route.line(),
+            limit: self.mission.limit(self.along()),
+            lanes: &lanes,
+            predictions: &self.predicted.predictions,
+        })
+    }
+
+    fn choose(
+        &self,
+        lane: f64,
+        checkpoint: crate::Checkpoint,
+    ) -> Result<Option<Choice>, crate::Stopped> {
+        self.situated(|situation| self.planner.choose(situation, lane, checkpoint))
+    }
+
+    fn decide(&self, choices: impl IntoIterator<Item = Choice>) -> Trajectory {
+        self.situated(|situation| self.planner.decide(situation, choices))
+    }
+}
+
+/// Trajectories to commands, as often as localisation comes.
+#[derive(Default)]
+pub struct Control {
+    follower: Follower,
+}
+
+impl Module for Control {
+    type In = (Message<Localisation>, Option<Message<Trajectory>>, Option<Message<Brake>>);
+    type Out = Command;
+
+    fn run(
+        &mut self,
+        _: &mut Cx<'_, Command>,
+        (now, trajectory, brake): &Self::In,
+        _: Path,
+    ) -> Result<Command, Stop> {
+        let pressed = brake.as_ref().is_some_and(|brake| brake.pressed);
+        let command = match trajectory {
+            Some(trajectory) => self.follower.command(trajectory, &now.ego, now.at),
+            None if pressed => Command::default(),
+            None => return Err(Stop::Nothing),
+        };
+        let acceleration = if pressed { -self.follower.brake } else { command.acceleration };
+        Ok(Command { acceleration, ..command })
+    }
+}
