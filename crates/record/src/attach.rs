@@ -15,8 +15,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+use shm::peer::Credentials;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
@@ -154,8 +155,8 @@ pub fn knock(invitation: &Invitation) -> Option<(OwnedFd, usize)> {
     let kind = SocketType::SEQPACKET;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
     rustix::net::connect(&socket, &invitation.address().ok()?).ok()?;
-    let host = sockopt::socket_peercred(&socket).ok()?;
-    if !host.uid.is_root() && host.uid != rustix::process::geteuid() {
+    let host = Credentials::of(socket.as_fd()).ok()?;
+    if host.uid != 0 && host.uid != rustix::process::geteuid().as_raw() {
         return None;
     }
     let sent = rustix::net::send(&socket, &invitation.token, SendFlags::NOSIGNAL).ok()?;

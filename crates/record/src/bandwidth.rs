@@ -59,10 +59,17 @@ pub enum BandwidthCount {
     RoundsBegun,
     /// Rounds that have ended.
     RoundsEnded,
+    /// How often a process took the lock that did not hold it.
+    Taken,
+    /// How often one gave it back for good. Fewer than were taken: some ended while they held it.
+    GivenBack,
+    /// Sum of the times of `GivenBack` less those of `Taken`, on `CLOCK_MONOTONIC` in nanoseconds,
+    /// modulo 2^64: for how long it was held, once all is given back.
+    HeldNs,
 }
 
 /// How many counters there are.
-pub const BANDWIDTH_COUNTS: usize = 10;
+pub const BANDWIDTH_COUNTS: usize = 13;
 
 impl Side {
     /// How the lock is taken, if it is. For those who have the flags.
@@ -78,7 +85,12 @@ impl Side {
 
     /// Counts something about the lock.
     pub fn count_bandwidth(&self, what: BandwidthCount) {
-        self.bandwidth_settings().counters[what as usize].fetch_add(1, Ordering::SeqCst);
+        self.add_bandwidth(what, 1);
+    }
+
+    /// Adds to a counter, modulo 2^64.
+    pub fn add_bandwidth(&self, what: BandwidthCount, number: u64) {
+        self.bandwidth_settings().counters[what as usize].fetch_add(number, Ordering::SeqCst);
     }
 
     /// What was counted, in the order of [`BandwidthCount`].
@@ -119,8 +131,10 @@ mod tests {
     fn counters_have_their_own_places() {
         let recording = with("s").unwrap();
         recording.side().count_bandwidth(BandwidthCount::RoundsEnded);
+        recording.side().add_bandwidth(BandwidthCount::HeldNs, 5);
         let counts = recording.side().bandwidth_counts();
         assert_eq!(counts[BandwidthCount::RoundsEnded as usize], 1);
-        assert_eq!(counts.iter().sum::<u64>(), 1);
+        assert_eq!(counts[BandwidthCount::HeldNs as usize], 5);
+        assert_eq!(counts.iter().sum::<u64>(), 6);
     }
 }

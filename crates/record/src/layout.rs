@@ -33,6 +33,7 @@
 //! | `Boost` | thread | old * 2^32 + new priority | processor |
 //! | `GpuKernel`, `GpuCopy`, `GpuMemset` | end, in ticks | stream * 2^32 + correlation | name, or bytes |
 //! | `Hop` | launch id | see [`Hop`] | step |
+//! | [`Flow`] | run of a module | see [`Flow`] | see [`Flow`] |
 //!
 //! A lock's attributes are the `__kind` word of a mutex, the flags word of a read-write lock.
 
@@ -40,6 +41,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the record and of everything around it. A reader refuses others.
 pub const VERSION: u32 = 1;
+
+/// Version of a trace file with [`Flow`] records, which a reader of [`VERSION`] has to refuse instead
+/// of showing nothing.
+pub const FLOW_VERSION: u32 = 2;
 
 /// What kind of lock an event is about, and for which use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,6 +139,74 @@ pub enum Kind {
     GpuCopy,
     GpuMemset,
     Hop,
+    Flow(Flow),
+}
+
+/// What happened in a dataflow graph. A module, a source and a group are their numbers in the graph.
+///
+/// | kind | subject | detail | number | then |
+/// |---|---|---|---|---|
+/// | `Injected` | 0 | message | source | `More`: frame, captured, 0 |
+/// | `Arrived` | run | message | module + 65536 if it was kept | |
+/// | `Start` | run | core | module + 1, or 0 for work ahead | `More`: here, downstream, 0; `More`: deadline, 0, 0 |
+/// | `Read` | run | message | 0 | |
+/// | `Resumed`, `Paused` | run | 0 | 0 | |
+/// | `Published` | run | message | part * 65536 + of | `More`: frame, 0, 0 |
+/// | `Actuated` | run | message | 0 | |
+/// | `End` | run | time with a core | outcome | |
+/// | `AheadAsked`, `AheadDropped` | run | version | 0 | |
+/// | `AheadTaken` | run | 0 | 1 if it was there | |
+/// | `Steal` | run | group | module + 65536 * denial | |
+/// | `Overrun` | run | delay | group | |
+/// | `Piece` | piece, a run of its own | core and class as of `Start` | | `More`: run, 0, 0 |
+/// | `Divided` | run | pieces | | |
+/// | `More` | see above | see above | see above | |
+///
+/// A core is group * 65536 + its place there, + 2^32 * class + 2^40 * path; the numbers of classes,
+/// paths, outcomes and denials are those of `dataflow::trace::record`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // The table above says it.
+#[repr(u8)]
+pub enum Flow {
+    Injected = 0x40,
+    Arrived = 0x41,
+    Start = 0x42,
+    Read = 0x43,
+    Resumed = 0x44,
+    Paused = 0x45,
+    Published = 0x46,
+    Actuated = 0x47,
+    End = 0x48,
+    AheadAsked = 0x49,
+    AheadDropped = 0x4a,
+    AheadTaken = 0x4b,
+    Steal = 0x4c,
+    Overrun = 0x4d,
+    More = 0x4e,
+    Piece = 0x4f,
+    Divided = 0x50,
+}
+
+impl Flow {
+    const ALL: [Flow; 17] = [
+        Flow::Injected,
+        Flow::Arrived,
+        Flow::Start,
+        Flow::Read,
+        Flow::Resumed,
+        Flow::Paused,
+        Flow::Published,
+        Flow::Actuated,
+        Flow::End,
+        Flow::AheadAsked,
+        Flow::AheadDropped,
+        Flow::AheadTaken,
+        Flow::Steal,
+        Flow::Overrun,
+        Flow::More,
+        Flow::Piece,
+        Flow::Divided,
+    ];
 }
 
 const PLAIN: [(Kind, u16); 15] = [
@@ -175,6 +248,7 @@ impl Kind {
             Kind::GpuCopy => 0x21,
             Kind::GpuMemset => 0x22,
             Kind::Hop => 0x30,
+            Kind::Flow(flow) => flow as u16,
         }
     }
 
@@ -183,7 +257,9 @@ impl Kind {
     pub fn from_code(code: u16) -> Option<Kind> {
         let (high, low) = (usize::from(code >> 8), usize::from(code & 0xff));
         if high == 0 {
-            return PLAIN.iter().find(|(_, number)| *number == code).map(|(kind, _)| *kind);
+            let plain = PLAIN.iter().find(|(_, number)| *number == code).map(|(kind, _)| *kind);
+            let flow = Flow::ALL.into_iter().find(|flow| *flow as u16 == code);
+            return plain.or(flow.map(Kind::Flow));
         }
         let class = Class::ALL.get(high - 1)?;
         let action = Action::ALL.get(low.checked_sub(1)?)?;

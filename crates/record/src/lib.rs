@@ -36,6 +36,8 @@ pub mod recording;
 pub mod side;
 
 pub use error::Error;
-pub use layout::{Action, Class, Hop, Kind, Raw, Record, SwitchDetail, VERSION};
+pub use layout::{
+    Action, Class, FLOW_VERSION, Flow, Hop, Kind, Raw, Record, SwitchDetail, VERSION,
+};
 pub use recording::Recording;
 pub use side::{Flags, Name, NameKind, Settings, Side, Trouble};

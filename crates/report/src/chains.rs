@@ -89,6 +89,43 @@ pub struct ChainResult {
     pub misses: u64,
     /// Response times, in order of release.
     pub response_us: Vec<f64>,
+    /// The slowest of them.
+    pub slowest: Option<Slowest>,
+}
+
+/// Where the time of a chain's slowest job went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slowest {
+    /// The number of its release, from 0.
+    pub job: u64,
+    /// From its release to its end: the sum of all below.
+    pub response_us: f64,
+    /// It waited until a callback of it ran.
+    pub waiting_us: f64,
+    /// Its callbacks ran, or their core ran something more urgent.
+    pub computing_us: f64,
+    /// From submissions until the server took them.
+    pub sending_us: f64,
+    /// From then, until the accelerator began.
+    pub queued_us: f64,
+    /// Until the accelerator had finished, what came in between included.
+    pub working_us: f64,
+    /// Until the callback went on.
+    pub answering_us: f64,
+}
+
+impl Slowest {
+    /// The parts that the response time is made of, with names.
+    pub fn parts(&self) -> [(&'static str, f64); 6] {
+        [
+            ("until it ran", self.waiting_us),
+            ("computing", self.computing_us),
+            ("to the server", self.sending_us),
+            ("queued", self.queued_us),
+            ("on the accelerator", self.working_us),
+            ("answered", self.answering_us),
+        ]
+    }
 }
 
 impl ChainsRun {

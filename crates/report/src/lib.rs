@@ -4,7 +4,10 @@
 //! functions of [`chains`] show it: [`chains::table`] and [`chains::conclusion`] in a terminal,
 //! [`chains::json`] to machines, [`chains::html`] as one page that needs no network.
 //! [`study::StudyRun`] is how many random systems each analysis accepts.
+//! [`graph::GraphRun`] is what running a graph of nodes under several methods gave.
 //! [`bandwidth::BandwidthRun`] is what the memory-bandwidth lock is worth on a machine.
+//! [`drive::DriveRun`] is how a scenario was driven under several policies.
+//! [`transport::TransportRun`] is what a request costs by the way it takes.
 //! [`stats`] holds the order statistics that all of them use, [`drawing`], [`theme`] and [`page`]
 //! what their plots and pages are made of.
 //!
@@ -41,7 +44,11 @@ pub mod analysis;
 pub mod bandwidth;
 pub mod chains;
 pub mod drawing;
+pub mod drive;
+pub mod drive_study;
 mod error;
+pub mod flow;
+pub mod graph;
 pub mod late;
 pub mod page;
 pub mod simulation;
@@ -49,5 +56,6 @@ pub mod stats;
 pub mod study;
 pub mod text;
 pub mod theme;
+pub mod transport;
 
 pub use error::Error;

@@ -1,8 +1,10 @@
 //! Pages that need nothing else: no network, no script, no fonts of their own.
 //!
-//! A page is a template beside the module that fills it; `{{ style }}` stands in it for
-//! `style.css`, which is beside this file. The engine escapes everything that goes into a page; only the style and the plots,
-//! whose text the drawing library escapes, are marked as safe.
+//! A page is a template beside the module that fills it. It extends `page.html`, which is beside
+//! this file: the head with `style.css`, the title, what the results are qualified by (`marks`:
+//! texts, or `text` and what it is `of`), and blocks for the rest. The engine escapes everything
+//! that goes into a page; only the style and the plots, whose text the drawing library escapes, are
+//! marked as safe.
 
 use crate::Error;
 use crate::theme::inks;
@@ -23,6 +25,7 @@ pub fn render(name: &'static str, source: &str, content: Value) -> Result<String
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     environment.set_syntax(syntax.map_err(wrong)?);
     environment.add_template(STYLE, include_str!("style.css")).map_err(wrong)?;
+    environment.add_template("page.html", include_str!("page.html")).map_err(wrong)?;
     environment.add_template(name, source).map_err(wrong)?;
     let colours: Vec<Value> = inks()
         .iter()

@@ -2,7 +2,7 @@
 
 mod sample;
 
-use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun};
+use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun, Slowest};
 use sample::sample;
 use serde_json::json;
 
@@ -23,7 +23,19 @@ fn small() -> ChainsRun {
         skipped,
         unfinished: 0,
         response_us: response_us.to_vec(),
+        slowest: None,
     };
+    let slowest = Slowest {
+        job: 1,
+        response_us: 25_000.0,
+        waiting_us: 1_000.0,
+        computing_us: 8_000.0,
+        sending_us: 0.0,
+        queued_us: 4_990.0,
+        working_us: 11_000.0,
+        answering_us: 10.0,
+    };
+    let slow = |result| ChainResult { slowest: Some(slowest), ..result };
     let policy = |policy: &str, chains| PolicyRun {
         policy: policy.to_owned(),
         chains,
@@ -40,7 +52,7 @@ fn small() -> ChainsRun {
             policy(
                 "priority",
                 vec![
-                    result("brake", 0, 0, &[20_000.0, 25_000.0, 22_000.0]),
+                    slow(result("brake", 0, 0, &[20_000.0, 25_000.0, 22_000.0])),
                     result("map", 1, 2, &[150_000.0]),
                 ],
             ),
@@ -64,6 +76,9 @@ priority  (times in ms)
   brake    100.00        3     22.00     25.00     25.00        0     30.00
   map      100.00        1    150.00    150.00    150.00       !1
   ! map: 2 skipped
+  slowest brake (job 1): 25.00
+    = 1.00 until it ran + 8.00 computing + 4.99 queued
+    + 11.00 on the accelerator + 0.01 answered
   accelerator busy: 40 %
 
 fifo  (times in ms)
@@ -128,10 +143,14 @@ fn json_has_the_numbers_of_every_chain() {
             "period_us": 100_000.0, "deadline_us": 100_000.0, "priority": 2, "best_effort": false,
             "jobs": 3, "skipped": 0, "unfinished": 0,
             "p50_us": 22_000.0, "p99_us": 25_000.0, "max_us": 25_000.0, "misses": 0, "bound_us": 30_000.0,
+            "slowest": {
+                "job": 1, "response_us": 25_000.0, "waiting_us": 1_000.0, "computing_us": 8_000.0,
+                "sending_us": 0.0, "queued_us": 4_990.0, "working_us": 11_000.0, "answering_us": 10.0,
+            },
         })
     );
     let map = &json["policies"]["fifo"]["chains"]["map"];
-    for key in ["p50_us", "p99_us", "max_us", "bound_us"] {
+    for key in ["p50_us", "p99_us", "max_us", "bound_us", "slowest"] {
         assert!(map[key].is_null() && map.get(key).is_some(), "{key}");
     }
     assert_eq!(json["marks"], json!(["ran at normal priority"]));

@@ -33,7 +33,7 @@ pub enum Error {
         found: Vec<u8>,
     },
     /// The trace is of another version.
-    #[error("{}: offset {offset}: version {found}, this program reads version {expected}",
+    #[error("{}: offset {offset}: version {found}, this program reads versions 1 to {expected}",
         file.display())]
     Version {
         /// The file.
@@ -42,7 +42,7 @@ pub enum Error {
         offset: u64,
         /// The file's version.
         found: u32,
-        /// The only version that is read.
+        /// The newest version that is read; the oldest is 1.
         expected: u32,
     },
     /// The end is missing.

@@ -42,6 +42,44 @@ pub struct Metadata {
     pub troubles: Vec<TroubleCount>,
     /// Records of threads that never had a chunk.
     pub lost_without_chunk: LostRange,
+    /// What was driven, if the trace is of dataflow graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
+}
+
+/// A scenario that was driven by dataflow graphs, under one policy after another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// What the scenario is called.
+    pub scenario: String,
+    /// What the graph is.
+    pub stack: String,
+    /// The drives, by the process number of their streams.
+    pub drives: Vec<FlowDrive>,
+}
+
+/// A graph that drove, and what the numbers in its records are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowDrive {
+    /// Under which policy.
+    pub policy: String,
+    /// Its modules.
+    pub modules: Vec<String>,
+    /// Its groups of cores.
+    pub groups: Vec<String>,
+    /// Its sources.
+    pub sources: Vec<String>,
+    /// The topics that modules publish on.
+    pub topics: Vec<String>,
+    /// The source whose frames commands are computed from.
+    pub frames: u16,
+    /// How long it drove, ns.
+    pub driven_ns: u64,
+    /// When the hazard could be seen, and the message that reacted to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reaction: Option<(u64, u64)>,
 }
 
 /// How the program ended.

@@ -28,12 +28,8 @@ fn page(run: &BandwidthRun) -> Result<Value, Error> {
         figures.extend([stopped(run)?, periods(run)?, throughput(run)?]);
     }
     figures.push(hogs(run)?);
-    let lock = run.lock.as_ref().map(|lock| {
-        context! {
-            unchanged => lock.unchanged_ns, taken => lock.taken_ns, again => lock.again_ns,
-            given => lock.given_ns, effect => lock.effect_ns,
-        }
-    });
+    let lock = run.lock.as_ref().map(|lock| lock.rows().map(|(what, ns)| context! { what, ns }));
+    let lock = lock.map(Vec::from);
     Ok(context! {
         device => run.device.as_str(),
         conclusion => run.conclusion(),

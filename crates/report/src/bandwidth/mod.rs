@@ -217,7 +217,7 @@ pub struct BudgetPoint {
 pub struct RuleRun {
     /// The rule: `default`, `rho = 1`, `rho = 3`.
     pub rule: String,
-    /// Share of the held time for which the cores were stopped.
+    /// Share of the periods that one of the threads had for which its core was stopped.
     pub stopped: Spread,
     /// Share of the periods that the memory-bound threads had.
     pub memory_periods: Spread,
@@ -240,9 +240,30 @@ pub struct LockCost {
     pub again_ns: [f64; 3],
     /// Giving it back.
     pub given_ns: [f64; 3],
-    /// From the taking to the beginning of the first period, as the regulator says: median and
-    /// largest.
-    pub effect_ns: [f64; 2],
+    /// From the taking to the beginning of the first period, as the regulator says; as above.
+    pub effect_ns: [f64; 3],
+    /// What waking a thread of that core by a bare futex costs: the floor under a taking.
+    pub futex_ns: [f64; 3],
+    /// From such a wake-up to the thread: the floor under the effect.
+    pub woken_ns: [f64; 3],
+    /// How late a timer wakes a thread of that core: the floor under a period.
+    pub timer_ns: [f64; 3],
+}
+
+impl LockCost {
+    /// All of it, in words; each floor below what stands on it.
+    fn rows(&self) -> [(&'static str, [f64; 3]); 8] {
+        [
+            ("taken and given back, held anyway", self.unchanged_ns),
+            ("taken again at once", self.again_ns),
+            ("given back", self.given_ns),
+            ("taken while the regulator sleeps", self.taken_ns),
+            ("  the machine: a bare futex wake", self.futex_ns),
+            ("until the first period begins on a core", self.effect_ns),
+            ("  the machine: until a bare futex has woken", self.woken_ns),
+            ("  the machine: lateness of a timer", self.timer_ns),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -300,7 +321,10 @@ pub(crate) mod tests {
                 taken_ns: [800.0, 2e3, 9e3],
                 again_ns: [60.0, 90.0, 300.0],
                 given_ns: [15.0, 20.0, 700.0],
-                effect_ns: [2e4, 8e4],
+                effect_ns: [2e4, 4e4, 8e4],
+                futex_ns: [700.0, 1e3, 8e3],
+                woken_ns: [1e4, 3e4, 7e4],
+                timer_ns: [5e3, 9e3, 6e4],
             }),
             marks: vec!["a <mark>".into()],
             ..BandwidthRun::default()

@@ -24,15 +24,9 @@ pub fn table(run: &BandwidthRun, color: bool) -> String {
     if let Some(lock) = &run.lock {
         text.head("Lock, ns (median, p99, largest)");
         let three = |[p50, p99, max]: [f64; 3]| format!("{p50:>8.0} {p99:>8.0} {max:>9.0}");
-        text.plain(&format!("  taken and given back, held anyway  {}", three(lock.unchanged_ns)));
-        text.plain(&format!("  taken, regulator asleep            {}", three(lock.taken_ns)));
-        text.plain(&format!("  taken again at once                {}", three(lock.again_ns)));
-        text.plain(&format!("  given back                         {}", three(lock.given_ns)));
-        let [p50, max] = lock.effect_ns;
-        text.plain(&format!(
-            "  until it takes effect              {p50:>8.0} {:>8} {max:>9.0}",
-            ""
-        ));
+        for (what, ns) in lock.rows() {
+            text.plain(&format!("  {what:<46}  {}", three(ns)));
+        }
     }
     text.out
 }

@@ -43,7 +43,7 @@ fn page(run: &ChainsRun) -> Result<Value, Error> {
         date => run.date.as_str(),
         duration_s => format!("{:.0}", run.duration_s),
         conclusion => unbroken(&sentences(run), unit),
-        marks => marks.chain(of_policy).map(|(policy, text)| context! { policy, text }).collect::<Vec<_>>(),
+        marks => marks.chain(of_policy).map(|(policy, text)| context! { of => policy, text }).collect::<Vec<_>>(),
         unit => unit.name(),
         critical => run.most_critical().map(|chain| chain.id.clone()),
         policies => policies(run, unit),
@@ -68,6 +68,10 @@ fn policies(run: &ChainsRun, unit: Unit) -> Vec<Value> {
         let result = critical.and_then(|chain| policy.chain(&chain.id));
         let summary = result.and_then(|result| result.summary());
         let (missed, done) = critical_misses(run, policy);
+        let slowest = result.and_then(|result| result.slowest);
+        let parts = slowest.iter().flat_map(|slowest| slowest.parts());
+        let parts = parts.filter(|(_, time_us)| *time_us > 0.0);
+        let parts = parts.map(|(name, time_us)| (format!("longest: {name}"), unit.words(time_us)));
         context! {
             name => policy.policy.as_str(),
             ink,
@@ -77,7 +81,7 @@ fn policies(run: &ChainsRun, unit: Unit) -> Vec<Value> {
             missed => count(missed),
             any_missed => missed > 0,
             jobs => jobs(done),
-            facts => policy.facts.clone(),
+            facts => parts.chain(policy.facts.clone()).collect::<Vec<_>>(),
         }
     };
     run.policies.iter().zip(policy_inks(run)).map(of_policy).collect()

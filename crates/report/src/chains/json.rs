@@ -47,5 +47,6 @@ fn of_chain(chain: &ChainInfo, result: &ChainResult) -> Value {
         "max_us": summary.map(|s| s.max),
         "misses": result.misses,
         "bound_us": chain.bound_us,
+        "slowest": result.slowest,
     })
 }

@@ -91,6 +91,7 @@ impl Text {
             self.line(WARN, &format!("  ! {}", clean(mark)));
         }
         self.left_out(run, policy);
+        self.slowest(run, policy);
         for (name, value) in &policy.facts {
             self.line(FAINT, &format!("  {}: {}", clean(name), clean(value)));
         }
@@ -131,6 +132,24 @@ impl Text {
         let trimmed = self.out.trim_end_matches(' ').len();
         self.out.truncate(trimmed);
         self.out.push('\n');
+    }
+
+    /// What the most critical chain's slowest job spent its time with.
+    fn slowest(&mut self, run: &ChainsRun, policy: &PolicyRun) {
+        let Some(id) = run.most_critical().map(|chain| &chain.id) else { return };
+        if let Some(slowest) = policy.chain(id).and_then(|result| result.slowest) {
+            let time = |time_us: f64| self.unit.cell(time_us);
+            let parts = slowest.parts().into_iter().filter(|(_, time_us)| *time_us > 0.0);
+            let parts: Vec<String> =
+                parts.map(|(name, time_us)| format!("{} {name}", time(time_us))).collect();
+            let response = time(slowest.response_us);
+            let job = slowest.job;
+            self.line(FAINT, &format!("  slowest {} (job {job}): {response}", clean(id)));
+            for (line, some) in parts.chunks(3).enumerate() {
+                let sign = if line == 0 { '=' } else { '+' };
+                self.line(FAINT, &format!("    {sign} {}", some.join(" + ")));
+            }
+        }
     }
 
     /// Releases without a response: they would otherwise flatter the table.

@@ -72,7 +72,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         duration => time(survey.duration_ns),
         records => count(survey.records),
         threads_count => survey.threads.len(),
-        unknown => unknown(findings),
+        marks => unknown(findings),
         work => work(findings),
         tiles => tiles(findings),
         verdicts => verdicts.collect::<Vec<_>>(),

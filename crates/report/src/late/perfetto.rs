@@ -16,9 +16,9 @@
 
 mod gpu;
 mod lock;
-mod message;
+pub(crate) mod message;
 mod order;
-mod packets;
+pub(crate) mod packets;
 mod processor;
 mod thread;
 mod track;
@@ -184,7 +184,7 @@ impl<'s, 'o> Export<'s, 'o> {
             (StreamKind::Gpu, Step::Record { record, .. }) => {
                 self.gpu_record(of.process, of.id, &record)
             }
-            (StreamKind::Gpu, _) => Ok(()),
+            (StreamKind::Gpu | StreamKind::Flow, _) => Ok(()),
         }
     }
 

@@ -81,6 +81,7 @@ fn policy(name: &str, seed: u64, stretch: impl Fn(f64, &mut Dice) -> f64) -> Pol
             unfinished: u64::from(skipped > 3),
             misses: response_us.iter().filter(|time| **time > period * 1e3).count() as u64,
             response_us,
+            slowest: None,
         }
     });
     PolicyRun {

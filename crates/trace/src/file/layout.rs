@@ -1,4 +1,5 @@
-//! The bytes of a trace file, version [`record::VERSION`].
+//! The bytes of a trace file, version [`record::VERSION`]; with records of a dataflow graph, version
+//! [`record::FLOW_VERSION`], and nothing else is different.
 //!
 //! ```text
 //!   header    64    magic "KEEPTIME", version u32, zeros
@@ -47,7 +48,7 @@ pub const MOST_METADATA_BYTES: u64 = 256 << 20;
 pub struct Header {
     /// [`MAGIC`].
     pub magic: [u8; 8],
-    /// [`record::VERSION`].
+    /// [`record::VERSION`] or [`record::FLOW_VERSION`].
     pub version: u32,
     /// Zeros.
     pub reserved: [u32; 13],
@@ -59,7 +60,7 @@ pub struct Header {
 )]
 #[repr(C)]
 pub struct IndexEntry {
-    /// 0 thread, 1 processor, 2 GPU.
+    /// 0 thread, 1 processor, 2 GPU, 3 dataflow graph.
     pub stream: u32,
     /// Process number; 0 for processors.
     pub process: u32,
@@ -95,7 +96,7 @@ pub struct IndexEntry {
 pub struct Footer {
     /// [`END_MAGIC`].
     pub magic: [u8; 8],
-    /// [`record::VERSION`].
+    /// [`record::VERSION`] or [`record::FLOW_VERSION`].
     pub version: u32,
     /// Zero.
     pub reserved: u32,

@@ -12,7 +12,7 @@ use super::layout::{
 use crate::Error;
 use crate::metadata::{LostRange, Metadata};
 use record::clock::Calibration;
-use record::{Raw, Record, VERSION};
+use record::{FLOW_VERSION, Raw, Record, VERSION};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -57,6 +57,8 @@ pub enum StreamKind {
     Processor = 1,
     /// A GPU: what CUPTI saw.
     Gpu = 2,
+    /// A dataflow graph; its process is the number of its drive.
+    Flow = 3,
 }
 
 impl StreamKind {
@@ -66,7 +68,7 @@ impl StreamKind {
     }
 
     fn from_code(code: u32) -> Option<StreamKind> {
-        [StreamKind::Thread, StreamKind::Processor, StreamKind::Gpu]
+        [StreamKind::Thread, StreamKind::Processor, StreamKind::Gpu, StreamKind::Flow]
             .into_iter()
             .find(|kind| kind.code() == code)
     }
@@ -130,7 +132,7 @@ impl Trace {
         self.clock
     }
 
-    /// Threads, then processors, then GPUs; of each kind in the order in which they begin in the
+    /// Threads, then processors, then GPUs, then graphs; of each kind in the order in which they begin in the
     /// file.
     pub fn streams(&self) -> &[Stream] {
         &self.streams
@@ -296,8 +298,8 @@ impl Source {
     }
 
     fn version(&self, offset: u64, found: u32) -> Result<(), Error> {
-        let (file, expected) = (self.path.clone(), VERSION);
-        if found == expected {
+        let (file, expected) = (self.path.clone(), FLOW_VERSION);
+        if (VERSION..=FLOW_VERSION).contains(&found) {
             return Ok(());
         }
         Err(Error::Version { file, offset, found, expected })
@@ -399,7 +401,7 @@ impl Source {
 
     fn entry(&self, entry: &IndexEntry, at: u64) -> Result<StreamKind, Error> {
         let kind = StreamKind::from_code(entry.stream);
-        self.expect(kind.is_some(), at, "stream", entry.stream.into(), || "0 to 2".into())?;
+        self.expect(kind.is_some(), at, "stream", entry.stream.into(), || "0 to 3".into())?;
         self.expect(entry.first <= entry.last, at, "first", entry.first, || {
             format!("at most last, {}", entry.last)
         })?;

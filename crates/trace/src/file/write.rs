@@ -10,7 +10,7 @@ use super::layout::{
 };
 use crate::Error;
 use crate::metadata::{LostRange, Metadata};
-use record::{Raw, VERSION};
+use record::{FLOW_VERSION, Raw, VERSION};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,6 +22,7 @@ use zerocopy::IntoBytes;
 pub struct TraceWriter {
     file: BufWriter<File>,
     path: PathBuf,
+    version: u32,
     partial: Partial,
     records: u64,
     index: Vec<IndexEntry>,
@@ -34,7 +35,7 @@ pub struct BlockHead {
     pub stream: StreamKind,
     /// Process number; 0 for processors.
     pub process: u32,
-    /// Thread id, number of the processor, or number of the GPU.
+    /// Thread id, number of the processor, or number of the GPU; 0 for a graph.
     pub id: u32,
     /// How many blocks the stream had before this one, in the file or not.
     pub sequence: u32,
@@ -53,6 +54,18 @@ impl TraceWriter {
     /// [`Error::NotRegular`] when something other than a file is there, [`Error::File`] when the
     /// directory cannot be written to.
     pub fn create(path: &Path) -> Result<TraceWriter, Error> {
+        TraceWriter::create_version(path, VERSION)
+    }
+
+    /// As [`TraceWriter::create`], for a trace of dataflow graphs.
+    ///
+    /// # Errors
+    /// As [`TraceWriter::create`].
+    pub fn create_flow(path: &Path) -> Result<TraceWriter, Error> {
+        TraceWriter::create_version(path, FLOW_VERSION)
+    }
+
+    fn create_version(path: &Path, version: u32) -> Result<TraceWriter, Error> {
         let path = destination(path)?;
         let partial = Partial(partial_name(&path));
         let create = || {
@@ -67,8 +80,9 @@ impl TraceWriter {
             _ => Err(error),
         });
         let file = BufWriter::with_capacity(1 << 18, file.map_err(Error::file(&path, "written"))?);
-        let mut writer = TraceWriter { file, path, partial, records: 0, index: Vec::new() };
-        writer.put(Header { magic: MAGIC, version: VERSION, reserved: [0; 13] }.as_bytes())?;
+        let mut writer =
+            TraceWriter { file, path, version, partial, records: 0, index: Vec::new() };
+        writer.put(Header { magic: MAGIC, version, reserved: [0; 13] }.as_bytes())?;
         Ok(writer)
     }
 
@@ -137,7 +151,7 @@ impl TraceWriter {
         self.put(&text)?;
         let footer = Footer {
             magic: END_MAGIC,
-            version: VERSION,
+            version: self.version,
             reserved: 0,
             index_offset,
             index_count,

@@ -13,6 +13,7 @@
 //! Recording ends when the program ends, that is, the process that was started. What its
 //! descendants do after that is not in the trace.
 
+pub mod bandwidth;
 mod child;
 mod dead;
 mod facts;
@@ -25,6 +26,7 @@ mod store;
 use crate::kernel::{Collected, Collector, Request, Started, Wanted};
 use crate::metadata::{self, Metadata, Outcome, Tier, TroubleCount};
 use crate::{Error, TraceWriter};
+use bandwidth::Bandwidth;
 use child::Held;
 use record::attach::{Door, Invitation, VARIABLE};
 use record::clock::Reading;
@@ -94,6 +96,8 @@ pub struct Finished {
     pub troubles: Vec<TroubleCount>,
     /// How its locks were guarded, if they were.
     pub guard: Option<metadata::Guard>,
+    /// What came of the bandwidth lock, if it was to be held.
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// Runs a program whose locks are guarded, and records nothing. As [`record`] otherwise.
@@ -110,7 +114,7 @@ pub fn guard(command: &mut Command, options: &Options) -> Result<Finished, Error
         kernel_bytes_per_processor: 0,
         preload: options.preload.clone(),
     };
-    let (run, recording, ..) = start(command, &options)?;
+    let (run, recording, _, end) = start(command, &options)?;
     let mut metadata = Metadata { outcome: outcome(run.status), ..Metadata::default() };
     describe(&mut metadata, &recording, Collected::default(), run.door_failed);
     Ok(Finished {
@@ -123,6 +127,7 @@ pub fn guard(command: &mut Command, options: &Options) -> Result<Finished, Error
         tier_reasons: Vec::new(),
         troubles: metadata.troubles,
         guard: guarded(&options, &recording),
+        bandwidth: held(&options, &recording, end),
     })
 }
 
@@ -175,6 +180,7 @@ pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result
         tier_reasons: metadata.tier_reasons.clone(),
         troubles: metadata.troubles.clone(),
         guard: metadata.guard.clone(),
+        bandwidth: held(options, &recording, end),
     };
     writer.finish(&metadata)?;
     Ok(finished)
@@ -199,6 +205,11 @@ fn start(
 
 fn guarded(options: &Options, recording: &Recording) -> Option<metadata::Guard> {
     options.settings.guard.as_ref().map(|guard| guard::describe(guard, &recording.side()))
+}
+
+fn held(options: &Options, recording: &Recording, end: Reading) -> Option<Bandwidth> {
+    let is_wanted = options.settings.bandwidth.is_some();
+    is_wanted.then(|| bandwidth::describe(&recording.side(), end.ns))
 }
 
 /// A program that has ended.

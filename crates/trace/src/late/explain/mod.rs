@@ -114,7 +114,7 @@ impl<'r> Replay<'r> {
                 StreamKind::Processor => {
                     ranges.extend(processor_range(stream, of, checkpoint.time, window));
                 }
-                StreamKind::Gpu => {}
+                StreamKind::Gpu | StreamKind::Flow => {}
             }
         }
         let merge = Merge::new(trace, &ranges);
@@ -207,7 +207,7 @@ impl Stage<'_, '_> {
                     self.refresh_all(block.last.max(begins));
                 }
             }
-            StreamKind::Gpu => {}
+            StreamKind::Gpu | StreamKind::Flow => {}
         }
     }
 

@@ -138,6 +138,8 @@ impl<'t> Surveyor<'t> {
             StreamKind::Thread => self.take_thread(run, stream, block),
             StreamKind::Processor => self.take_processor(run, stream, block),
             StreamKind::Gpu => run.records.iter().for_each(|record| self.gpu.apply(record)),
+            // A trace of graphs has no calls.
+            StreamKind::Flow => {}
         }
         if run.ends {
             let losses = &mut self.world.losses;

@@ -1,0 +1,358 @@
+//! One scenario, driven under one policy after another: what happened, and why the vehicle reacted
+//! when it did.
+//!
+//! [`DriveRun`] is filled by `keeptime drive`. [`table`] and [`conclusion`] show it in a terminal,
+//! [`json`](json()) to machines, [`html`](html()) as one page: what happened as a moving picture,
+//! and the modules' work around the reaction.
+
+mod conclusion;
+mod html;
+mod json;
+mod scene;
+mod table;
+mod timeline;
+
+pub use conclusion::conclusion;
+pub use html::html;
+pub use json::json;
+pub use table::table;
+
+use crate::stats::Summary;
+use serde::Serialize;
+
+/// A scenario and how it was driven.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct DriveRun {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What happens in it, in one sentence.
+    pub about: String,
+    /// The stack.
+    pub stack: String,
+    /// How it was started.
+    pub command: String,
+    /// When.
+    pub date: String,
+    /// Clock, cores, processor and the like: name and value.
+    pub machine: Vec<(String, String)>,
+    /// What qualifies the results.
+    pub marks: Vec<String>,
+    /// The road.
+    pub lanes: Vec<Lane>,
+    /// What the vehicle has to react to.
+    pub hazard: Option<Hazard>,
+    /// Once for each policy.
+    pub drives: Vec<Drive>,
+}
+
+/// The edges of a lane, m.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Lane {
+    /// The left edge, in its direction.
+    pub left: Vec<[f64; 2]>,
+    /// The right edge.
+    pub right: Vec<[f64; 2]>,
+}
+
+/// What the vehicle has to react to.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Hazard {
+    /// What it is.
+    pub about: String,
+    /// The body that it is about.
+    pub body: u32,
+    /// When it begins, s of the scenario.
+    pub began_s: f64,
+    /// The longest reaction that avoids a crash, s; none if it is not known.
+    pub critical_s: Option<f64>,
+}
+
+/// A scenario driven under one policy.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Drive {
+    /// The policy.
+    pub policy: String,
+    /// How long it was driven, s.
+    pub duration_s: f64,
+    /// Everything that moved or stood; the vehicle that is driven is 0.
+    pub bodies: Vec<Path>,
+    /// The first collision of the driven vehicle.
+    pub collision: Option<Collision>,
+    /// How it reacted to the hazard.
+    pub reaction: Option<Reaction>,
+    /// The sensor frames that led to a command.
+    pub frames: Vec<Frame>,
+    /// What the modules did around the reaction.
+    pub spans: Vec<Span>,
+    /// How long it was closer to others than RSS allows, s.
+    pub violation_s: f64,
+    /// How far it came, m.
+    pub progress_m: f64,
+}
+
+/// Where a body was.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Path {
+    /// Its number.
+    pub id: u32,
+    /// What it is.
+    pub kind: String,
+    /// m.
+    pub length: f64,
+    /// m.
+    pub width: f64,
+    /// Time in s, x and y in m, heading in rad; times ascend.
+    pub poses: Vec<[f64; 4]>,
+}
+
+/// Two bodies that touched.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Collision {
+    /// s of the scenario.
+    pub at_s: f64,
+    /// The other body.
+    pub body: u32,
+    /// Where the driven vehicle was hit: front, rear, left or right.
+    pub side: String,
+    /// Speed of the driven vehicle, m/s.
+    pub speed: f64,
+    /// Speed of the other one, m/s.
+    pub other_speed: f64,
+}
+
+/// From the beginning of a hazard to the command that answers it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Reaction {
+    /// When a sensor could first see the hazard, s.
+    pub visible_s: f64,
+    /// When the command reached the vehicle, s.
+    pub acted_s: f64,
+    /// What the time between went into, in order; they sum to it.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a reaction.
+#[derive(Debug, Clone, Serialize)]
+pub struct Part {
+    /// What of.
+    pub kind: PartKind,
+    /// The module, or what was waited for.
+    pub name: String,
+    /// How long.
+    pub ns: u64,
+}
+
+/// The terms of document 002's equation 2, and the frames that a tracker needs beside the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PartKind {
+    /// Until a sensor's frame shows it.
+    Sensor,
+    /// Further frames until it is believed.
+    Confirm,
+    /// A module computes.
+    Module,
+    /// Nothing is computed for it.
+    Bubble,
+}
+
+impl PartKind {
+    /// All, in the order of a reaction.
+    pub const ALL: [PartKind; 4] =
+        [PartKind::Sensor, PartKind::Confirm, PartKind::Module, PartKind::Bubble];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            PartKind::Sensor => "sensor",
+            PartKind::Confirm => "confirmation",
+            PartKind::Module => "modules",
+            PartKind::Bubble => "waiting",
+        }
+    }
+}
+
+impl Reaction {
+    /// From the first possible sight to the command, s.
+    pub fn seconds(&self) -> f64 {
+        self.parts.iter().map(|part| part.ns as f64).sum::<f64>() / 1e9
+    }
+
+    /// All parts of a kind, ns.
+    pub fn of(&self, kind: PartKind) -> u64 {
+        self.parts.iter().filter(|part| part.kind == kind).map(|part| part.ns).sum()
+    }
+}
+
+/// A sensor frame that led to a command.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Frame {
+    /// When it was captured, s.
+    pub captured_s: f64,
+    /// From its capture to the command, ms.
+    pub latency_ms: f64,
+    /// Whether a module took its fast path.
+    pub fast: bool,
+}
+
+/// One run of a module.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Span {
+    /// The module.
+    pub module: String,
+    /// The sensor frame that it worked on.
+    pub frame: u64,
+    /// s of the scenario.
+    pub start_s: f64,
+    /// s of the scenario.
+    pub end_s: f64,
+    /// On its fast path.
+    pub fast: bool,
+    /// Ended early, because what it worked on was no longer needed.
+    pub cancelled: bool,
+    /// On cores of another group, or ahead of time.
+    pub guest: bool,
+    /// The reaction went through it.
+    pub critical: bool,
+}
+
+impl Drive {
+    /// Order statistics of the latencies of its frames, ms; none without frames.
+    pub fn latency_ms(&self) -> Option<Summary> {
+        let latencies: Vec<f64> = self.frames.iter().map(|frame| frame.latency_ms).collect();
+        Summary::of(&latencies)
+    }
+
+    /// The mean of the latencies of its frames, ms; none without frames.
+    pub fn mean_ms(&self) -> Option<f64> {
+        let sum: f64 = self.frames.iter().map(|frame| frame.latency_ms).sum();
+        (!self.frames.is_empty()).then(|| sum / self.frames.len() as f64)
+    }
+
+    /// The vehicle that is driven.
+    fn ego(&self) -> Option<&Path> {
+        self.bodies.iter().find(|body| body.id == 0)
+    }
+}
+
+impl Path {
+    /// x, y and heading at a time, between two poses on the straight line; its first or last one
+    /// before and after them.
+    fn at(&self, time_s: f64) -> Option<[f64; 3]> {
+        let after = self.poses.partition_point(|pose| pose[0] <= time_s);
+        let (Some(from), to) = (self.poses.get(after.saturating_sub(1)), self.poses.get(after))
+        else {
+            return None;
+        };
+        let Some(to) = to.filter(|_| after > 0) else { return Some([from[1], from[2], from[3]]) };
+        let share = (time_s - from[0]) / (to[0] - from[0]);
+        let turn = (to[3] - from[3] + std::f64::consts::PI).rem_euclid(std::f64::consts::TAU)
+            - std::f64::consts::PI;
+        Some([
+            from[1] + share * (to[1] - from[1]),
+            from[2] + share * (to[2] - from[2]),
+            from[3] + share * turn,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(id: u32, kind: &str, from: [f64; 3], speed: f64) -> Path {
+        let pose = |step: u32| {
+            let time = f64::from(step) * 0.1;
+            [time, from[0] + speed * time, from[1], from[2]]
+        };
+        let poses = (0..100).map(pose).collect();
+        Path { id, kind: kind.into(), length: 4.6, width: 1.9, poses }
+    }
+
+    fn run() -> DriveRun {
+        let part = |kind, name: &str, ms: u64| Part { kind, name: name.into(), ns: ms * 1_000_000 };
+        let span = |module: &str, start_s: f64, end_s: f64, critical: bool| Span {
+            module: module.into(),
+            frame: 31,
+            start_s,
+            end_s,
+            critical,
+            ..Span::default()
+        };
+        let drive = Drive {
+            policy: "base".into(),
+            duration_s: 9.9,
+            bodies: vec![
+                path(0, "car", [0.0, 0.0, 0.0], 10.0),
+                path(1, "pedestrian <child>", [45.0, -4.0, 1.57], 0.0),
+            ],
+            collision: Some(Collision {
+                at_s: 4.4,
+                body: 1,
+                side: "front".into(),
+                speed: 8.0,
+                other_speed: 1.4,
+            }),
+            reaction: Some(Reaction {
+                visible_s: 3.02,
+                acted_s: 3.26,
+                parts: vec![
+                    part(PartKind::Sensor, "until the next scan", 80),
+                    part(PartKind::Bubble, "before prediction", 60),
+                    part(PartKind::Module, "prediction", 100),
+                ],
+            }),
+            frames: vec![Frame { captured_s: 3.1, latency_ms: 160.0, fast: true }],
+            spans: vec![span("prediction", 3.16, 3.26, true), span("planning", 3.0, 3.1, false)],
+            violation_s: 0.4,
+            progress_m: 42.0,
+        };
+        DriveRun {
+            scenario: "child from behind a car".into(),
+            about: "A child steps out.".into(),
+            hazard: Some(Hazard {
+                about: "a child".into(),
+                body: 1,
+                began_s: 3.0,
+                critical_s: Some(0.21),
+            }),
+            lanes: vec![Lane {
+                left: vec![[-20.0, 1.75], [100.0, 1.75]],
+                right: vec![[-20.0, -1.75], [100.0, -1.75]],
+            }],
+            drives: vec![drive.clone(), Drive { policy: "all".into(), ..Drive::default() }],
+            ..DriveRun::default()
+        }
+    }
+
+    #[test]
+    fn page_and_table_say_what_happened_and_why() {
+        let run = run();
+        let page = html(&run).unwrap();
+        assert!(page.contains("at 4.40 s, on the front, at 29 km"), "{page}");
+        assert!(page.contains("animateTransform") && page.contains("&lt;child&gt;"));
+        assert!(!page.contains("<script") && !page.contains("<child>"));
+        assert!(page.contains("prediction, frame 31: 100.00 ms, the reaction went through it"));
+        let said = conclusion(&run);
+        assert!(
+            said.contains("base reacts in 240 ms (at most 210 ms avoid the crash): 80 ms sensor, 100 ms modules, 60 ms waiting."),
+            "{said}"
+        );
+        assert!(said.contains("all did not react to the hazard."), "{said}");
+        let table = table(&run);
+        assert!(table.contains("at 4.40 s") && table.contains("240.0"), "{table}");
+        assert_eq!(json(&run)["drives"][0]["reaction"]["sums_ns"]["waiting"], 60_000_000);
+    }
+
+    #[test]
+    fn place_between_two_poses_turns_the_short_way() {
+        let poses = vec![[0.0, 0.0, 0.0, 3.1], [1.0, 2.0, 4.0, -3.1]];
+        let path = Path { poses, ..Path::default() };
+        let [x, y, heading] = path.at(0.5).unwrap();
+        assert_eq!((x, y), (1.0, 2.0));
+        assert!((heading.abs() - std::f64::consts::PI).abs() < 1e-9, "{heading}");
+        assert_eq!(path.at(-1.0), Some([0.0, 0.0, 3.1]));
+        assert_eq!(path.at(9.0), Some([2.0, 4.0, -3.1]));
+        assert_eq!(Path::default().at(0.0), None);
+    }
+}

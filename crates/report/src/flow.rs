@@ -1,0 +1,148 @@
+//! What the trace of a drive says: how long each module took and waited, how long frames took to
+//! become commands, and the critical paths of the worst of them.
+//!
+//! Filled by `keeptime report` from a trace that `keeptime drive --trace` wrote.
+
+mod headline;
+mod html;
+mod json;
+mod perfetto;
+mod text;
+
+pub use headline::headline;
+pub use html::html;
+pub use json::json;
+pub use perfetto::perfetto;
+pub use text::text;
+
+/// A trace of drives of one scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRun {
+    /// The trace.
+    pub file: String,
+    /// What was driven.
+    pub scenario: String,
+    /// The graph that drove.
+    pub stack: String,
+    /// The command that wrote the trace.
+    pub command: String,
+    /// One for each policy.
+    pub drives: Vec<FlowDrive>,
+}
+
+/// One drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowDrive {
+    /// What was switched on.
+    pub policy: String,
+    /// How long it drove, s.
+    pub driven_s: f64,
+    /// Events that the trace has lost: its times and paths may be wrong then.
+    pub lost: u64,
+    /// Its modules, in the graph's order.
+    pub modules: Vec<ModuleTimes>,
+    /// Of each frame that led to a command, from its capture to that, ms.
+    pub frames_ms: Vec<f64>,
+    /// Frames that led to none.
+    pub unanswered: usize,
+    /// The reaction to the hazard, if there was one.
+    pub reaction: Option<CriticalPath>,
+    /// The frames that took longest, the longest first.
+    pub worst: Vec<CriticalPath>,
+    /// How often work ahead was there when it was asked for, and how often it was asked for.
+    pub ahead: (usize, usize),
+    /// How often a guest was let in, and how often one wanted in.
+    pub guests: (usize, usize),
+    /// How often a host found a guest on its core.
+    pub overruns: usize,
+    /// When each run had which core, in the order of time.
+    pub spans: Vec<FlowSpan>,
+}
+
+/// What a module took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModuleTimes {
+    /// Its name.
+    pub name: String,
+    /// How long each run had a core, ms.
+    pub took_ms: Vec<f64>,
+    /// How long each run's message had waited when it began, ms.
+    pub waited_ms: Vec<f64>,
+    /// Runs on the fast path.
+    pub fast: usize,
+    /// Runs on other groups' cores.
+    pub guests: usize,
+    /// Runs that were cancelled.
+    pub cancelled: usize,
+}
+
+/// The way from what happened to the command, in parts that sum to the whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CriticalPath {
+    /// The frame that the command was computed from.
+    pub frame: u64,
+    /// From when on, s.
+    pub from_s: f64,
+    /// Until the frame came in, ns; of that, from the first frame that showed it to this one.
+    pub sensor_ns: u64,
+    /// Until the frame that was reacted to, ns; part of `sensor_ns`.
+    pub confirm_ns: u64,
+    /// The runs.
+    pub steps: Vec<PathStep>,
+}
+
+/// A run on a critical path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathStep {
+    /// Of which module.
+    pub module: String,
+    /// How long its message waited before it, ns.
+    pub waited_ns: u64,
+    /// How long it had a core until it published, ns.
+    pub ran_ns: u64,
+    /// How long it had none, ns.
+    pub preempted_ns: u64,
+}
+
+/// A time in which a run had a core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSpan {
+    /// The module; none for work ahead.
+    pub module: Option<usize>,
+    /// The core's group and its number there.
+    pub core: (String, u16),
+    /// Of which frame; 0 if nothing was published.
+    pub frame: u64,
+    /// From when on, ns.
+    pub start_ns: u64,
+    /// Until when, ns.
+    pub end_ns: u64,
+    /// On the fast path.
+    pub fast: bool,
+    /// On another group's core.
+    pub guest: bool,
+    /// It ended by being cancelled.
+    pub cancelled: bool,
+}
+
+impl CriticalPath {
+    /// In modules, ns.
+    pub fn module_ns(&self) -> u64 {
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.ran_ns))
+    }
+
+    /// Waiting between and inside of them, ns.
+    pub fn bubble_ns(&self) -> u64 {
+        let of = |step: &PathStep| step.waited_ns.saturating_add(step.preempted_ns);
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(of(step)))
+    }
+
+    /// The whole, ns.
+    pub fn total_ns(&self) -> u64 {
+        self.sensor_ns.saturating_add(self.module_ns()).saturating_add(self.bubble_ns())
+    }
+}
+
+fn ms(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e6)
+}

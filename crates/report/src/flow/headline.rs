@@ -1,0 +1,35 @@
+//! The answer in one sentence for each drive.
+
+use super::{CriticalPath, FlowDrive, FlowRun, ms};
+use crate::stats::Summary;
+
+/// Each drive's longest way from a frame to a command, and what most of it was.
+pub fn headline(run: &FlowRun) -> String {
+    run.drives.iter().map(of_drive).collect::<Vec<_>>().join(" ")
+}
+
+fn of_drive(drive: &FlowDrive) -> String {
+    let policy = &drive.policy;
+    let (Some(worst), Some(all)) = (drive.worst.first(), Summary::of(&drive.frames_ms)) else {
+        return format!("{policy}: no frame led to a command.");
+    };
+    format!(
+        "{policy}: the slowest frame took {} ms until its command (the median {:.1} ms), {}.",
+        ms(worst.total_ns()),
+        all.p50,
+        most(worst)
+    )
+}
+
+/// The longest part of a path, in words.
+fn most(path: &CriticalPath) -> String {
+    let parts = path.steps.iter().flat_map(|step| {
+        [
+            (step.ran_ns, format!("in {}", step.module)),
+            (step.waited_ns, format!("waiting for {}", step.module)),
+            (step.preempted_ns, format!("preempted in {}", step.module)),
+        ]
+    });
+    let longest = parts.chain([(path.sensor_ns, "before it came in".to_owned())]).max();
+    longest.map_or(String::new(), |(ns, what)| format!("{} ms of it {what}", ms(ns)))
+}

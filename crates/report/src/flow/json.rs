@@ -1,0 +1,71 @@
+//! The result for machines.
+
+use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes};
+use crate::stats::Summary;
+use serde_json::{Value, json};
+
+/// The result as JSON, without the spans; docs/drive.md says what it has.
+pub fn json(run: &FlowRun) -> Value {
+    json!({
+        "schema": "keeptime.flow",
+        "version": 1,
+        "file": run.file,
+        "command": run.command,
+        "scenario": run.scenario,
+        "stack": run.stack,
+        "drives": run.drives.iter().map(of_drive).collect::<Vec<_>>(),
+    })
+}
+
+fn of_drive(drive: &FlowDrive) -> Value {
+    json!({
+        "policy": drive.policy,
+        "driven_s": drive.driven_s,
+        "lost_events": drive.lost,
+        "modules": drive.modules.iter().map(of_module).collect::<Vec<_>>(),
+        "frame_to_command_ms": times(&drive.frames_ms),
+        "unanswered_frames": drive.unanswered,
+        "ahead": {"used": drive.ahead.0, "asked": drive.ahead.1},
+        "guests": {"admitted": drive.guests.0, "asked": drive.guests.1, "overruns": drive.overruns},
+        "reaction": drive.reaction.as_ref().map(of_path),
+        "worst": drive.worst.iter().map(of_path).collect::<Vec<_>>(),
+    })
+}
+
+fn of_module(module: &ModuleTimes) -> Value {
+    json!({
+        "module": module.name,
+        "runs": module.took_ms.len(),
+        "fast": module.fast,
+        "guests": module.guests,
+        "cancelled": module.cancelled,
+        "took_ms": times(&module.took_ms),
+        "waited_ms": times(&module.waited_ms),
+    })
+}
+
+fn times(samples: &[f64]) -> Value {
+    let of = |all: Summary| json!({"count": samples.len(), "p50": all.p50, "p99": all.p99, "max": all.max});
+    Summary::of(samples).map_or(Value::Null, of)
+}
+
+fn of_path(path: &CriticalPath) -> Value {
+    let step = |step: &super::PathStep| {
+        json!({
+            "module": step.module,
+            "waited_ns": step.waited_ns,
+            "ran_ns": step.ran_ns,
+            "preempted_ns": step.preempted_ns,
+        })
+    };
+    json!({
+        "frame": path.frame,
+        "from_s": path.from_s,
+        "total_ns": path.total_ns(),
+        "sensor_ns": path.sensor_ns,
+        "confirm_ns": path.confirm_ns,
+        "module_ns": path.module_ns(),
+        "bubble_ns": path.bubble_ns(),
+        "steps": path.steps.iter().map(step).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,237 @@
+//! A graph of nodes, run for real under several methods.
+//!
+//! The runner fills a [`GraphRun`]. What counts are the key indicators of the Autoware reference
+//! system: the latency of each key path, the messages that its nodes missed, and the period of
+//! cyclic nodes.
+
+pub mod bounds;
+mod conclusion;
+mod html;
+mod json;
+mod plot;
+mod table;
+
+pub use conclusion::conclusion;
+pub use html::html;
+pub use json::json;
+pub use table::table;
+
+use crate::stats::Summary;
+use serde::{Deserialize, Serialize};
+
+/// The method that the others are compared with.
+pub const KEEPTIME: &str = "keeptime";
+
+/// The result of running a graph.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GraphRun {
+    /// The system file.
+    pub system_name: String,
+    /// The machine, in words.
+    pub machine: String,
+    /// The command that made this result.
+    pub command: String,
+    /// When it ran, as text.
+    pub date: String,
+    /// How long each method ran.
+    pub duration_s: f64,
+    /// How many threads executors had, in words.
+    pub threads: String,
+    /// How messages went, in words.
+    pub transport: String,
+    /// What spoils or qualifies all results.
+    pub marks: Vec<String>,
+    /// The key paths.
+    pub paths: Vec<PathInfo>,
+    /// The cyclic nodes with their nominal periods in microseconds.
+    pub cycles: Vec<(String, f64)>,
+    /// The methods that the bounds of paths are for.
+    pub bounded: Vec<String>,
+    /// One result per method.
+    pub methods: Vec<MethodRun>,
+}
+
+/// What is known of a key path before it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathInfo {
+    /// Its name.
+    pub id: String,
+    /// The nodes whose timers begin it.
+    pub roots: Vec<String>,
+    /// The node that ends it.
+    pub sink: String,
+    /// All nodes on it.
+    pub nodes: Vec<String>,
+    /// The shortest period of its roots.
+    pub period_us: f64,
+    /// How often that root was to be released.
+    pub releases: u64,
+    /// What others reported, by method.
+    pub reported: Vec<Reported>,
+    /// The longest latency that is possible under the methods of [`GraphRun::bounded`], where
+    /// that is known.
+    pub bound_us: Option<f64>,
+    /// Why it is not known.
+    pub no_bound: Option<String>,
+}
+
+/// A longest latency that others reported.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reported {
+    /// The method.
+    pub method: String,
+    /// The longest latency.
+    pub max_us: f64,
+}
+
+/// The results under one method.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MethodRun {
+    /// The method.
+    pub method: String,
+    /// What spoils or qualifies the results of this method.
+    pub marks: Vec<String>,
+    /// One result per key path.
+    pub paths: Vec<PathResult>,
+    /// One result per cyclic node.
+    pub cycles: Vec<CycleResult>,
+    /// One result per callback, the most urgent one first.
+    pub callbacks: Vec<CallbackResult>,
+    /// Other facts, name and value.
+    pub facts: Vec<(String, String)>,
+}
+
+/// The instances of a key path that reached its sink.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathResult {
+    /// The path.
+    pub id: String,
+    /// From the oldest release of a root to the end of the sink's callback.
+    pub latency_us: Vec<f64>,
+    /// Messages that the nodes of the path missed, for each instance.
+    pub dropped: Vec<u32>,
+}
+
+/// The periods of a cyclic node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CycleResult {
+    /// The node.
+    pub id: String,
+    /// From each start of its callback to the next.
+    pub period_us: Vec<f64>,
+}
+
+/// Median, 99th percentile and maximum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The maximum.
+    pub max: f64,
+}
+
+/// What became of one callback.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallbackResult {
+    /// Its name.
+    pub id: String,
+    /// Its executor.
+    pub executor: String,
+    /// Larger is more urgent.
+    pub priority: u32,
+    /// How often it ran.
+    pub count: u64,
+    /// Messages or releases that were never served.
+    pub dropped: u64,
+    /// From the release, or the arrival of the message, to the end.
+    pub response_us: Option<Times>,
+    /// From the start to the end.
+    pub execution_us: Option<Times>,
+}
+
+impl GraphRun {
+    /// The results of the method with this name.
+    pub fn method(&self, name: &str) -> Option<&MethodRun> {
+        self.methods.iter().find(|run| run.method == name)
+    }
+
+    /// The bound of a path under a method.
+    fn bound_us(&self, path: &PathInfo, method: &str) -> Option<f64> {
+        path.bound_us.filter(|_| self.bounded.iter().any(|bounded| bounded == method))
+    }
+
+    /// How many instances of a path took longer under a method than they may.
+    fn over(&self, path: &PathInfo, method: &MethodRun) -> usize {
+        let bound_us = self.bound_us(path, &method.method).unwrap_or(f64::INFINITY);
+        let result = method.path(&path.id).map_or(&[][..], |result| &result.latency_us);
+        result.iter().filter(|&&us| us > bound_us).count()
+    }
+
+    /// Whether every path stayed within its bound, where it has one.
+    pub fn keeps_bounds(&self) -> bool {
+        let over = |method: &MethodRun| self.paths.iter().any(|path| self.over(path, method) > 0);
+        !self.methods.iter().any(over)
+    }
+}
+
+impl MethodRun {
+    /// The result of the path with this name.
+    pub fn path(&self, id: &str) -> Option<&PathResult> {
+        self.paths.iter().find(|path| path.id == id)
+    }
+
+    /// The result of the cyclic node with this name.
+    pub fn cycle(&self, id: &str) -> Option<&CycleResult> {
+        self.cycles.iter().find(|cycle| cycle.id == id)
+    }
+}
+
+impl PathResult {
+    /// Order statistics of the latencies; none where no instance reached the sink.
+    pub fn summary(&self) -> Option<Summary> {
+        Summary::of(&self.latency_us)
+    }
+
+    /// Messages missed by the nodes of the path, in all instances, and the most in one.
+    pub fn drops(&self) -> (u64, u32) {
+        let all = self.dropped.iter().map(|count| u64::from(*count)).sum();
+        (all, self.dropped.iter().copied().max().unwrap_or(0))
+    }
+}
+
+impl CycleResult {
+    /// Order statistics of the periods; none before the second start.
+    pub fn summary(&self) -> Option<Summary> {
+        Summary::of(&self.period_us)
+    }
+
+    /// The longest distance of a period from the nominal one, as a share of it.
+    pub fn deviation(&self, nominal_us: f64) -> Option<f64> {
+        let summary = self.summary()?;
+        let most = (summary.max - nominal_us).abs().max((summary.min - nominal_us).abs());
+        (nominal_us > 0.0).then_some(most / nominal_us)
+    }
+}
+
+/// Milliseconds with two digits.
+fn ms(us: f64) -> String {
+    format!("{:.2}", us / 1e3)
+}
+
+/// A bound in milliseconds: never shorter than it is.
+fn above(us: f64) -> String {
+    format!("{:.2}", (us / 10.0).ceil() / 100.0)
+}
+
+/// A time inside a sentence: three digits or so.
+fn words(us: f64) -> String {
+    let ms = us / 1e3;
+    let digits = match ms {
+        ms if ms >= 100.0 => 0,
+        ms if ms >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{ms:.digits$} ms")
+}

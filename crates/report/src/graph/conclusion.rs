@@ -1,0 +1,126 @@
+//! One line in words: the first key path under [`KEEPTIME`] beside the other methods, what was
+//! dropped, and the period of cyclic nodes. A difference below five percent is none.
+
+use super::{GraphRun, KEEPTIME, MethodRun, PathInfo, words};
+
+/// Ratios inside this distance of 1 are no difference.
+const SAME: f64 = 0.05;
+
+/// What was won, in one line.
+pub fn conclusion(run: &GraphRun) -> String {
+    sentences(run).join(" ")
+}
+
+/// The sentences of the conclusion, the most important first.
+pub(super) fn sentences(run: &GraphRun) -> Vec<String> {
+    let mut sentences = Vec::new();
+    match run.paths.first() {
+        Some(path) => {
+            sentences.push(comparison(run, path));
+            sentences.push(drops(run, path));
+        }
+        None => sentences.push("The file names no key path, so nothing was compared.".into()),
+    }
+    sentences.extend(run.methods.iter().filter_map(|method| bounds(run, method)));
+    sentences.extend(periods(run));
+    if !run.marks.is_empty() || run.methods.iter().any(|method| !method.marks.is_empty()) {
+        sentences.push("The marks qualify these results.".into());
+    }
+    sentences.iter().map(|sentence| sentence.replace(char::is_control, "\u{fffd}")).collect()
+}
+
+fn max_us(method: &MethodRun, path: &PathInfo) -> Option<f64> {
+    method.path(&path.id)?.summary().map(|summary| summary.max)
+}
+
+fn comparison(run: &GraphRun, path: &PathInfo) -> String {
+    let id = &path.id;
+    let Some(own) = run.method(KEEPTIME) else {
+        return format!("The method {KEEPTIME} was not run, so nothing can be said to be won.");
+    };
+    let Some(own_us) = max_us(own, path) else {
+        return format!("No instance of path {id} reached {} under {KEEPTIME}.", path.sink);
+    };
+    let others: Vec<&MethodRun> = run.methods.iter().filter(|m| m.method != KEEPTIME).collect();
+    let mut won = !others.is_empty();
+    let against = others.into_iter().map(|method| {
+        let name = &method.method;
+        let Some(other_us) = max_us(method, path) else {
+            return format!("under {name} no instance reached {}", path.sink);
+        };
+        let ratio = other_us / own_us.max(f64::MIN_POSITIVE);
+        won &= ratio >= 1.0 + SAME;
+        format!("under {name} {} ({})", words(other_us), times(ratio))
+    });
+    let against: Vec<String> = against.collect();
+    let start = if won || against.is_empty() { "" } else { "Not won against every method: " };
+    let own = words(own_us);
+    let list = if against.is_empty() { String::new() } else { format!("; {}", against.join(", ")) };
+    format!("{start}path {id} took at most {own} under {KEEPTIME}{list}.")
+}
+
+/// "3.7 times as long"
+fn times(ratio: f64) -> String {
+    match ratio {
+        r if (r - 1.0).abs() < SAME => "about the same".to_owned(),
+        r if r < 2.0 => format!("{r:.2} times as long"),
+        r => format!("{r:.1} times as long"),
+    }
+}
+
+fn drops(run: &GraphRun, path: &PathInfo) -> String {
+    let of = |method: &MethodRun| {
+        let result = method.path(&path.id);
+        let (all, most) = result.map_or((0, 0), |result| result.drops());
+        let instances = result.map_or(0, |result| result.latency_us.len());
+        let most = if all > 0 { format!(", at most {most} in one") } else { String::new() };
+        let all = if all == 0 { "none".into() } else { all.to_string() };
+        format!("{all} under {} ({instances} instances{most})", method.method)
+    };
+    let all: Vec<String> = run.methods.iter().map(of).collect();
+    format!("Messages missed on it: {}.", all.join(", "))
+}
+
+/// Whether what was observed stayed within what is possible.
+fn bounds(run: &GraphRun, method: &MethodRun) -> Option<String> {
+    let bounded = |path: &&PathInfo| {
+        let seen = max_us(method, path).is_some();
+        seen && run.bound_us(path, &method.method).is_some()
+    };
+    let paths: Vec<&PathInfo> = run.paths.iter().filter(bounded).collect();
+    let over = paths.iter().filter_map(|path| {
+        let instances = method.path(&path.id)?.latency_us.len();
+        let over = run.over(path, method);
+        (over > 0).then(|| format!("{} in {over} of {instances} instances", path.id))
+    });
+    let (over, under): (Vec<String>, &str) = (over.collect(), &method.method);
+    match (paths.len(), over.as_slice()) {
+        (0, _) => None,
+        (1, []) => Some(format!("The one path with a bound stayed within it under {under}.")),
+        (count, []) => {
+            Some(format!("Each of the {count} paths with a bound stayed within it under {under}."))
+        }
+        (_, over) => {
+            // A bound is of the system as it was declared, on a machine that does nothing else.
+            let cause = match method.marks.is_empty() {
+                true => "what the file declares is too short for this machine",
+                false => "the marks of that run say what the bounds do not know of",
+            };
+            Some(format!("Longer than the bound under {under}: {}; {cause}.", over.join(", ")))
+        }
+    }
+}
+
+fn periods(run: &GraphRun) -> Vec<String> {
+    let of_cycle = |(id, nominal_us): &(String, f64)| {
+        let of = |method: &MethodRun| {
+            let share = method.cycle(id)?.deviation(*nominal_us)?;
+            Some(format!("{:.1} % under {}", 100.0 * share, method.method))
+        };
+        let all: Vec<String> = run.methods.iter().filter_map(of).collect();
+        let nominal = words(*nominal_us);
+        (!all.is_empty())
+            .then(|| format!("Farthest that {id} came from its {nominal}: {}.", all.join(", ")))
+    };
+    run.cycles.iter().filter_map(of_cycle).collect()
+}

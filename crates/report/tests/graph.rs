@@ -1,0 +1,197 @@
+//! The result of a graph: words, table, JSON and page of a run that is made up.
+
+use report::graph::{
+    self, CallbackResult, CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Reported, Times,
+};
+
+fn method(name: &str, latency_ms: &[f64], dropped: &[u32], period_ms: &[f64]) -> MethodRun {
+    let us = |ms: &[f64]| ms.iter().map(|ms| ms * 1e3).collect();
+    let times = Some(Times { p50: 1_000.0, p99: 2_000.0, max: 2_500.0 });
+    MethodRun {
+        method: name.into(),
+        paths: vec![PathResult {
+            id: "hot".into(),
+            latency_us: us(latency_ms),
+            dropped: dropped.into(),
+        }],
+        cycles: vec![CycleResult { id: "Planner".into(), period_us: us(period_ms) }],
+        callbacks: vec![CallbackResult {
+            id: "Planner < <b>Lidar</b>".into(),
+            executor: "e1".into(),
+            priority: 7,
+            count: 3,
+            dropped: 1,
+            response_us: times,
+            execution_us: times,
+        }],
+        ..MethodRun::default()
+    }
+}
+
+fn run() -> GraphRun {
+    let reported = Reported { method: "picas".into(), max_us: 163_000.0 };
+    GraphRun {
+        system_name: "car.yaml".into(),
+        duration_s: 60.0,
+        paths: vec![PathInfo {
+            id: "hot".into(),
+            roots: vec!["Lidar".into()],
+            sink: "Estimator".into(),
+            nodes: vec!["Lidar".into(), "Estimator".into()],
+            period_us: 100_000.0,
+            releases: 600,
+            reported: vec![reported],
+            bound_us: Some(40_000.0),
+            no_bound: None,
+        }],
+        bounded: vec!["keeptime".into()],
+        cycles: vec![("Planner".into(), 100_000.0)],
+        methods: vec![
+            method("picas", &[40.0, 120.0], &[0, 3], &[100.0, 130.0, 70.0]),
+            method("keeptime", &[20.0, 30.0, 40.0], &[0, 0, 0], &[100.0, 101.0]),
+        ],
+        ..GraphRun::default()
+    }
+}
+
+/// Text without its colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let start = parts.next().unwrap_or_default().to_owned();
+    parts.fold(start, |all, part| all + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+#[test]
+fn conclusion_says_what_was_won_dropped_and_how_steady_the_period_was() {
+    assert_eq!(
+        graph::conclusion(&run()),
+        "path hot took at most 40.0 ms under keeptime; under picas 120 ms (3.0 times as long). \
+         Messages missed on it: 3 under picas (2 instances, at most 3 in one), none under keeptime \
+         (3 instances). The one path with a bound stayed within it under keeptime. Farthest that \
+         Planner came from its 100 ms: 30.0 % under picas, 1.0 % under keeptime."
+    );
+}
+
+#[test]
+fn conclusion_does_not_claim_what_was_not_won() {
+    let mut even = run();
+    even.methods[0].paths[0].latency_us = vec![41_000.0];
+    even.marks.push("folded".into());
+    let said = graph::conclusion(&even);
+    let start = "Not won against every method: path hot took at most 40.0 ms under keeptime; under \
+                 picas 41.0 ms (about the same).";
+    assert!(said.starts_with(start), "{said}");
+    assert!(said.ends_with("The marks qualify these results."), "{said}");
+    even.methods.remove(1);
+    assert!(graph::conclusion(&even).contains("keeptime was not run"));
+    let mut nobody = run();
+    nobody.methods[1].paths[0].latency_us.clear();
+    let said = graph::conclusion(&nobody);
+    assert!(
+        said.starts_with("No instance of path hot reached Estimator under keeptime."),
+        "{said}"
+    );
+}
+
+#[test]
+fn table_has_a_line_for_each_method_and_fits_its_columns() {
+    let table = plain(&graph::table(&run()));
+    let line = |start: &str| table.lines().find(|line| line.trim_start().starts_with(start));
+    let picas: Vec<&str> = line("picas").unwrap().split_whitespace().collect();
+    assert_eq!(
+        picas,
+        ["picas", "2", "of", "600", "40.00", "40.00", "120.00", "120.00", "3", "3", "163.00"]
+    );
+    assert!(table.contains("30.0 %") && table.contains("period of Planner"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+}
+
+#[test]
+fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
+    let mut over = run();
+    over.paths[0].bound_us = Some(29_999.0);
+    assert!(run().keeps_bounds() && !over.keeps_bounds());
+    let said = graph::conclusion(&over);
+    let words = "Longer than the bound under keeptime: hot in 2 of 3 instances; what the file \
+                 declares is too short for this machine.";
+    assert!(said.contains(words), "{said}");
+    over.methods[1].marks.push("stolen time".into());
+    assert!(graph::conclusion(&over).contains("the marks of that run say"), "{said}");
+    // Rounded up, and beside the bounded method only.
+    let table = graph::table(&over);
+    assert!(table.contains("\u{1b}[1m\u{1b}[31m     40.00"), "{table:?}");
+    assert_eq!(plain(&table).matches(" 30.00").count(), 2, "{table}");
+    let json = graph::json(&over);
+    let hot = |method: &str| json["methods"][method]["paths"]["hot"].clone();
+    assert_eq!(
+        (hot("keeptime")["over_bound"].as_u64(), hot("picas")["over_bound"].as_u64()),
+        (Some(2), Some(0))
+    );
+    assert!(hot("picas")["bound_us"].is_null() && hot("keeptime")["bound_us"] == 29_999.0);
+    let page = graph::html(&over).unwrap();
+    assert!(page.contains("bound 30.00 ms, <span class=\"bad\">passed by 2 instances</span>"));
+}
+
+#[test]
+fn path_without_a_bound_says_why() {
+    let mut none = run();
+    (none.paths[0].bound_us, none.paths[0].no_bound) = (None, Some("it is too slow".into()));
+    assert!(none.keeps_bounds() && !graph::conclusion(&none).contains("bound"));
+    assert!(plain(&graph::table(&none)).contains("  no bound: it is too slow\n"));
+    assert!(graph::html(&none).unwrap().contains("No bound: it is too slow."));
+    assert_eq!(
+        graph::json(&none)["methods"]["keeptime"]["paths"]["hot"]["no_bound"],
+        "it is too slow"
+    );
+}
+
+#[test]
+fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
+    use graph::bounds::{CallbackBound, GraphBounds, PathBound, json, table};
+    let path = PathBound { id: "hot".into(), bound_us: Some(1_000.2), reason: None };
+    let callback = CallbackBound {
+        name: "Fuse".into(),
+        executor: "e1".into(),
+        priority: 7,
+        period_us: 100_000.0,
+        bound_us: None,
+        reason: Some("it fuses".into()),
+    };
+    let mut bounds = GraphBounds { paths: vec![path], callbacks: vec![callback] };
+    assert!(bounds.complete());
+    let said = table("car.yaml", &bounds, false);
+    assert!(
+        said.starts_with("car.yaml: bounded\n") && said.contains("1.001  guaranteed"),
+        "{said}"
+    );
+    assert!(said.contains("no bound: it fuses"), "{said}");
+    bounds.paths[0].bound_us = None;
+    assert!(!bounds.complete());
+    let said = json("car.yaml", &bounds);
+    assert_eq!(
+        (&said["bounded"], &said["callbacks"]["Fuse"]["reason"]),
+        (&false.into(), &"it fuses".into())
+    );
+}
+
+#[test]
+fn json_has_null_where_there_is_no_number() {
+    let mut run = run();
+    run.methods[0].paths.clear();
+    let json = graph::json(&run);
+    let hot = |method: &str| json["methods"][method]["paths"]["hot"].clone();
+    assert_eq!(
+        (hot("keeptime")["max_us"].as_f64(), hot("keeptime")["dropped"].as_u64()),
+        (Some(40_000.0), Some(0))
+    );
+    assert!(hot("picas")["max_us"].is_null() && hot("keeptime")["reported_max_us"].is_null());
+    assert_eq!(hot("picas")["reported_max_us"], 163_000.0);
+    assert_eq!(json["methods"]["picas"]["cycles"]["Planner"]["deviation"], 0.3);
+}
+
+#[test]
+fn page_escapes_names_and_shows_what_others_reported() {
+    let page = graph::html(&run()).unwrap();
+    assert!(page.contains("others reported 163 ms") && page.contains("<svg"));
+    assert!(page.contains("Planner &lt; &lt;b&gt;Lidar") && !page.contains("<b>Lidar"));
+}
