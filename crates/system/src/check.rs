@@ -24,17 +24,20 @@ pub(crate) fn check(system: &System, tree: &Node) -> Result<(), Error> {
     for accelerator in &system.accelerators {
         checker.monotone_buckets(&accelerator.id)?;
     }
+    if let Some(graph) = &system.graph {
+        checker.graph(graph, &index)?;
+    }
     checker.work()
 }
 
-struct Checker<'s> {
+pub(crate) struct Checker<'s> {
     system: &'s System,
     tree: &'s Node,
 }
 
 /// Everything that a chain may refer to.
-struct Index<'s> {
-    executors: HashSet<&'s str>,
+pub(crate) struct Index<'s> {
+    pub(crate) executors: HashSet<&'s str>,
     buckets: HashMap<&'s str, u32>,
     /// Service to accelerator.
     services: HashMap<&'s str, &'s str>,
@@ -60,7 +63,7 @@ macro_rules! path {
 }
 
 impl Checker<'_> {
-    fn refuse(
+    pub(crate) fn refuse(
         &self,
         path: &[Step],
         found: impl Into<String>,
@@ -182,7 +185,8 @@ impl Checker<'_> {
         self.at_most(path, callback.cpu_min_ns, "cpu", callback.cpu_ns)?;
         self.cpu_before((i, j), callback)?;
         for (k, segment) in callback.segments.iter().enumerate() {
-            self.segment((i, j, k), segment, index)?;
+            let path = path!["chains", i, "callbacks", j, "segments", k];
+            self.segment(path, segment, index)?;
         }
         Ok(())
     }
@@ -210,13 +214,14 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn segment(
+    /// Checks the segment that stands at `path`.
+    pub(crate) fn segment(
         &self,
-        (i, j, k): (usize, usize, usize),
+        path: &[Step],
         segment: &Segment,
         index: &Index<'_>,
     ) -> Result<(), Error> {
-        let at = |key: &str| path!["chains", i, "callbacks", j, "segments", k, key].to_vec();
+        let at = |key: &str| -> Vec<Step> { path.iter().cloned().chain([key.into()]).collect() };
         if !index.buckets.contains_key(segment.accel.as_str()) {
             return Err(self.unknown(&at("accel"), &segment.accel, "accelerators"));
         }
@@ -298,7 +303,7 @@ impl Checker<'_> {
     }
 
     /// An error about a reference to something that its section does not have.
-    fn unknown(&self, path: &[Step], name: &str, section: &str) -> Error {
+    pub(crate) fn unknown(&self, path: &[Step], name: &str, section: &str) -> Error {
         let names: Vec<String> = match section {
             "accelerators" => self.system.accelerators.iter().map(|a| shorten(&a.id)).collect(),
             "executors" => self.system.executors.iter().map(|e| shorten(&e.id)).collect(),

@@ -1,4 +1,4 @@
-//! The system file: accelerators, executors, chains, services and the server.
+//! The system file: accelerators, executors, chains, services, the server, and graphs of nodes.
 //!
 //! One YAML or JSON file describes a system. [`System::read`] and [`System::parse`] turn it into
 //! plain structs with times in integer nanoseconds, after every check that needs no machine:
@@ -36,10 +36,12 @@ mod check;
 mod draft;
 mod error;
 mod field;
+mod graph;
 mod kernel;
 mod model;
 mod quantity;
 mod read;
+mod ros;
 mod server;
 mod tree;
 mod write;
@@ -47,7 +49,9 @@ mod write;
 pub use bucket::{rank_even_buckets, spread_buckets};
 pub use chain::{Callback, Chain, Part, Segment, Wait};
 pub use error::Error;
+pub use graph::{Graph, Input, KeyPath, Node, NodeKind, NodeTimer, Work};
 pub use quantity::{TimeUnit, format_time};
+pub use ros::{Distribution, Middleware, Ros, RosLimits};
 pub use server::{
     AccessRule, Admission, Bound, Limits, Overrun, Policy, Server, Subject, default_socket_path,
 };
@@ -79,8 +83,12 @@ pub struct System {
     pub chains: Vec<Chain>,
     /// The settings of the accelerator server.
     pub server: Server,
+    /// Where the server is on the ROS 2 graph, if it is.
+    pub ros: Option<Ros>,
     /// The services that segments may name.
     pub services: Vec<Service>,
+    /// Nodes that feed each other, where the file has any.
+    pub graph: Option<Graph>,
 }
 
 /// One accelerator and its priority buckets.
@@ -235,6 +243,8 @@ pub struct Service {
     pub arguments: Vec<u64>,
     /// Declared execution time.
     pub exec_ns: Option<u64>,
+    /// Whether the server holds the memory-bandwidth lock while a request is on the device.
+    pub bandwidth_lock: bool,
 }
 
 /// The largest number of buckets of one accelerator.
@@ -291,6 +301,15 @@ impl System {
     /// [`Error::Missing`] when the file has no chain.
     pub fn require_chains(&self) -> Result<(), Error> {
         self.require(!self.chains.is_empty(), "chains", "chain")
+    }
+
+    /// The graph, for who cannot do without.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the file has none.
+    pub fn require_graph(&self) -> Result<&Graph, Error> {
+        let missing = || Error::Missing { file: self.name.clone(), section: "graph", item: "node" };
+        self.graph.as_ref().ok_or_else(missing)
     }
 
     fn require(

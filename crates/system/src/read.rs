@@ -4,6 +4,7 @@
 
 use crate::field::{Field, Fields};
 use crate::kernel;
+use crate::ros;
 use crate::tree::{self, Node};
 use crate::{
     Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Error, Executor,
@@ -80,7 +81,7 @@ fn read_text(path: &Path) -> Result<(String, String), Error> {
 }
 
 /// The top level of the file, and the unit of its bare times.
-struct Sections<'t> {
+pub(crate) struct Sections<'t> {
     file: &'t str,
     top: Fields<'t>,
     unit: TimeUnit,
@@ -98,7 +99,9 @@ impl<'t> Sections<'t> {
             "executors",
             "chains",
             "server",
+            "ros",
             "services",
+            "graph",
         ];
         let top = Field { file, path: Vec::new(), node: tree }.fields(&known)?;
         let unit = top.or("time_unit", TimeUnit::default(), time_unit)?;
@@ -118,7 +121,9 @@ impl<'t> Sections<'t> {
             executors: self.top.each("executors", executor)?,
             chains: self.top.each("chains", |field| self.chain(field))?,
             server: self.top.or("server", Server::default(), |field| self.server(field))?,
+            ros: self.top.optional("ros").map(|field| ros::ros(field, self.unit)).transpose()?,
             services: self.top.each("services", |field| self.service(field))?,
+            graph: self.top.optional("graph").map(|field| self.graph(field)).transpose()?,
         })
     }
 
@@ -181,7 +186,7 @@ impl<'t> Sections<'t> {
         Ok(callback)
     }
 
-    fn segment(&self, field: Field<'t>) -> Result<Segment, Error> {
+    pub(crate) fn segment(&self, field: Field<'t>) -> Result<Segment, Error> {
         let fields = field.fields(&["accel", "exec", "exec_min", "cpu_before", "service"])?;
         Ok(Segment {
             accel: fields.required("accel")?.name()?,
@@ -193,13 +198,21 @@ impl<'t> Sections<'t> {
     }
 
     fn service(&self, field: Field<'t>) -> Result<Service, Error> {
-        let fields = field.fields(&["name", "accelerator", "kernel", "arguments", "exec"])?;
+        let fields = field.fields(&[
+            "name",
+            "accelerator",
+            "kernel",
+            "arguments",
+            "exec",
+            "bandwidth_lock",
+        ])?;
         let service = Service {
             name: fields.required("name")?.name()?,
             accelerator: fields.required("accelerator")?.name()?,
             kernel: fields.required("kernel")?.name()?,
             arguments: fields.each("arguments", |field| field.whole(0..=u64::MAX))?,
             exec_ns: fields.optional("exec").map(|f| self.positive_time(&f)).transpose()?,
+            bandwidth_lock: fields.or("bandwidth_lock", false, |field| field.boolean())?,
         };
         match fields.optional("arguments") {
             Some(field) if service.arguments.len() > MAX_ARGUMENTS => {
@@ -223,6 +236,7 @@ impl<'t> Sections<'t> {
             "admission",
             "analysis",
             "calibration",
+            "bandwidth_socket",
             "limits",
             "access",
         ])?;
@@ -256,12 +270,16 @@ impl<'t> Sections<'t> {
                 field.choice(&[("tight", Bound::Tight), ("sound", Bound::Sound)])
             })?,
             calibration: fields.optional("calibration").map(|field| file(&field)).transpose()?,
+            bandwidth_socket: fields
+                .optional("bandwidth_socket")
+                .map(|f| socket(&f))
+                .transpose()?,
             limits: fields.or("limits", default.limits, limits)?,
             access: fields.each("access", access_rule)?,
         })
     }
 
-    fn positive_time(&self, field: &Field<'t>) -> Result<u64, Error> {
+    pub(crate) fn positive_time(&self, field: &Field<'t>) -> Result<u64, Error> {
         match field.time_ns(self.unit)? {
             0 => Err(field.refuse("a time above 0")),
             time_ns => Ok(time_ns),

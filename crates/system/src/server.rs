@@ -32,6 +32,9 @@ pub struct Server {
     /// Measured execution times, as `keeptime calibrate` writes them; a relative path begins at
     /// the folder of the system file. See [`System::calibration_path`].
     pub calibration: Option<PathBuf>,
+    /// Where the regulator of the memory bandwidth listens, for services with a
+    /// [`bandwidth_lock`](crate::Service::bandwidth_lock); none: where programs look for it.
+    pub bandwidth_socket: Option<PathBuf>,
     /// How much clients may take.
     pub limits: Limits,
     /// Who may connect at which chain priorities; the first rule that matches counts.
@@ -143,6 +146,7 @@ impl Default for Server {
             admission: Admission::Enforce,
             analysis: Bound::Tight,
             calibration: None,
+            bandwidth_socket: None,
             limits: Limits::default(),
             access: Vec::new(),
         }

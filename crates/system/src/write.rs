@@ -8,9 +8,9 @@
 
 use crate::quantity::format_bytes;
 use crate::{
-    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Groups,
-    Kernel, Limits, Overrun, Policy, Segment, Server, Service, Source, Subject, System, TimeUnit,
-    Wait, format_time,
+    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Distribution, Executor,
+    Groups, Kernel, Limits, Middleware, Overrun, Policy, Ros, Segment, Server, Service, Source,
+    Subject, System, TimeUnit, Wait, format_time,
 };
 use std::fmt::Display;
 use std::path::Path;
@@ -39,10 +39,12 @@ impl System {
         sections.extend(list("executors", self.executors.iter().map(executor)));
         sections.extend(list("services", self.services.iter().map(service)));
         sections.extend(server(&self.server));
+        sections.extend(self.ros.as_ref().map(ros));
         if !self.chains.is_empty() {
             let chains: Vec<String> = self.chains.iter().map(chain).collect();
             sections.push(format!("chains:\n{}", chains.join("\n")));
         }
+        sections.extend(self.graph.as_ref().map(crate::graph::write::section));
         sections.retain(|section| !section.is_empty());
         sections.join("\n")
     }
@@ -50,22 +52,22 @@ impl System {
 
 /// A mapping whose values are written already.
 #[derive(Default)]
-struct Map {
+pub(crate) struct Map {
     entries: Vec<(String, String)>,
 }
 
 impl Map {
-    fn with(key: &str, value: impl Display) -> Self {
+    pub(crate) fn with(key: &str, value: impl Display) -> Self {
         let mut map = Self::default();
         map.put(key, value);
         map
     }
 
-    fn put(&mut self, key: &str, value: impl Display) {
+    pub(crate) fn put(&mut self, key: &str, value: impl Display) {
         self.entries.push((key.to_owned(), value.to_string()));
     }
 
-    fn put_unless<T: PartialEq, D: Display>(
+    pub(crate) fn put_unless<T: PartialEq, D: Display>(
         &mut self,
         key: &str,
         value: T,
@@ -77,14 +79,19 @@ impl Map {
         }
     }
 
-    fn put_some<T, D: Display>(&mut self, key: &str, value: Option<T>, write: impl Fn(T) -> D) {
+    pub(crate) fn put_some<T, D: Display>(
+        &mut self,
+        key: &str,
+        value: Option<T>,
+        write: impl Fn(T) -> D,
+    ) {
         if let Some(value) = value {
             self.put(key, write(value));
         }
     }
 
     /// `{id: gpu0, buckets: 6}`
-    fn flow(&self) -> String {
+    pub(crate) fn flow(&self) -> String {
         let entries: Vec<String> = self.entries.iter().map(|(k, v)| format!("{k}: {v}")).collect();
         format!("{{{}}}", entries.join(", "))
     }
@@ -95,14 +102,19 @@ impl Map {
         self.entries.iter().map(|(key, value)| format!("{pad}{key}: {value}\n")).collect()
     }
 
+    /// An item of a list, one line per entry.
+    pub(crate) fn dashed(&self, indent: usize) -> String {
+        dashed(&self.block(indent + 2), indent)
+    }
+
     /// An item of a list: on one line where it fits, otherwise one line per entry.
-    fn item(&self, indent: usize) -> String {
+    pub(crate) fn item(&self, indent: usize) -> String {
         let pad = " ".repeat(indent);
         let flow = format!("{pad}- {}\n", self.flow());
         if flow.chars().count() <= MAX_COLUMNS + 1 {
             return flow;
         }
-        dashed(&self.block(indent + 2), indent)
+        self.dashed(indent)
     }
 }
 
@@ -118,7 +130,7 @@ fn list(key: &str, items: impl Iterator<Item = Map>) -> Option<String> {
 }
 
 /// `[0, 1]`
-fn flow_list<T: ToString>(items: &[T]) -> String {
+pub(crate) fn flow_list<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();
     format!("[{}]", items.join(", "))
 }
@@ -202,12 +214,13 @@ fn executor(executor: &Executor) -> Map {
 }
 
 fn service(service: &Service) -> Map {
-    let Service { name, accelerator, kernel, arguments, exec_ns } = service;
+    let Service { name, accelerator, kernel, arguments, exec_ns, bandwidth_lock } = service;
     let mut map = Map::with("name", text(name));
     map.put("accelerator", text(accelerator));
     map.put("kernel", text(kernel));
     map.put_unless("arguments", arguments.as_slice(), &[], flow_list);
     map.put_some("exec", *exec_ns, format_time);
+    map.put_unless("bandwidth_lock", *bandwidth_lock, false, |yes| yes);
     map
 }
 
@@ -251,7 +264,7 @@ fn callback(callback: &Callback) -> String {
     format!("{}        segments:\n{items}", dashed(&map.block(8), 6))
 }
 
-fn segment(segment: &Segment) -> Map {
+pub(crate) fn segment(segment: &Segment) -> Map {
     let Segment { accel, exec_ns, exec_min_ns, cpu_before_ns, service } = segment;
     let mut map = Map::with("accel", text(accel));
     map.put("exec", format_time(*exec_ns));
@@ -293,12 +306,55 @@ fn server(server: &Server) -> Option<String> {
     });
     let calibration = server.calibration.as_ref().map(|path| path.to_string_lossy());
     map.put_some("calibration", calibration, |path| text(&path));
+    let bandwidth = server.bandwidth_socket.as_ref().map(|path| path.to_string_lossy());
+    map.put_some("bandwidth_socket", bandwidth, |path| text(&path));
     map.put_unless("limits", &server.limits, &default.limits, |limits| self::limits(limits).flow());
     let access: String = server.access.iter().map(|rule| access_rule(rule).item(4)).collect();
     if access.is_empty() {
         return (!map.entries.is_empty()).then(|| format!("server:\n{}", map.block(2)));
     }
     Some(format!("server:\n{}  access:\n{access}", map.block(2)))
+}
+
+/// The section of the graph; it is there even where everything is as by default.
+fn ros(ros: &Ros) -> String {
+    let default = Ros::default();
+    let mut map = Map::default();
+    let number = |number: u32| number;
+    map.put_unless("domain", ros.domain, 0, |domain| domain);
+    map.put_unless("interfaces", ros.interfaces.as_slice(), &[], |addresses| {
+        flow_list(&addresses.iter().map(|one| text(&one.to_string())).collect::<Vec<_>>())
+    });
+    map.put_unless("peers", ros.peers.as_slice(), &[], |addresses| {
+        flow_list(&addresses.iter().map(|one| text(&one.to_string())).collect::<Vec<_>>())
+    });
+    map.put_unless("middleware", ros.middleware, default.middleware, |one| match one {
+        Middleware::Cyclonedds => "cyclonedds",
+        Middleware::Fastrtps => "fastrtps",
+    });
+    map.put_unless("distribution", ros.distribution, default.distribution, |one| match one {
+        Distribution::Humble => "humble",
+        Distribution::Jazzy => "jazzy",
+    });
+    map.put_unless("namespace", ros.namespace.as_str(), default.namespace.as_str(), text);
+    map.put_unless("node", ros.node.as_str(), default.node.as_str(), text);
+    map.put_unless("status", ros.status_ns, default.status_ns, format_time);
+    map.put_unless("memory", ros.memory_bytes, default.memory_bytes, format_bytes);
+    let (set, usual) = (ros.limits, default.limits);
+    let mut limits = Map::default();
+    limits.put_unless("clients", set.clients, usual.clients, number);
+    limits.put_unless("registrations", set.registrations, usual.registrations, number);
+    limits.put_unless("request", set.request_bytes, usual.request_bytes, format_bytes);
+    limits.put_unless("in_flight", set.in_flight, usual.in_flight, number);
+    limits.put_unless("priority", set.priority, usual.priority, number);
+    limits.put_unless("lease", set.lease_ns, usual.lease_ns, format_time);
+    map.put_unless("limits", set, usual, |_| limits.flow());
+    let services: Vec<String> = ros.services.iter().map(|name| text(name)).collect();
+    map.put_unless("services", services.as_slice(), &[], flow_list);
+    match map.entries.is_empty() {
+        true => "ros: {}\n".into(),
+        false => format!("ros:\n{}", map.block(2)),
+    }
 }
 
 fn limits(limits: &Limits) -> Map {
@@ -328,7 +384,7 @@ fn access_rule(rule: &AccessRule) -> Map {
 }
 
 /// A text as a scalar: plain where every YAML reader takes it for text, otherwise in quotes.
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 

@@ -5,7 +5,7 @@ use system::System;
 const BAD: &[(&str, &str)] = &[
     (
         "kapa: 3\n",
-        "bad.yaml:1:1: kapa: unknown key; expected one of time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, services",
+        "bad.yaml:1:1: kapa: unknown key; expected one of time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, ros, services, graph",
     ),
     (
         "kappa: 1
@@ -29,11 +29,11 @@ kappa: 2
     ),
     (
         "- kappa\n",
-        r#"bad.yaml:1:1: the file: found ["kappa"], expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, services"#,
+        r#"bad.yaml:1:1: the file: found ["kappa"], expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, ros, services, graph"#,
     ),
     (
         "just words\n",
-        r#"bad.yaml:1:1: the file: found "just words", expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, services"#,
+        r#"bad.yaml:1:1: the file: found "just words", expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, ros, services, graph"#,
     ),
     (
         "kappa: 1
@@ -540,6 +540,14 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
     (
         "server: {calibration: \"\"}\n",
         r#"bad.yaml:1:23: server.calibration: found "", expected the path of a file"#,
+    ),
+    (
+        "server: {bandwidth_socket: \"\"}\n",
+        r#"bad.yaml:1:28: server.bandwidth_socket: found "", expected a path of 1 to 107 bytes"#,
+    ),
+    (
+        "services: [{name: s, accelerator: gpu0, kernel: busy, bandwidth_lock: always}]\n",
+        r#"bad.yaml:1:71: services[0].bandwidth_lock: found "always", expected true or false"#,
     ),
     (
         "server: {limits: {sessions: 0}}\n",

@@ -25,7 +25,7 @@ fn every_example_of_the_reference_page_parses() {
     let page = std::fs::read_to_string(repository().join("docs/system-file.md")).unwrap();
     let yaml = blocks(&page, "yaml");
     let json = blocks(&page, "json");
-    assert_eq!((yaml.len(), json.len()), (3, 1));
+    assert_eq!((yaml.len(), json.len()), (4, 1));
     for (i, text) in yaml.iter().chain(&json).enumerate() {
         if let Err(error) = System::parse(text, &format!("block {i}")) {
             panic!("{error}");
@@ -107,7 +107,7 @@ accelerators:
   - {id: b, buckets: 1, device: vulkan:0}
   - {id: c, buckets: 1, device: onnx}
 executors: [{id: e, core: 7, priority: 0}, {id: f, core: 7, priority: 0}]
-services: [{name: s, accelerator: a, kernel: busy, arguments: [1, 18446744073709551615], exec: 4}]
+services: [{name: s, accelerator: a, kernel: busy, arguments: [1, 18446744073709551615], exec: 4, bandwidth_lock: true}]
 chains:
   - id: x
     priority: 9
@@ -133,6 +133,7 @@ server:
   admission: report
   analysis: sound
   calibration: times.json
+  bandwidth_socket: /run/b.sock
   limits: {sessions: 1, registrations: 2, memory: 4 KiB, connects_per_second: 3}
   access: [{user: 1000, priority: [1, 2]}, {user: \"1000\", priority: [0, 0], sessions: 1, memory: 8192}, {group: g, priority: [3, 4294967295]}, {group: 5, priority: [0, 1]}]
 ";
@@ -148,7 +149,7 @@ server:
     assert_eq!((*blocks_per_slice, *in_place), (9, true));
     let service = system.service("s").unwrap();
     assert_eq!(service.arguments, [1, u64::MAX]);
-    assert_eq!(service.exec_ns, Some(4_000_000));
+    assert_eq!((service.exec_ns, service.bandwidth_lock), (Some(4_000_000), true));
     let chain = system.chain("x").unwrap();
     assert_eq!((chain.wait, chain.best_effort), (Wait::Spin, true));
     let times = (chain.period_ns, chain.deadline_ns, chain.jitter_ns);
@@ -165,6 +166,7 @@ server:
     assert!(server.awake);
     assert_eq!((server.admission, server.analysis), (Admission::Report, Bound::Sound));
     assert_eq!(server.calibration, Some(PathBuf::from("times.json")));
+    assert_eq!(server.bandwidth_socket, Some(PathBuf::from("/run/b.sock")));
     assert_eq!((server.limits.sessions, server.limits.memory_bytes), (1, 4096));
     let subjects: Vec<_> = server.access.iter().map(|rule| rule.subject.clone()).collect();
     let expected = [

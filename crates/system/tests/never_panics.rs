@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use system::System;
 
-const GOOD: &str = include_str!("../../../examples/paam-case-study-1.yaml");
+const GOOD: [&str; 2] = [
+    include_str!("../../../examples/paam-case-study-1.yaml"),
+    include_str!("../../../examples/autoware-reference-system.yaml"),
+];
 const PIECES: [&str; 20] = [
     "{",
     "}",
@@ -51,9 +54,10 @@ proptest! {
 
     #[test]
     fn any_mutation_of_a_good_file_is_taken(
+        good in prop::sample::select(&GOOD[..]),
         edits in prop::collection::vec((any::<Index>(), 0_usize..12, prop::sample::select(&PIECES[..])), 1..8),
     ) {
-        let mut text: Vec<char> = GOOD.chars().collect();
+        let mut text: Vec<char> = good.chars().collect();
         for (at, remove, piece) in edits {
             let start = at.index(text.len());
             let end = (start + remove).min(text.len());

@@ -77,9 +77,11 @@ fn server() -> impl Strategy<Value = Server> {
     let cores = vec(0..MAX_CORES, 0..4).prop_map(distinct);
     (
         (path(), 0..=0o777u32, option::of(name()), policy, time_ns(), 0..=99u32, cores, overrun),
-        (any::<bool>(), admission, analysis, path(), limits(), vec(access(), 0..3)),
+        (any::<bool>(), admission, analysis, path(), limits(), vec(access(), 0..3), path()),
     )
-        .prop_map(|(first, (awake, admission, analysis, calibration, limits, access))| {
+        .prop_map(|(first, second)| {
+            let (awake, admission, analysis, calibration, limits, access, bandwidth_socket) =
+                second;
             let (socket, mode, group, policy, slice_ns, priority, cores, overrun) = first;
             Server {
                 socket,
@@ -94,6 +96,7 @@ fn server() -> impl Strategy<Value = Server> {
                 admission,
                 analysis,
                 calibration,
+                bandwidth_socket,
                 limits,
                 access,
             }
@@ -243,8 +246,11 @@ fn code() -> impl Strategy<Value = Source> {
     )
 }
 
-fn service() -> impl Strategy<Value = (String, Index, String, Vec<u64>, Option<u64>)> {
-    (name(), any::<Index>(), name(), vec(any::<u64>(), 0..=4), option::of(time_ns()))
+type LooseService = (String, Index, String, Vec<u64>, (Option<u64>, bool));
+
+fn service() -> impl Strategy<Value = LooseService> {
+    let terms = (option::of(time_ns()), any::<bool>());
+    (name(), any::<Index>(), name(), vec(any::<u64>(), 0..=4), terms)
 }
 
 /// A segment whose accelerator and service are still places in lists that are not known yet.
@@ -302,7 +308,9 @@ fn system() -> impl Strategy<Value = System> {
                 executors: Vec::new(),
                 chains: Vec::new(),
                 server,
+                ros: None,
                 services: Vec::new(),
+                graph: None,
             };
             for (i, accelerator) in system.accelerators.iter_mut().enumerate() {
                 accelerator.id = own(&accelerator.id, i);
@@ -311,12 +319,19 @@ fn system() -> impl Strategy<Value = System> {
                 let priority = if realtime { 1 + i as u32 } else { 0 };
                 system.executors.push(Executor { id: own(&id, i), core, priority });
             }
-            for (i, (name, accelerator, kernel, arguments, exec_ns)) in
+            for (i, (name, accelerator, kernel, arguments, (exec_ns, bandwidth_lock))) in
                 services.into_iter().enumerate()
             {
                 let accelerator = accelerator.get(&system.accelerators).id.clone();
                 let name = own(&name, i);
-                system.services.push(Service { name, accelerator, kernel, arguments, exec_ns });
+                system.services.push(Service {
+                    name,
+                    accelerator,
+                    kernel,
+                    arguments,
+                    exec_ns,
+                    bandwidth_lock,
+                });
             }
             for (i, loose) in chains.into_iter().enumerate() {
                 let chain = settle(&system, i, loose);
@@ -399,7 +414,7 @@ fn example(name: &str) -> PathBuf {
 
 #[test]
 fn the_examples_survive_their_own_file() {
-    for name in ["paam-case-study-1.yaml", "server.yaml"] {
+    for name in ["paam-case-study-1.yaml", "server.yaml", "autoware-reference-system.yaml"] {
         let system = System::read(example(name)).unwrap();
         assert_eq!(System::parse(&system.to_yaml(), &system.name).unwrap(), system, "{name}");
     }
@@ -420,11 +435,12 @@ executors:
   - {id: \"yes\", core: 3, priority: 0}
 
 services:
-  - {name: detector, accelerator: gpu0, kernel: matmul, arguments: [256], exec: 4 ms}
+  - {name: detector, accelerator: gpu0, kernel: matmul, exec: 4 ms, bandwidth_lock: true}
 
 server:
   mode: \"0600\"
   cores: [0]
+  bandwidth_socket: \"/run/robot/bandwidth.sock\"
   limits: {sessions: 16, memory: 128 MiB}
   access:
     - {user: \"1000\", priority: [50, 100]}

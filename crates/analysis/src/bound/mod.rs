@@ -303,6 +303,16 @@ impl Analyzer {
 
     /// Bounds every chain, with the terms of each bound.
     pub fn analyze(&mut self, variant: Variant) -> Analysis {
+        self.analyze_by(variant, true)
+    }
+
+    /// [`Variant::Tight`] without what relies on the order of the callbacks inside a part. Only the
+    /// last callback of each part has to be the last one.
+    pub fn analyze_unordered(&mut self) -> Analysis {
+        self.analyze_by(Variant::Tight, false)
+    }
+
+    fn analyze_by(&mut self, variant: Variant, fine: bool) -> Analysis {
         self.begin(variant);
         let chains = match variant {
             Variant::Published | Variant::Sound => {
@@ -313,7 +323,7 @@ impl Analyzer {
                 // Where tight has no bound that holds, the sound one may still be a dependent one.
                 self.run_theorem(true);
                 let fallback = self.theorem_chains(Variant::Sound);
-                self.run_tight(true);
+                self.run_tight(fine);
                 let tight = self.tight_chains();
                 tight.into_iter().zip(fallback).map(|(t, s)| better(t, s)).collect()
             }

@@ -22,6 +22,10 @@
 //!   the requests' handling times, and at most what it does in the whole response time: the
 //!   smaller of the two for each chain, not of the sums. The window begins with the first request,
 //!   since what the accelerator did before it delays nobody. ([`Tight::own_handling`])
+//! - **Who waits does not interfere.** While a chain waits for a lower-priority callback to give up
+//!   its executor, it has no request of its own on the way, and so delays none of that callback's.
+//!   From the moment at which the wait begins, what is left of them is handled beside the other
+//!   chains only. ([`Tight::held`])
 //! - **Blocking is counted.** Each request waits for at most one lower-priority request of its
 //!   bucket, and each of those is there as often as its chain releases it. ([`Tight::blocked`])
 //! - **One wait at a time.** An executor waits for one request at a time, its own chain's or one
@@ -226,6 +230,13 @@ impl Tight {
         for part in &view.parts {
             for &other in &view.others[part.hp.start..part.hpp.end] {
                 add(view.parts[other].chain, part.chain);
+            }
+            // Whoever delays the requests of a callback that may hold the executor.
+            for lower in view.others[part.lp.clone()].iter().map(|&lower| &view.parts[lower]) {
+                for segment in &view.segments[lower.segments.clone()] {
+                    let above = view.users_above(segment.accelerator, lower.chain);
+                    above.iter().for_each(|user| add(user.chain, part.chain));
+                }
             }
         }
     }

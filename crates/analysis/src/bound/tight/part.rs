@@ -49,34 +49,56 @@ impl Tight {
         } else if view.concurrent_lowest[segment.accelerator] && segment.bucket == 0 {
             NONE
         } else {
-            let base = segment.exact_demand + self.bucket_blocking[index];
-            let above = view.users_above(segment.accelerator, segment.chain);
-            let place = view.users_before[segment.accelerator];
-            let step = |h: u64| {
-                let work = |(i, user)| self.user_work(view, place + i, user, segment.executor, h);
-                above.iter().enumerate().map(work).fold(base, u64::saturating_add)
-            };
-            let start = self.segment_handling[index].max(base);
-            least_fixed_point(start, view.horizon, &view.budget, step)
+            self.handling_without(view, index, None, self.segment_handling[index])
         };
         self.changed |= handling != self.segment_handling[index];
         self.segment_handling[index] = handling;
+    }
+
+    /// Handling time of a segment beside all chains but one, searched from `from`.
+    fn handling_without(
+        &self,
+        view: &View,
+        index: usize,
+        without: Option<usize>,
+        from: u64,
+    ) -> u64 {
+        let segment = &view.segments[index];
+        let base = segment.exact_demand + self.bucket_blocking[index];
+        let above = view.users_above(segment.accelerator, segment.chain);
+        let place = view.users_before[segment.accelerator];
+        let step = |h: u64| {
+            let others = above.iter().enumerate().filter(|(_, user)| Some(user.chain) != without);
+            let work = |(i, user)| self.user_work(view, place + i, user, segment.executor, h);
+            others.map(work).fold(base, u64::saturating_add)
+        };
+        least_fixed_point(from.max(base), view.horizon, &view.budget, step)
     }
 
     /// `B`: the executor is held by at most one lower-priority callback, for its processor time
     /// and the handling of its requests.
     fn blocking(&self, view: &View, part: &PartView) -> u64 {
         let lower = view.others[part.lp.clone()].iter();
-        lower.map(|&lower| self.held(view, &view.parts[lower])).max().unwrap_or(0)
+        lower.map(|&lower| self.held(view, part, &view.parts[lower])).max().unwrap_or(0)
     }
 
-    pub(super) fn held(&self, view: &View, part: &PartView) -> u64 {
+    /// How long a callback of `lower` holds the executor while `part` waits for it.
+    pub(super) fn held(&self, view: &View, part: &PartView, lower: &PartView) -> u64 {
+        let handling = |index: usize| {
+            let segment = &view.segments[index];
+            let above = view.users_above(segment.accelerator, segment.chain);
+            match self.segment_handling[index] {
+                // Nothing to leave out, or an accelerator that has no bound for other reasons.
+                handling if !above.iter().any(|user| user.chain == part.chain) => handling,
+                NONE if view.concurrent_lowest[segment.accelerator] && segment.bucket == 0 => NONE,
+                _ => self.handling_without(view, index, Some(part.chain), 0),
+            }
+        };
         let held = |callback: &CallbackView| {
             let own = callback.cpu + callback.segments.len() as u64 * view.epsilon;
-            let handling = &self.segment_handling[callback.segments.clone()];
-            handling.iter().fold(own, |sum, &h| sum.saturating_add(h))
+            callback.segments.clone().map(handling).fold(own, u64::saturating_add)
         };
-        view.callbacks[part.callbacks.clone()].iter().map(held).max().unwrap_or(0)
+        view.callbacks[lower.callbacks.clone()].iter().map(held).max().unwrap_or(0)
     }
 
     pub(super) fn collect_interference(&mut self, view: &View, part: &PartView) {

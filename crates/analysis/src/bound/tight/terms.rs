@@ -20,7 +20,7 @@ impl Tight {
         self.respond(view, index);
         let hp = if self.start[index] == NONE { deadline } else { self.start[index] };
         let mut terms = Terms::of(view, index);
-        let held = |&lower: &usize| (self.held(view, &view.parts[lower]), lower);
+        let held = |&lower: &usize| (self.held(view, part, &view.parts[lower]), lower);
         if let Some((ns, lower)) = view.others[part.lp.clone()].iter().map(held).max() {
             terms.add(TermKind::Blocking, view.parts[lower].chain, ns);
         }

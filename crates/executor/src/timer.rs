@@ -1,0 +1,116 @@
+//! Releases at fixed points of the monotonic clock.
+//!
+//! The n-th release is at `first + n * period`, whatever the ones before it cost: nothing drifts.
+//! A timer that was not served for more than a period is served once for all of its releases that
+//! are due, as in ROS 2; the callback gets the oldest of them, and the others count as missed.
+
+use crate::callback::Signal;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A release of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When it was due, by the monotonic clock.
+    pub due_ns: u64,
+    /// How many later releases were due as well and are left out.
+    pub missed: u64,
+}
+
+/// When a timer releases, by the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// The first release.
+    pub first_ns: u64,
+    /// From one release to the next; at least 1.
+    pub period_ns: u64,
+    /// There are releases before this time only.
+    pub until_ns: u64,
+}
+
+impl Period {
+    /// Releases without an end.
+    pub fn new(first_ns: u64, period_ns: u64) -> Period {
+        Period { first_ns, period_ns, until_ns: u64::MAX }
+    }
+}
+
+/// The releases of one timer callback.
+///
+/// Changed only by the thread that chooses, one at a time; the atomics make it sharable.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    period: Period,
+    next: AtomicU64,
+    missed: AtomicU64,
+}
+
+impl Timer {
+    pub(crate) fn new(period: Period) -> Timer {
+        let period = Period { period_ns: period.period_ns.max(1), ..period };
+        Timer { period, next: AtomicU64::new(0), missed: AtomicU64::new(0) }
+    }
+
+    /// The release to serve now, if one is due.
+    pub(crate) fn release(&self, now_ns: u64) -> Option<Release> {
+        let number = self.next.load(Ordering::Relaxed);
+        let due_ns = self.nominal_ns(number);
+        let last_ns = now_ns.min(self.period.until_ns.saturating_sub(1));
+        let missed = last_ns.checked_sub(due_ns)? / self.period.period_ns;
+        self.next.store(number + 1 + missed, Ordering::Relaxed);
+        self.missed.fetch_add(missed, Ordering::Relaxed);
+        Some(Release { number, due_ns, missed })
+    }
+
+    fn nominal_ns(&self, number: u64) -> u64 {
+        let Period { first_ns, period_ns, .. } = self.period;
+        first_ns.saturating_add(number.saturating_mul(period_ns))
+    }
+}
+
+impl Signal for Timer {
+    fn ready(&self, now_ns: u64) -> bool {
+        self.due_ns() <= now_ns
+    }
+
+    fn due_ns(&self) -> u64 {
+        let due_ns = self.nominal_ns(self.next.load(Ordering::Relaxed));
+        if due_ns < self.period.until_ns { due_ns } else { u64::MAX }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_multiples_of_the_period_however_late_they_are_served() {
+        let timer = Timer::new(Period::new(1_000, 100));
+        assert_eq!(timer.release(999), None);
+        assert_eq!(timer.release(1_099), Some(Release { number: 0, due_ns: 1_000, missed: 0 }));
+        assert_eq!(timer.release(1_099), None);
+        assert_eq!(timer.release(1_100), Some(Release { number: 1, due_ns: 1_100, missed: 0 }));
+        assert_eq!(timer.due_ns(), 1_200);
+        assert!(!timer.ready(1_199) && timer.ready(1_200));
+    }
+
+    #[test]
+    fn late_timer_is_served_once_and_counts_what_it_missed() {
+        let timer = Timer::new(Period::new(0, 100));
+        assert_eq!(timer.release(350), Some(Release { number: 0, due_ns: 0, missed: 3 }));
+        assert_eq!((timer.release(399), timer.due_ns(), timer.dropped()), (None, 400, 3));
+        assert_eq!(timer.release(400), Some(Release { number: 4, due_ns: 400, missed: 0 }));
+    }
+
+    #[test]
+    fn timer_ends_before_its_end_and_misses_nothing_after_it() {
+        let timer = Timer::new(Period { first_ns: 0, period_ns: 100, until_ns: 300 });
+        assert_eq!(timer.release(950), Some(Release { number: 0, due_ns: 0, missed: 2 }));
+        assert_eq!((timer.release(950), timer.due_ns(), timer.ready(950)), (None, u64::MAX, false));
+    }
+}

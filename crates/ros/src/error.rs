@@ -1,0 +1,76 @@
+//! What can go wrong between a node and the graph.
+
+/// Why a node, an endpoint or a message could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name breaks the rules of ROS 2.
+    #[error("{what} {name:?}: {expected}")]
+    Name {
+        /// What is named: a node, a namespace, a topic, a type.
+        what: &'static str,
+        /// The name as given.
+        name: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// The domain has no ports of its own.
+    #[error("domain {0}: expected 0 to 232")]
+    Domain(u16),
+    /// DDS refused to make an entity.
+    #[error("DDS cannot create {what}: {reason}")]
+    Create {
+        /// The entity.
+        what: String,
+        /// The reason that DDS gives.
+        reason: String,
+    },
+    /// A message was not taken by DDS: readers that acknowledge are too far behind.
+    #[error("{topic}: not sent, the window of unacknowledged messages is full")]
+    WouldBlock {
+        /// The topic's name on the wire.
+        topic: String,
+    },
+    /// A message cannot be written.
+    #[error("{topic}: cannot write: {reason}")]
+    Write {
+        /// The topic's name on the wire.
+        topic: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A response does not fit into one packet, and the other side's way to call services does not
+    /// allow more.
+    #[error(
+        "{topic}: not sent, {found} bytes, expected at most {most} in this mapping of services"
+    )]
+    TooLong {
+        /// The topic's name on the wire.
+        topic: String,
+        /// The bytes of its serialised form.
+        found: usize,
+        /// How many can be sent.
+        most: usize,
+    },
+    /// A message came that is not one of the topic's type, or is too large. The next `take` goes on
+    /// with the message after it.
+    #[error("{topic}: bad message: {reason}")]
+    Malformed {
+        /// The topic's name on the wire.
+        topic: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The kernel refused an event descriptor.
+    #[error("event descriptor: {0}")]
+    Event(#[from] rustix::io::Errno),
+}
+
+impl Error {
+    pub(crate) fn create(what: impl Into<String>, reason: impl std::fmt::Display) -> Error {
+        Error::Create { what: what.into(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn malformed(topic: &str, reason: impl std::fmt::Display) -> Error {
+        Error::Malformed { topic: topic.to_owned(), reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,90 @@
+//! Discovery where multicast does not reach: the announcements of this participant, sent to
+//! addresses that were given.
+//!
+//! RustDDS 0.15 announces a participant by multicast, and to the ports of this machine's own
+//! participants on 127.0.0.1. A relay takes one of these ports, and forwards what it gets from its
+//! own participant, byte by byte, to the same ports of each peer. Who gets an announcement answers
+//! to the addresses in it, so that one of two sides with peers is enough.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// How many participants of a peer are found, as many as RustDDS looks for on its own machine.
+const PARTICIPANTS: u16 = 12;
+
+/// Where a message of RTPS says who sent it.
+const PREFIX: std::ops::Range<usize> = 8..20;
+
+/// A port of its own, on which announcements arrive.
+pub(crate) struct Place {
+    socket: UdpSocket,
+    domain: u16,
+}
+
+/// The thread that forwards. It ends with this value.
+pub(crate) struct Relay {
+    stop: Arc<AtomicBool>,
+    address: SocketAddrV4,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Place {
+    /// The highest port that nobody has: participants take the lowest.
+    pub fn take(domain: u16) -> io::Result<Place> {
+        let mut last = io::ErrorKind::AddrInUse.into();
+        for participant in (0..PARTICIPANTS).rev() {
+            match UdpSocket::bind((Ipv4Addr::LOCALHOST, port(domain, participant))) {
+                Ok(socket) => return Ok(Place { socket, domain }),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Forwards what the participant with this prefix announces, from now on.
+    pub fn forward(self, prefix: [u8; 12], peers: Vec<Ipv4Addr>) -> io::Result<Relay> {
+        let out = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.socket.local_addr()?.port());
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("dds-peers".into());
+        let thread = thread.spawn(move || {
+            let mut message = vec![0; 65536];
+            // Acquire: pairs with the end of the relay.
+            while !stopped.load(Ordering::Acquire) {
+                let Ok(bytes) = self.socket.recv(&mut message) else { continue };
+                if message[..bytes].get(PREFIX) != Some(&prefix[..]) {
+                    continue;
+                }
+                for &peer in &peers {
+                    for participant in 0..PARTICIPANTS {
+                        // Who is not reached may be by the next announcement.
+                        let to = (peer, port(self.domain, participant));
+                        let _ = out.send_to(&message[..bytes], to);
+                    }
+                }
+            }
+        })?;
+        Ok(Relay { stop, address, thread: Some(thread) })
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let wake = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+        let is_sent = wake.and_then(|socket| socket.send_to(&[], self.address)).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| is_sent) {
+            // If it panicked, nothing is forwarded any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where a participant of a domain gets announcements (RTPS 2.3, section 9.6.1.1).
+fn port(domain: u16, participant: u16) -> u16 {
+    7410 + 250 * domain + 2 * participant
+}

@@ -1,0 +1,223 @@
+//! The graph: nodes that feed each other by messages, as in the Autoware reference system.
+//!
+//! A chain is a line; a graph is what several chains are when they meet. Each node has callbacks,
+//! one for its timer and one for each input, and a rule of when it computes and publishes, by its
+//! [`NodeKind`]. What a node publishes is a topic; inputs name topics.
+
+pub(crate) mod check;
+pub(crate) mod read;
+pub(crate) mod write;
+
+use crate::Segment;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes, and the paths through them that matter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Graph {
+    /// Size of every message.
+    pub message_bytes: u64,
+    /// The nodes, in the order of the file.
+    pub nodes: Vec<Node>,
+    /// The paths whose latency is a key indicator.
+    pub paths: Vec<KeyPath>,
+}
+
+/// When a node computes and publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// At each release of its timer; it has no inputs.
+    Sensor,
+    /// At each message of its one input.
+    Transform,
+    /// As soon as it has a new message of every input.
+    Fusion,
+    /// At each release of its timer, with the newest messages of its inputs.
+    Cyclic,
+    /// At each message; each input has a topic of its own to publish to.
+    Intersection,
+    /// At each message of its one input; it publishes nothing.
+    Command,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// Unique name; also the topic of what it publishes, except for an intersection.
+    pub id: String,
+    /// When it computes.
+    pub kind: NodeKind,
+    /// The executor that runs its callbacks.
+    pub executor: String,
+    /// What it computes each time.
+    pub work: Work,
+    /// The timer of a sensor or a cyclic node.
+    pub timer: Option<NodeTimer>,
+    /// What it receives, in order of registration.
+    pub inputs: Vec<Input>,
+}
+
+/// Processor work of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// None.
+    #[default]
+    None,
+    /// So many nanoseconds of processor time.
+    Cpu(u64),
+    /// Prime numbers, by trial division up to the square root.
+    Primes {
+        /// Those up to this number.
+        limit: u64,
+        /// How long they take at most, where the file says it.
+        cpu_ns: Option<u64>,
+    },
+}
+
+/// The timer of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeTimer {
+    /// Distance between two releases.
+    pub period_ns: u64,
+    /// Priority of the callback; larger is more urgent.
+    pub priority: u32,
+    /// The accelerator requests of the callback, after the node's work.
+    pub segments: Vec<Segment>,
+}
+
+/// One input of a node, with the callback that serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Input {
+    /// The topic.
+    pub from: String,
+    /// The topic that an intersection publishes to for this input.
+    pub output: Option<String>,
+    /// Priority of the callback; larger is more urgent.
+    pub priority: u32,
+    /// How many messages are kept that were not served yet; older ones are dropped.
+    pub depth: u32,
+    /// The accelerator requests of the callback, after the node's work, where it computes.
+    pub segments: Vec<Segment>,
+}
+
+/// A path through the graph whose latency counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeyPath {
+    /// Its name.
+    pub id: String,
+    /// Nodes with timers, at whose releases it begins.
+    pub roots: Vec<String>,
+    /// The node at the end of whose callback it ends.
+    pub sink: String,
+    /// Longest latencies that others reported of it, by method, to be shown beside what is
+    /// measured.
+    pub reported_ns: BTreeMap<String, u64>,
+}
+
+impl NodeKind {
+    /// Every kind, with the name that it has in a file.
+    pub const ALL: [(&str, NodeKind); 6] = [
+        ("sensor", NodeKind::Sensor),
+        ("transform", NodeKind::Transform),
+        ("fusion", NodeKind::Fusion),
+        ("cyclic", NodeKind::Cyclic),
+        ("intersection", NodeKind::Intersection),
+        ("command", NodeKind::Command),
+    ];
+
+    /// The name that it has in a file.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether a timer releases it.
+    pub fn has_timer(self) -> bool {
+        matches!(self, Self::Sensor | Self::Cyclic)
+    }
+}
+
+impl Work {
+    /// The longest processor time, where the file says it.
+    pub fn cpu_ns(self) -> Option<u64> {
+        match self {
+            Work::None => Some(0),
+            Work::Cpu(ns) => Some(ns),
+            Work::Primes { cpu_ns, .. } => cpu_ns,
+        }
+    }
+}
+
+impl Node {
+    /// The topics that it publishes.
+    pub fn topics(&self) -> Vec<&str> {
+        match self.kind {
+            NodeKind::Command => Vec::new(),
+            NodeKind::Intersection => {
+                self.inputs.iter().filter_map(|input| input.output.as_deref()).collect()
+            }
+            _ => vec![&self.id],
+        }
+    }
+
+    /// The topic to which messages of an input lead.
+    pub fn forwarded<'n>(&'n self, input: &'n Input) -> Option<&'n str> {
+        match self.kind {
+            NodeKind::Transform | NodeKind::Fusion => Some(&self.id),
+            NodeKind::Intersection => input.output.as_deref(),
+            NodeKind::Sensor | NodeKind::Cyclic | NodeKind::Command => None,
+        }
+    }
+}
+
+impl Graph {
+    /// The node with this name.
+    pub fn node(&self, id: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// The node that publishes a topic.
+    pub fn publisher(&self, topic: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.topics().contains(&topic))
+    }
+
+    /// How many inputs a topic has.
+    pub fn subscriptions(&self, topic: &str) -> usize {
+        self.nodes.iter().flat_map(|node| &node.inputs).filter(|input| input.from == topic).count()
+    }
+
+    /// The nodes that have an input of a topic.
+    pub(crate) fn fed_by(&self, topic: &str) -> Vec<&Node> {
+        let fed = |node: &&Node| node.inputs.iter().any(|input| input.from == topic);
+        self.nodes.iter().filter(fed).collect()
+    }
+
+    /// The nodes of a path, in the order of the file: all that lie on a way from a root to the
+    /// sink along which every message is forwarded.
+    pub fn on_path(&self, path: &KeyPath) -> Vec<&Node> {
+        let after: BTreeSet<&str> =
+            path.roots.iter().flat_map(|root| self.downstream(root)).collect();
+        let nodes = self.nodes.iter().filter(|node| after.contains(node.id.as_str()));
+        nodes.filter(|node| self.downstream(&node.id).contains(path.sink.as_str())).collect()
+    }
+
+    /// The node itself and every node that messages reach because of what it publishes. Timers
+    /// end it: what a cyclic node publishes does not come from a message.
+    pub(crate) fn downstream(&self, id: &str) -> BTreeSet<&str> {
+        let start = self.nodes.iter().filter(|node| node.id == id);
+        let mut reached: BTreeSet<&str> = start.clone().map(|node| node.id.as_str()).collect();
+        let mut open: Vec<&str> = start.flat_map(Node::topics).collect();
+        let mut topics: BTreeSet<&str> = open.iter().copied().collect();
+        while let Some(topic) = open.pop() {
+            for node in &self.nodes {
+                for input in node.inputs.iter().filter(|input| input.from == topic) {
+                    reached.insert(&node.id);
+                    let forwarded = node.forwarded(input);
+                    open.extend(forwarded.into_iter().filter(|topic| topics.insert(topic)));
+                }
+            }
+        }
+        reached
+    }
+}
