@@ -21,6 +21,7 @@ pub fn check(bytes: &[u8]) {
 fn encode(ask: &Ask) -> &[u8] {
     const STATUS: u32 = accel::control::QueryStatus::KIND;
     const SERVER: u32 = accel::control::QueryServer::KIND;
+    const BANDWIDTH: u32 = accel::control::QueryBandwidth::KIND;
     match ask {
         Ask::Hello(packet) => packet.as_bytes(),
         Ask::Register(packet) => packet.as_bytes(),
@@ -31,6 +32,7 @@ fn encode(ask: &Ask) -> &[u8] {
         Ask::QueryAccelerator(packet) => packet.as_bytes(),
         Ask::QuerySession(packet) => packet.as_bytes(),
         Ask::QueryChain(packet) => packet.as_bytes(),
+        Ask::QueryBandwidth => BANDWIDTH.as_bytes(),
     }
 }
 

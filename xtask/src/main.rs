@@ -10,8 +10,11 @@ mod demo;
 mod devices;
 mod package;
 mod perfetto;
+mod ros;
+mod rss;
 mod sched_ext;
 mod step;
+mod sumo;
 mod tidy;
 
 use std::path::PathBuf;
@@ -71,6 +74,10 @@ fn main() -> ExitCode {
     }
 }
 
+/// A test that waits for ever fails by itself, with its name in the output, before somebody else
+/// gives up the whole run. No program of tests needs half of this on two slow cores.
+const TIME_LIMIT: &str = "target.'cfg(all())'.runner=['timeout', '--kill-after=10', '1200']";
+
 fn test() -> anyhow::Result<()> {
     // The fake CUDA driver of the examples, on which many tests run.
     let build = std::path::absolute(target())?.join("late-launch");
@@ -79,17 +86,23 @@ fn test() -> anyhow::Result<()> {
         .arg(format!("BUILD={}", build.display()))
         .run()?;
     devices::vulkan_driver();
-    Step::cargo("test --workspace")
+    let mut tests = Step::cargo("test --workspace --config")
+        .arg(TIME_LIMIT)
         .env(perfetto::VARIABLE, perfetto::folder()?)
         .env(devices::ONNX_VARIABLE, devices::onnx_library()?)
-        .run()?;
+        .env(ros::VARIABLE, ros::python()?)
+        .env(sumo::VARIABLE, sumo::program()?);
+    if let Some(python) = rss::python()? {
+        tests = tests.env(rss::VARIABLE, python);
+    }
+    tests.run()?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     let models = "test --release -p shm -p guard -p bandwidth --test loom --test mutex_loom \
                   --test rwlock_loom";
     Step::cargo(models)
-        .arg("--target-dir")
+        .args(["--config", TIME_LIMIT, "--target-dir"])
         .arg(target().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         .run()

@@ -1,5 +1,5 @@
 //! `cargo xtask sched-ext`: boots a kernel that has sched_ext in QEMU, tests the scheduler of `sched/`
-//! there, and repeats document 001's section IV-C-4.
+//! there, and repeats document 001's section IV-C-4 with `keeptime bench regulate`.
 //!
 //! The kernel is a package of Debian's, unpacked into the folder that cargo builds into, as is
 //! virtme-ng, whose guest is this machine's own file system, read only. The processor is emulated and
@@ -56,6 +56,9 @@ pub struct Args {
     /// Regulator's period, microseconds
     #[arg(long, default_value_t = 1000)]
     period_us: u64,
+    /// What puts throttle-fair scheduling into effect: bpf or user
+    #[arg(long, default_value = "bpf", value_parser = ["bpf", "user"])]
+    fair: String,
 }
 
 /// The tests and the experiment, in a virtual machine. Leaves `sched-ext/results` in the folder that
@@ -75,17 +78,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     tools()?;
     let image = kernel(&folder, args.kernel.as_deref())?;
     let virtme = virtme(&folder)?;
-    let experiment = experiment()?;
-    let test = test_program()?;
+    let (keeptime, test) = (keeptime()?, test_program()?);
     let script = format!(
-        "echo -1 > /proc/sys/kernel/sched_rt_runtime_us; {} --test-threads=1 && {} --periods {} \
-         --period-us {} --output {} --check; echo $? > {}/status",
-        test.display(),
-        experiment.display(),
-        args.periods,
-        args.period_us,
+        "echo -1 > /proc/sys/kernel/sched_rt_runtime_us; export TMPDIR=/run; cd {} && \
+         {} --test-threads=1 && \
+         {} bench regulate --core 1 --fair {} --rounds 1 --takings 0 --period {}us --duration {}us \
+         --write throttle-fair.json --check > throttle-fair.txt; echo $? > status",
         results.display(),
-        results.display()
+        test.display(),
+        keeptime.display(),
+        args.fair,
+        args.period_us,
+        u64::from(args.periods) * args.period_us,
     );
     boot(&virtme, &image, &results, &script)?;
     eprintln!("==> sched-ext took {:.0} s in all", start.elapsed().as_secs_f64());
@@ -256,12 +260,12 @@ fn virtme(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(unpacked)
 }
 
-const BUILD: &str = "--release -p throttle-fair --features sched-ext";
+const BUILD: &str = "-p throttle-fair --features sched-ext";
 
-/// The program that is the experiment.
-fn experiment() -> anyhow::Result<PathBuf> {
-    Step::cargo(&format!("build {BUILD}")).run()?;
-    Ok(std::path::absolute(crate::target())?.join("release/throttle-fair-experiment"))
+/// The command, with the scheduler in it.
+fn keeptime() -> anyhow::Result<PathBuf> {
+    Step::cargo("build -p cli --no-default-features --features sched-ext").run()?;
+    Ok(std::path::absolute(crate::target())?.join("debug/keeptime"))
 }
 
 /// The program that holds the scheduler's tests. The tests that need no such kernel are run here.

@@ -1,10 +1,11 @@
 //! `keeptime analyze`: bounds the response time of every chain, and says what to change first.
 //!
-//! The system file becomes the model of the analysis, the analysis gives indices and nanoseconds,
+//! A file that has a graph and no chains is for [`graph`]. The system file becomes the model of the analysis, the analysis gives indices and nanoseconds,
 //! and the report crate puts names and words to them. [`assign`] searches for priorities and
 //! buckets first, and writes them as a system file.
 
 mod assign;
+mod graph;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -104,6 +105,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => System::read_draft(&args.system)?,
         false => System::read(&args.system)?,
     };
+    if system.chains.is_empty() && system.graph.is_some() {
+        return graph::run(args, &system);
+    }
     system.require_chains()?;
     let explained = explained(args, &system)?;
     let mut model = system.model();

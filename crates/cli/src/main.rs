@@ -10,8 +10,13 @@ mod calibrate;
 mod chains;
 mod command_line;
 mod doctor;
+mod drive;
+mod graph;
+mod output;
 mod regulate;
+mod remote;
 mod report;
+mod ros_gateway;
 mod run;
 mod serve;
 mod simulate;
@@ -56,14 +61,24 @@ enum Command {
     ChainServer(chains::ServerArgs),
     /// Say what this machine allows, and how to grant what is missing
     Doctor(doctor::Args),
+    /// Drive a scenario with a whole stack, under one policy after another
+    Drive(drive::Args),
     #[command(hide = true)]
     GpuHost,
+    /// Run a graph of nodes for real, under one method after another
+    Graph(graph::Args),
+    #[command(hide = true)]
+    GraphExecutor(graph::process::Args),
     /// Hold best-effort cores to a budget while accelerator work holds the bandwidth lock
     Regulate(regulate::Args),
     #[command(hide = true)]
     RegulateLoad(regulate::load::Args),
+    /// Use the accelerators of another machine over the ROS 2 graph
+    Remote(remote::Args),
     /// Say why launches were late, from a recorded trace
     Report(report::Args),
+    #[command(hide = true)]
+    RosGateway(ros_gateway::Args),
     /// Run a program, and record why its launches were late
     Run(run::Args),
     /// Serve accelerators to other processes, by chain priority
@@ -90,10 +105,15 @@ fn main() -> ExitCode {
         Command::ChainExecutor(args) => chains::executor::run(&args),
         Command::ChainServer(args) => chains::serve(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Drive(args) => drive::run(&args),
         Command::GpuHost => Ok(device_cuda::host::serve()),
+        Command::Graph(args) => graph::run(&args),
+        Command::GraphExecutor(args) => graph::process::run(&args),
         Command::Regulate(args) => regulate::run(&args),
         Command::RegulateLoad(args) => regulate::load::run(&args),
+        Command::Remote(args) => remote::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::RosGateway(args) => ros_gateway::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),

@@ -2,11 +2,14 @@
 //! bandwidth lock, until a signal or its program ends it.
 //!
 //! Everything is put back before it ends, whichever way that is; only a regulator that is killed by
-//! SIGKILL can leave threads under `SCHED_IDLE`, which the next one at the same socket restores.
+//! SIGKILL can leave threads under `SCHED_IDLE` or `SCHED_EXT`, which the next one at the same socket
+//! restores.
 
 mod calibrate;
+pub mod fair;
 mod file;
 pub mod load;
+mod loss;
 mod output;
 mod program;
 mod settings;
@@ -17,13 +20,14 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use bandwidth::regulator::{Managed, Regulator, Statistics};
+use anyhow::{Context, ensure};
+use bandwidth::regulator::{Managed, Statistics};
+use fair::{By, Regulated};
 use program::Program;
 use settings::{Options, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Between two lines of `--verbose`.
+/// Between two lines of `--verbose`, and two looks at the scheduler in BPF.
 const LINE: Duration = Duration::from_secs(1);
 
 /// Options of `keeptime regulate`.
@@ -65,6 +69,10 @@ enum News {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::read(&args.options)?;
     if args.calibration.calibrate {
+        ensure!(
+            settings.config.rho.is_none() || settings.by != By::Bpf,
+            "--fair bpf: expected user or none with --calibrate"
+        );
         return calibrate::run(&args.calibration, settings, &args.program, args.json);
     }
     regulate(args, settings)
@@ -83,9 +91,9 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
         let own = std::process::id() as i32;
         settings.config.managed.push(Managed::Descendants(own));
     }
-    let regulator = Regulator::start(settings.config.clone())?;
-    output::announce(&settings, regulator.restored());
-    let hold = args.hold.then(|| regulator.hold()).transpose()?;
+    let regulated = Regulated::start(settings.config.clone(), settings.by)?;
+    output::announce(&settings, &regulated.chosen, regulated.regulator.restored());
+    let hold = args.hold.then(|| regulated.regulator.hold()).transpose()?;
     if let Some(hold) = &hold {
         hold.acquire();
     }
@@ -93,14 +101,16 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
     if let Some(program) = &mut program {
         program.start(&settings.config.cores, sender)?;
     }
-    let ended = wait(args, &news, &regulator, begun);
-    let statistics = regulator.statistics();
-    let elapsed = begun.elapsed();
+    let ended = wait(args, &news, &regulated, begun);
+    let (statistics, elapsed) = (regulated.regulator.statistics(), begun.elapsed());
+    let (chosen, trouble) = (regulated.chosen.clone(), regulated.trouble());
     // Everything is put back before anything can fail or wait.
-    drop(regulator);
+    drop(regulated);
     let status = end_program(ended, program, &news)?;
-    output::total(&settings, &statistics, elapsed, args.json)?;
-    Ok(status)
+    let fair = output::Fair { chosen, trouble };
+    output::total(&settings, &fair, (&statistics, elapsed), args.json)?;
+    let is_lost = status == ExitCode::SUCCESS && !statistics.losses().is_empty();
+    Ok(if is_lost { ExitCode::FAILURE } else { status })
 }
 
 /// Passes on what ended the regulator to its program, and waits for that.
@@ -124,26 +134,30 @@ fn end_program(
 }
 
 /// Waits for whatever ends it; `None` is the end of its time.
-fn wait(args: &Args, news: &Receiver<News>, regulator: &Regulator, begun: Instant) -> Option<News> {
-    let mut before = regulator.statistics();
+fn wait(args: &Args, news: &Receiver<News>, regulated: &Regulated, begun: Instant) -> Option<News> {
+    let mut before = regulated.regulator.statistics();
+    let mut losses = loss::Losses::default();
     let mut line = begun + LINE;
+    let mut is_sound = true;
     loop {
         let end = args.duration.map(|duration| begun + duration);
-        let next = if args.verbose { Some(line) } else { None };
-        let until = [end, next].into_iter().flatten().min();
-        let received = match until {
-            None => news.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(until) => news.recv_timeout(until.saturating_duration_since(Instant::now())),
-        };
-        match received {
+        let until = end.map_or(line, |end| end.min(line));
+        match news.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(news) => return Some(news),
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) if end.is_some_and(|end| Instant::now() >= end) => {
                 return None;
             }
             Err(RecvTimeoutError::Timeout) => {
-                let now: Statistics = regulator.statistics();
-                output::line(begun.elapsed(), &before, &now);
+                if let Some(trouble) = regulated.trouble().filter(|_| is_sound) {
+                    eprintln!("keeptime regulate: {trouble}");
+                    is_sound = false;
+                }
+                let now: Statistics = regulated.regulator.statistics();
+                losses.tell(&now);
+                if args.verbose {
+                    output::line(begun.elapsed(), &before, &now);
+                }
                 (before, line) = (now, line + LINE);
             }
         }

@@ -1,7 +1,9 @@
-//! `keeptime report`: why launches were late.
+//! `keeptime report`: why launches were late, or the commands of a drive.
 //!
 //! Reads a trace twice: once for all its numbers, and once around its worst calls. The trace crate
 //! finds, the report crate puts words to it.
+
+mod flow;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -11,9 +13,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use report::flow::FlowRun;
 use report::late::{Findings, Focus, Look, perfetto, timeline};
 use trace::Trace;
 use trace::late::{Group, Options};
+
+use crate::output;
 
 /// Columns where there is no terminal.
 const WIDTH: usize = 100;
@@ -25,7 +30,7 @@ const SEARCHED: usize = 64;
 /// Options of `keeptime report`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The trace, as `keeptime run --record` wrote it
+    /// The trace, as `keeptime run --record` or `keeptime drive --trace` wrote it
     file: PathBuf,
     /// Take apart so many of the worst calls
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -73,6 +78,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for (option, file) in [("--html", &args.html), ("--perfetto", &args.perfetto)] {
         ensure_other(option, file.as_deref(), &args.file)?;
     }
+    if let Some(flow) = &trace.metadata().flow {
+        return of_drives(args, &trace, &flow::read(&trace, flow, args.worst as usize)?);
+    }
     let findings = find(args, &trace)?;
     if let Some(page) = &args.html {
         write_page(page, &trace, &findings)?;
@@ -81,6 +89,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write_perfetto(args, file, &trace, &findings)?;
     }
     print(args, &findings)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report of a trace of drives.
+fn of_drives(args: &Args, trace: &Trace, run: &FlowRun) -> anyhow::Result<ExitCode> {
+    ensure!(args.call.is_none(), "--call: found a trace of a drive, expected one of a program");
+    output::write("--html", args.html.as_deref(), || Ok(report::flow::html(run)?))?;
+    if let Some(file) = &args.perfetto {
+        let context = || format!("--perfetto {}", file.display());
+        let mut out = BufWriter::new(File::create(file).with_context(context)?);
+        report::flow::perfetto(trace, run, &mut out).with_context(context)?;
+        out.flush().with_context(context)?;
+    }
+    let words = || match args.quiet {
+        true => format!("{}\n", report::flow::headline(run)),
+        false => report::flow::text(run),
+    };
+    output::print(args.json, || report::flow::json(run), words)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -129,20 +155,11 @@ fn progress(args: &Args, records: u64) -> ProgressBar {
 }
 
 fn print(args: &Args, findings: &Findings<'_>) -> anyhow::Result<()> {
-    if args.json {
-        let json = serde_json::to_string_pretty(&report::late::json(findings))?;
-        writeln!(std::io::stdout(), "{json}")?;
-        return Ok(());
-    }
-    let mut out = anstream::stdout().lock();
-    if args.quiet {
-        writeln!(out, "{}", report::late::headline(findings))?;
-    } else {
-        let look = Look { width: width(), color: true };
-        write!(out, "{}", report::late::text(findings, look))?;
-    }
-    out.flush()?;
-    Ok(())
+    let words = || match args.quiet {
+        true => format!("{}\n", report::late::headline(findings)),
+        false => report::late::text(findings, Look { width: width(), color: true }),
+    };
+    output::print(args.json, || report::late::json(findings), words)
 }
 
 /// Columns of the terminal that is printed to.

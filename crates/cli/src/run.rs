@@ -63,8 +63,8 @@ pub struct Args {
     /// Say nothing about the recording
     #[arg(long, short)]
     quiet: bool,
-    /// Print what `--guard audit` found as JSON
-    #[arg(long)]
+    /// Print what is said when the program has ended as one JSON object
+    #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -130,13 +130,52 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(file) => trace::session::record(&mut command, &options, file)?,
         None => trace::session::guard(&mut command, &options)?,
     };
-    if let Some(file) = args.record.as_ref().filter(|_| !args.quiet) {
-        eprintln!("keeptime run: {}", summary(&finished, file));
-    }
-    if let Some(guard) = finished.guard.as_ref().filter(|_| !args.quiet) {
-        eprintln!("keeptime run: {}", guard::summary(guard, finished.processes));
+    if !args.quiet {
+        tell(args, &finished)?;
     }
     Ok(end_like(&finished.outcome))
+}
+
+/// Says what came of it, on the standard error stream.
+fn tell(args: &Args, finished: &Finished) -> anyhow::Result<()> {
+    if args.json {
+        eprintln!("{}", serde_json::to_string_pretty(&json(args.record.as_deref(), finished))?);
+        return Ok(());
+    }
+    if let Some(file) = &args.record {
+        eprintln!("keeptime run: {}", summary(finished, file));
+    }
+    if let Some(guard) = &finished.guard {
+        eprintln!("keeptime run: {}", guard::summary(guard, finished.processes));
+    }
+    if let Some(bandwidth) = &finished.bandwidth {
+        eprintln!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
+    }
+    Ok(())
+}
+
+/// The same as one object.
+fn json(file: Option<&Path>, finished: &Finished) -> serde_json::Value {
+    let trace = file.map(|file| {
+        serde_json::json!({
+            "file": file,
+            "records": finished.records,
+            "lost": finished.lost,
+            "overwritten": finished.overwritten,
+            "tier": finished.tier,
+            "tier_reasons": finished.tier_reasons,
+            "troubles": finished.troubles,
+        })
+    });
+    serde_json::json!({
+        "schema": "keeptime.run",
+        "version": 1,
+        "outcome": finished.outcome,
+        "processes": finished.processes,
+        "trace": trace,
+        "guard": finished.guard,
+        "bandwidth_lock": finished.bandwidth,
+    })
 }
 
 /// Records the locks that would be guarded, and judges them.
@@ -150,8 +189,14 @@ fn run_audit(args: &Args, mut options: Options, command: &mut Command) -> anyhow
     options.kernel = Wanted::Exactly(Tier::Preload);
     let finished = trace::session::record(command, &options, file)?;
     let audit = audit::audit(file, args.guard.everywhere())?;
-    let said = if args.json { audit.json()? } else { audit.text() };
+    let said = match args.json {
+        true => audit.json(finished.bandwidth.as_ref())?,
+        false => audit.text(),
+    };
     eprint!("{said}");
+    if let Some(bandwidth) = finished.bandwidth.as_ref().filter(|_| !args.json) {
+        eprintln!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
+    }
     if finished.lost > 0 {
         eprintln!(
             "keeptime run: {} records found no room, so that some locks may be missing; more \
@@ -274,6 +319,7 @@ mod tests {
             tier_reasons: Vec::new(),
             troubles: Vec::new(),
             guard: None,
+            bandwidth: None,
         };
         let line = summary(&finished, Path::new("t.kt"));
         assert_eq!(line, "t.kt: 12 records, 0 lost, tier scheduler");

@@ -1,5 +1,7 @@
 //! `keeptime serve`: runs the accelerator server until a signal ends it.
 
+mod gateway;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +11,7 @@ use std::sync::mpsc::sync_channel;
 
 use accel_server::{GpuHost, Options, Server};
 use anyhow::Context;
+use gateway::Gateway;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use system::{Admission, Bound, Policy, System};
 
@@ -92,7 +95,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = args.config.display();
     let server = Server::start(&system, options).with_context(|| file.to_string())?;
     announce(&server, args.policy.unwrap_or(system.server.policy));
+    let gateway = system.ros.as_ref().map(|_| Gateway::start(&args.config, server.socket()));
+    let gateway = gateway.transpose()?;
     signals.forever().next();
+    drop(gateway);
     if let Some(path) = &args.summary {
         write_summary(&server, path)?;
     }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use accel::Client;
 use accel::control::Measured;
-use accel::snapshot::{Accelerator, Chain, Origin, Session, Snapshot, Standing};
+use accel::snapshot::{Accelerator, Bandwidth, Chain, Origin, Session, Snapshot, Standing};
 use serde_json::{Value, json};
 
 /// Options of `keeptime status`.
@@ -64,7 +64,7 @@ fn exceeds(measured: &Measured, configured_ns: u64) -> bool {
 }
 
 fn render_json(snapshot: &Snapshot) -> Value {
-    let Snapshot { server, counters: c, accelerators, sessions, chains } = snapshot;
+    let Snapshot { server, counters: c, accelerators, sessions, chains, bandwidth } = snapshot;
     let names: Vec<&str> = accelerators.iter().map(|a| a.id.as_str()).collect();
     json!({
         "server": {
@@ -95,6 +95,22 @@ fn render_json(snapshot: &Snapshot) -> Value {
             .collect::<Vec<Value>>(),
         "sessions": sessions.iter().map(session_json).collect::<Vec<Value>>(),
         "chains": chains.iter().map(|chain| chain_json(chain, &names)).collect::<Vec<Value>>(),
+        "bandwidth_lock": bandwidth.as_ref().map(bandwidth_json),
+    })
+}
+
+fn bandwidth_json(bandwidth: &Bandwidth) -> Value {
+    json!({
+        "regulator": bandwidth.socket,
+        "attached": bandwidth.note.is_empty(),
+        "note": bandwidth.note,
+        "services": bandwidth.services,
+        "running": bandwidth.running,
+        "requests_with": bandwidth.locked,
+        "requests_without": bandwidth.unlocked,
+        "requests_interrupted": bandwidth.interrupted,
+        "acquisitions": bandwidth.acquisitions,
+        "held_ns": bandwidth.held_ns,
     })
 }
 

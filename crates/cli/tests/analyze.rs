@@ -369,3 +369,44 @@ fn file_without_priorities_gets_some_that_are_schedulable() {
     assert_eq!(place("fast").as_deref(), Some("priority: 2"), "{text}");
     assert_eq!(place("slow").as_deref(), Some("priority: 1"), "{text}");
 }
+
+#[test]
+fn graph_has_bounds_of_its_paths_and_callbacks() {
+    let file = case_study().with_file_name("picas-case-study.yaml");
+    let file = file.to_str().unwrap();
+    let output = keeptime(&[file, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let chain = |id: &str| json["paths"][id]["bound_us"].as_f64().unwrap();
+    // Chain 1: a timer, the way and the receipt of its message, 2 + 16 ms; nobody is above it, and
+    // each of its executors has no callback but its own.
+    assert_eq!(chain("chain1"), 18_600.0);
+    // Chain 2 begins with the same callback, on whose executor that of chain 1 may come first.
+    assert_eq!(chain("chain2"), 18_600.0 + 29_000.0 + 5.0 * 300.0);
+    assert_eq!(json["callbacks"]["c2_3"]["bound_us"], json["paths"]["chain2"]["bound_us"]);
+    let text = String::from_utf8(keeptime(&[file]).stdout).unwrap();
+    assert!(text.contains("chain1   18.600"), "{text}");
+    let refused = keeptime(&[file, "--sensitivity"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--sensitivity: found a graph in"), "{refused:?}");
+}
+
+#[test]
+fn path_of_a_graph_without_a_bound_says_why_and_fails() {
+    let graph = "
+executors: [{id: e, core: 0, priority: 9}]
+graph:
+  nodes:
+  - {id: a, kind: sensor, executor: e, period: 10 ms, priority: 1}
+  - {id: b, kind: sensor, executor: e, period: 15 ms, priority: 2}
+  - {id: f, kind: fusion, executor: e, inputs: [{from: a, priority: 3}, {from: b, priority: 4}]}
+  paths: [{id: p, roots: [a], sink: f}]
+";
+    let bench = Bench::new(graph);
+    assert_eq!(bench.run(&[]).status.code(), Some(1));
+    assert_eq!(bench.json(&[])["paths"]["p"]["reason"], "f fuses messages of different periods");
+    let primes = Bench::new(&graph.replace("priority: 1}", "priority: 1, primes: 100}"));
+    let refused = primes.run(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("no bounds: the file does not say how long"), "{refused:?}");
+}

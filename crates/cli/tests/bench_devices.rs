@@ -118,8 +118,8 @@ fn preemption_is_measured_with_and_without_slices_on_the_fake_driver() {
         of.map(|case| case["blocks_per_slice"].as_u64()).collect::<Vec<_>>()
     };
     assert_eq!(blocks("server"), [None, None]);
-    // A million numbers are 128 blocks of one kernel and 4096 of the other.
-    assert_eq!(blocks("sliced"), [Some(32), Some(1024)]);
+    // A million numbers are 128 blocks of one kernel, half a million sums 2048 of the other.
+    assert_eq!(blocks("sliced"), [Some(32), Some(512)]);
     assert_eq!(output["missing"].as_array().unwrap().len(), 0);
 }
 

@@ -172,6 +172,43 @@ fn bad_options_name_themselves_and_what_was_found_with_status_2() {
 }
 
 #[test]
+#[cfg(not(feature = "sched-ext"))]
+fn scheduler_in_bpf_that_is_not_built_is_refused_with_how_to_get_it() {
+    let options = ["--cores", "1", "--fair", "bpf", "--", "true"];
+    let output = keeptime().arg("regulate").args(options).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--fair bpf: ") && said.contains("--features sched-ext"), "{said}");
+}
+
+#[test]
+fn implementation_of_throttle_fair_scheduling_is_named_with_why() {
+    let (_alone, Some(core)) = (alone(), core()) else { return };
+    let load = load("compute", core);
+    let id = load.id().to_string();
+    let of = |options: &[&str]| {
+        let regulate = Regulate::start(core, &[options, &["--manage", &id]].concat());
+        let totals = regulate.end(Signal::TERM);
+        (totals["rho"].clone(), totals["fair"].clone())
+    };
+    let (rho, fair) = of(&["--fair", "user", "--rho", "3"]);
+    assert_eq!((rho.as_f64(), fair["by"].as_str()), (Some(3.0), Some("user")));
+    let (rho, fair) = of(&["--fair", "none"]);
+    assert_eq!((rho.as_f64(), fair["by"].as_str()), (None, Some("none")));
+    let has_sched_ext = Path::new("/sys/kernel/sched_ext").is_dir();
+    for options in [&["--fair", "auto"][..], &["--fair", "1"], &["--rho", "1"]] {
+        let (rho, fair) = of(options);
+        let why = fair["why"].as_str().unwrap();
+        assert_eq!(rho, 1.0);
+        match (fair["by"].as_str().unwrap(), has_sched_ext) {
+            ("user", false) => assert!(why.contains("has no sched_ext"), "{why}"),
+            ("user", true) => assert!(why.contains("built without"), "{why}"),
+            (by, _) => assert_eq!((by, has_sched_ext), ("bpf", true)),
+        }
+    }
+}
+
+#[test]
 fn core_has_its_share_while_the_lock_is_held_and_all_of_it_otherwise() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
     let share = |hold: &[&str]| {
@@ -186,7 +223,8 @@ fn core_has_its_share_while_the_lock_is_held_and_all_of_it_otherwise() {
     };
     let (held, stopped_ns) = share(&["--hold"]);
     let (free, not_stopped_ns) = share(&[]);
-    assert!(held < free / 2.0, "{held} of the time with the lock held, {free} without");
+    // What it has without depends on whatever else runs there.
+    assert!(held < 0.35, "{held} of the time with the lock held, {free} without");
     assert!(held > free / 20.0, "{held}");
     assert!(stopped_ns > 500_000_000 && not_stopped_ns == 0, "{stopped_ns} {not_stopped_ns}");
 }
@@ -342,6 +380,65 @@ fn the_more_stopped_time_counts_the_less_the_memory_bound_task_runs() {
     }
 }
 
+/// The kernel keeps real-time threads from a core for 50 ms of each second that they fill. That is
+/// no stop that does not end.
+#[test]
+fn core_that_is_stopped_for_nearly_all_of_the_time_stays_regulated() {
+    let (_alone, Some(core)) = (alone(), core()) else { return };
+    let _load = load("compute", core);
+    let regulate = Regulate::start(core, &["--budget", "2%", "--hold"]);
+    std::thread::sleep(Duration::from_secs(5));
+    let totals = regulate.end(Signal::TERM);
+    let share = of_core(&totals, "stopped_ns") as f64 / totals["elapsed_ns"].as_f64().unwrap();
+    assert!(share > 0.7, "{share}: {totals}");
+    assert_eq!(of_core(&totals, "demotions"), of_core(&totals, "promotions"), "{totals}");
+}
+
+#[test]
+fn more_urgent_thread_on_a_regulated_core_is_said() {
+    let (_alone, Some(core)) = (alone(), core()) else { return };
+    let regulate = Regulate::start(core, &["--budget", "50%", "--hold"]);
+    let urgent = std::thread::spawn(move || {
+        realtime::thread::pin(&[core]).unwrap();
+        realtime::thread::set_policy(realtime::thread::Policy::Fifo(20)).unwrap();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(600) {
+            std::hint::spin_loop();
+        }
+    });
+    urgent.join().unwrap();
+    let totals = regulate.end(Signal::TERM);
+    assert!(of_core(&totals, "missed") > 300, "{totals}");
+    let said = totals["hindrances"][0].as_str().unwrap();
+    assert!(said.contains(&format!("core {core}: something more urgent")), "{said}");
+}
+
+#[test]
+fn thread_that_looks_by_itself_costs_the_taker_no_wake_up() {
+    let (_alone, Some(core)) = (alone(), core()) else { return };
+    let taking = |attention: &str| {
+        let regulate = Regulate::start(core, &["--budget", "50%", "--attention", attention]);
+        let hold = Hold::attach(&regulate.socket).unwrap();
+        let once = |_| {
+            let begun = Instant::now();
+            hold.acquire();
+            let took = begun.elapsed();
+            std::thread::sleep(Duration::from_millis(3));
+            hold.release();
+            // For much longer than it lingers.
+            std::thread::sleep(Duration::from_millis(20));
+            took
+        };
+        let mut took: Vec<_> = (0..25).map(once).collect();
+        took.sort_unstable();
+        let totals = regulate.end(Signal::TERM);
+        assert!(of_core(&totals, "stops") >= 25, "{totals}");
+        took[took.len() / 2]
+    };
+    let (bell, look) = (taking("bell"), taking("look"));
+    assert!(look * 2 < bell, "{bell:?} with the bell, {look:?} looking");
+}
+
 #[test]
 fn program_runs_on_the_regulated_core_and_its_status_is_passed_on() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
@@ -367,15 +464,17 @@ fn calibration_writes_a_budget_that_regulate_reads() {
     let folder = tempfile::tempdir().unwrap();
     let (file, socket) = (folder.path().join("budget.yaml"), folder.path().join("b.sock"));
     let mut command = keeptime();
-    command.args(["regulate", "--calibrate", "--runs", "1", "--tolerance", "1000%"]);
+    command.args(["regulate", "--calibrate", "--runs", "5", "--tolerance", "1000%"]);
     command.args(["--hold-for-program", "--count", "time", "--cores", &core.to_string()]);
     command.arg("--socket").arg(&socket).arg("--write").arg(&file).args(["--", "sleep", "0.1"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
-    for word in ["alone", "unregulated", "50%", "slowdown"] {
+    for word in ["alone", "unregulated", "50%", "slowdown", "No budget is needed"] {
         assert!(said.contains(word), "{word} is not in {said}");
     }
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(written.contains("# unregulated") && written.contains("####"), "{written}");
     let mut command = keeptime();
     command.args(["regulate", "--duration", "50ms", "--config"]).arg(&file);
     let output = command.arg("--socket").arg(&socket).output().unwrap();
@@ -384,7 +483,7 @@ fn calibration_writes_a_budget_that_regulate_reads() {
     assert!(said.contains(&format!("cores [{core}], 50 % in periods of 1ms")), "{said}");
     // A program that never takes the lock is told so.
     let mut command = keeptime();
-    command.args(["regulate", "--calibrate", "--runs", "1", "--count", "time", "--cores"]);
+    command.args(["regulate", "--calibrate", "--count", "time", "--cores"]);
     command.arg(core.to_string()).arg("--socket").arg(&socket).args(["--", "true"]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));

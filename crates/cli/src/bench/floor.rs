@@ -1,16 +1,23 @@
-//! The floor under any request to another process: one shared page, a futex wake there and a
-//! futex wake back. The peer is a process of its own.
+//! Floors: what the machine takes for what cannot be done without.
+//!
+//! - [`Floor`]: under any request to another process: one shared page, a futex wake there and a
+//!   futex wake back. The peer is a process of its own.
+//! - [`Bare`]: under the bandwidth lock: a thread of another core that is woken by a futex, or by a
+//!   timer, and does nothing else.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use realtime::clock::monotonic_ns;
+use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{self, Policy};
 use shm::{Mapping, Segment, futex};
+
+use super::sample::Samples;
 
 /// Words of the page, in different cache lines.
 const PING: usize = 0;
@@ -114,5 +121,132 @@ impl Drop for Floor {
     fn drop(&mut self) {
         let _ = self.send(END);
         let _ = self.peer.wait();
+    }
+}
+
+/// Between two wake-ups by the timer.
+const TIMER_NS: u64 = 1_000_000;
+/// It has been woken by then, or the machine is not fit to measure anything.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// A thread on a core, with the priority of those that stop cores, that only says when it was
+/// woken.
+pub struct Bare {
+    shared: Arc<BareShared>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+    /// What a wake-up costs whoever wakes.
+    pub waking: Samples,
+    /// From the wake-up to the thread.
+    pub woken: Samples,
+    /// How late a timer wakes a thread of that core.
+    pub timer: Samples,
+}
+
+#[derive(Default)]
+struct BareShared {
+    /// When it was woken last, 0 once it has noticed; and how long after that it had the core.
+    asked_ns: AtomicU64,
+    after_ns: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Bare {
+    /// Starts the thread.
+    pub fn start(core: usize) -> anyhow::Result<Bare> {
+        let shared = Arc::new(BareShared::default());
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = {
+            let shared = shared.clone();
+            std::thread::spawn(move || {
+                thread::pin(&[core])?;
+                prioritise(1)?;
+                let _ = ready.send(());
+                shared.run();
+                Ok(())
+            })
+        };
+        let [waking, woken, timer] = [(); 3].map(|()| Samples::new());
+        let mut bare = Bare { shared, thread: Some(thread), waking, woken, timer };
+        if is_ready.recv().is_err() {
+            bare.join()?;
+        }
+        Ok(bare)
+    }
+
+    /// Wakes it so often, at most once in `pause_ns`.
+    ///
+    /// # Errors
+    /// It is not woken within a second.
+    pub fn wake(&mut self, times: u32, pause_ns: u64) -> anyhow::Result<()> {
+        for _ in 0..times {
+            sleep_until_ns(monotonic_ns() + pause_ns);
+            self.shared.after_ns.store(0, Ordering::Relaxed);
+            let begin = monotonic_ns();
+            self.shared.asked_ns.store(begin, Ordering::Release);
+            self.thread.iter().for_each(|thread| thread.thread().unpark());
+            self.waking.push(monotonic_ns() - begin);
+            loop {
+                sleep_until_ns(monotonic_ns() + pause_ns);
+                match self.shared.after_ns.load(Ordering::Acquire) {
+                    0 => anyhow::ensure!(
+                        monotonic_ns() < begin + PATIENCE_NS,
+                        "a real-time thread was not woken within a second"
+                    ),
+                    after_ns => break self.woken.push(after_ns),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a timer wake a thread of the core so often.
+    pub fn sleep(&mut self, core: usize, times: u32) -> anyhow::Result<()> {
+        let sleep = || -> anyhow::Result<Vec<u64>> {
+            thread::pin(&[core])?;
+            prioritise(1)?;
+            let late = |_| {
+                let due_ns = monotonic_ns() + TIMER_NS;
+                sleep_until_ns(due_ns);
+                monotonic_ns() - due_ns
+            };
+            Ok((0..times).map(late).collect())
+        };
+        let late = std::thread::scope(|scope| scope.spawn(sleep).join());
+        let late = late.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        late.into_iter().for_each(|ns| self.timer.push(ns));
+        Ok(())
+    }
+
+    fn join(&mut self) -> anyhow::Result<()> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+}
+
+impl BareShared {
+    fn run(&self) {
+        while !self.is_over.load(Ordering::Acquire) {
+            std::thread::park();
+            // A wake-up for no reason has nothing to say.
+            match self.asked_ns.swap(0, Ordering::Acquire) {
+                0 => {}
+                asked_ns => {
+                    let after_ns = (monotonic_ns() - asked_ns).max(1);
+                    self.after_ns.store(after_ns, Ordering::Release);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        self.thread.iter().for_each(|thread| thread.thread().unpark());
+        // What it had to say was said when it started.
+        let _ = self.join();
     }
 }

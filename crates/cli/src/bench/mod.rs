@@ -11,6 +11,7 @@ mod requests;
 mod sample;
 mod service;
 mod submission;
+mod transport;
 pub mod victim;
 
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Benchmark {
     Regulate(regulate::Args),
     /// What handing work to an accelerator costs, by method: streams, graphs, Vulkan and others
     Submission(submission::Args),
+    /// What a request costs by its way to the accelerator: shared memory, DDS on one machine, DDS between hosts
+    Transport(transport::Args),
 }
 
 /// Runs the command.
@@ -54,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Benchmark::Preempt(args) => preempt::run(args),
         Benchmark::Regulate(args) => regulate::run(args),
         Benchmark::Submission(args) => submission::run(args),
+        Benchmark::Transport(args) => transport::run(args),
     }
 }
 

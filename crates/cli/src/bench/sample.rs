@@ -16,6 +16,11 @@ impl Samples {
         self.0.push(ns as f64);
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Percentiles by nearest rank, and the maximum.
     pub fn quantiles(&self) -> Quantiles {
         let sorted = ascending(&self.0);

@@ -2,7 +2,7 @@
 //! as programs have that know nothing of each other.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use realtime::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
 use system::System;
 
-use super::plan::{PartPlan, RequestPlan};
+use super::plan::RequestPlan;
+use super::ready::Spent;
 
 /// What an executor is told of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,56 +71,61 @@ impl Access {
         Ok(match way {
             _ if !asks => Access::None,
             Way::Server(socket) => Access::Server(Client::connect(socket)?),
-            Way::Direct(file, cores) => {
-                let system = System::read(file)?;
-                let (accelerator_cores, whole_launches) = (cores.clone(), true);
-                let options = Options { accelerator_cores, whole_launches, ..Options::default() };
-                let devices = BTreeMap::new();
-                Access::Direct(Box::new(Direct { system, options, devices }))
-            }
+            Way::Direct(file, cores) => Access::Direct(Box::new(Direct::open(file, cores)?)),
         })
     }
 
-    /// Registers a request of a callback.
+    /// Registers a request of a callback, by the name and the priority of its chain and the
+    /// client's own number for it.
     pub fn register(
         &mut self,
-        part: &PartPlan,
+        (chain, priority): (&str, u32),
         number: u64,
         request: &RequestPlan,
     ) -> anyhow::Result<Ask> {
         match self {
             Access::None => anyhow::bail!("no accelerator was to be used"),
             Access::Server(client) => {
-                let registration = Registration::service(&request.service)
-                    .chain(&part.chain.id, part.chain.priority)
-                    .accelerator(&request.accelerator)
-                    .callback(number)
-                    .exec(Duration::from_nanos(request.exec_ns));
-                let id = client.register(&registration)?;
+                let id = client.register(&registration((chain, priority), number, request))?;
                 Ok(Ask::Server(id, Request::new().arguments(&[request.argument])))
             }
             Access::Direct(direct) => direct.lane(request).map(Ask::Direct),
         }
     }
 
-    /// Has a request done, at most until `end_ns`.
+    /// Has a request done, at most until `end_ns`, and adds where its time went.
     ///
     /// # Errors
     /// It was not.
-    pub fn run(&mut self, ask: &Ask, wait: Wait, end_ns: u64) -> Result<(), Failure> {
+    pub fn run(
+        &mut self,
+        ask: &Ask,
+        wait: Wait,
+        end_ns: u64,
+        spent: &mut Spent,
+    ) -> Result<(), Failure> {
         match (self, ask) {
             (Access::Server(client), Ask::Server(id, request)) => {
                 client.set_wait(wait);
-                match through_server(client, *id, request, end_ns) {
+                match through_server(client, *id, request, end_ns, spent) {
                     Ok(()) => Ok(()),
                     Err(accel::Error::TimedOut { .. }) => Err(Failure::OutOfTime),
                     Err(error) => Err(Failure::Failed(error.to_string())),
                 }
             }
-            (_, Ask::Direct(lane)) => lane.run(wait, end_ns),
+            (_, Ask::Direct(lane)) => lane.run(wait, end_ns, spent),
             (_, Ask::Server(..)) => Err(Failure::Failed("there is no server".into())),
         }
     }
+}
+
+/// What a request of a chain is registered as.
+pub fn registration((chain, priority): (&str, u32), number: u64, of: &RequestPlan) -> Registration {
+    Registration::service(&of.service)
+        .chain(chain, priority)
+        .accelerator(&of.accelerator)
+        .callback(number)
+        .exec(Duration::from_nanos(of.exec_ns))
 }
 
 fn through_server(
@@ -127,14 +133,26 @@ fn through_server(
     id: CallbackId,
     request: &Request,
     end_ns: u64,
+    spent: &mut Spent,
 ) -> Result<(), accel::Error> {
     let mut ticket = client.submit(id, request)?;
     let left = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()));
-    client.wait(&mut ticket, Some(left))?.ok().map(|_| ())
+    let outcome = client.wait(&mut ticket, Some(left))?.ok()?;
+    let accel::Outcome { submitted_ns, arrived_ns, started_ns, finished_ns, .. } = outcome;
+    spent.request([submitted_ns, arrived_ns, started_ns, finished_ns, monotonic_ns()]);
+    Ok(())
 }
 
 impl Direct {
-    fn lane(&mut self, request: &RequestPlan) -> anyhow::Result<Lane> {
+    /// Gets ready to start the devices of a system file.
+    pub fn open(file: &Path, cores: &BTreeMap<String, Vec<usize>>) -> anyhow::Result<Direct> {
+        let (accelerator_cores, whole_launches) = (cores.clone(), true);
+        let options = Options { accelerator_cores, whole_launches, ..Options::default() };
+        Ok(Direct { system: System::read(file)?, options, devices: BTreeMap::new() })
+    }
+
+    /// A stream of its own for a request.
+    pub fn lane(&mut self, request: &RequestPlan) -> anyhow::Result<Lane> {
         let id = &request.accelerator;
         let device = match self.devices.get(id) {
             Some(device) => device.clone(),
@@ -154,7 +172,9 @@ impl Direct {
 }
 
 impl Lane {
-    fn run(&self, wait: Wait, end_ns: u64) -> Result<(), Failure> {
+    /// Has the request done, at most until `end_ns`, and adds where its time went.
+    pub fn run(&self, wait: Wait, end_ns: u64, spent: &mut Spent) -> Result<(), Failure> {
+        let begin_ns = monotonic_ns();
         let launch = Launch::new(self.kernel, [self.argument, 0, 0, 0]);
         let failed = |error: device::Error| Failure::Failed(error.to_string());
         self.device.launch(self.stream, launch, &self.event).map_err(failed)?;
@@ -175,7 +195,11 @@ impl Lane {
             }
         };
         match outcome.status {
-            Status::Done => Ok(()),
+            Status::Done => {
+                let (started_ns, finished_ns) = (outcome.started_ns, outcome.finished_ns);
+                spent.request([begin_ns, begin_ns, started_ns, finished_ns, monotonic_ns()]);
+                Ok(())
+            }
             status => Err(Failure::Failed(format!("the device ended it as {status:?}"))),
         }
     }

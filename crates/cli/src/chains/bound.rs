@@ -74,7 +74,7 @@ fn reason(system: &System, refusal: &Refusal) -> String {
 }
 
 /// Cores that two things use which the bounds keep apart.
-fn shared_cores(system: &System, cores: &Cores) -> Option<String> {
+pub(crate) fn shared_cores(system: &System, cores: &Cores) -> Option<String> {
     for (place, accelerator) in system.accelerators.iter().enumerate() {
         let id = &accelerator.id;
         let own = cores.accelerators.get(id).map(Vec::as_slice).unwrap_or_default();

@@ -100,6 +100,9 @@ pub struct Evidence<'a> {
     pub summary: Option<Summary>,
     /// Compute threads of each accelerator.
     pub units: BTreeMap<String, usize>,
+    /// The accelerators whose threads compute: elsewhere they wait for the device, and what they
+    /// wait for besides says nothing of it.
+    pub software: Vec<&'a str>,
     /// The executors with their reports.
     pub executors: Vec<(&'a str, &'a Report)>,
 }
@@ -108,7 +111,7 @@ impl Evidence<'_> {
     /// What spoils or qualifies the responses.
     pub fn marks(&self) -> Vec<String> {
         let mut marks: Vec<String> = self.stolen_mark().into_iter().collect();
-        for (id, accelerator) in self.accelerators() {
+        for (id, accelerator) in self.computing() {
             let delay_ns = accelerator.run_delay_ns;
             let share = self.share(delay_ns);
             if share > LOST_SHARE {
@@ -119,7 +122,7 @@ impl Evidence<'_> {
                 ));
             }
         }
-        for (id, accelerator) in self.accelerators() {
+        for (id, accelerator) in self.computing() {
             if accelerator.longest_block_ns > STANDSTILL_NS {
                 let longest = milliseconds(accelerator.longest_block_ns);
                 marks.push(format!(
@@ -150,7 +153,8 @@ impl Evidence<'_> {
         let mut tell = |name: String, value: String| facts.push((name, value));
         for (id, accelerator) in self.accelerators() {
             tell(format!("{id} busy"), percent(self.busy(id, accelerator)));
-            tell(format!("{id} longest block"), milliseconds(accelerator.longest_block_ns));
+            let piece = if self.software.contains(&id) { "block" } else { "slice" };
+            tell(format!("{id} longest {piece}"), milliseconds(accelerator.longest_block_ns));
             tell(format!("{id} preemptions"), accelerator.preemptions.to_string());
         }
         if let Some(counters) = self.counters() {
@@ -176,6 +180,11 @@ impl Evidence<'_> {
     fn accelerators(&self) -> impl Iterator<Item = (&str, &Accelerator)> {
         let accelerators = self.summary.iter().flat_map(|summary| &summary.accelerators);
         accelerators.map(|(id, accelerator)| (id.as_str(), accelerator))
+    }
+
+    /// Those whose threads compute.
+    fn computing(&self) -> impl Iterator<Item = (&str, &Accelerator)> {
+        self.accelerators().filter(|(id, _)| self.software.contains(id))
     }
 
     fn counters(&self) -> Option<&Counters> {
@@ -272,6 +281,7 @@ mod tests {
             },
             summary: Some(Summary { realtime: true, accelerators, ..Summary::default() }),
             units: BTreeMap::from([("gpu0".to_owned(), 1)]),
+            software: vec!["gpu0"],
             executors: Vec::new(),
         }
     }
@@ -288,6 +298,18 @@ mod tests {
         assert!(facts.contains(&("gpu0 busy".into(), "50.0 %".into())), "{facts:?}");
         let stolen = ("stolen from core 3".into(), "0 ms".into());
         assert!(facts.contains(&stolen), "{facts:?}");
+    }
+
+    #[test]
+    fn thread_that_waits_for_a_device_is_no_disturbance() {
+        let (run_delay_ns, longest_block_ns) = (SECOND, SECOND);
+        let waited = Accelerator { run_delay_ns, longest_block_ns, ..accelerator(0) };
+        let mut evidence = evidence(0, waited);
+        assert_eq!(evidence.marks().len(), 2, "{:?}", evidence.marks());
+        evidence.software.clear();
+        assert!(evidence.marks().is_empty(), "{:?}", evidence.marks());
+        let slice = ("gpu0 longest slice".into(), "1000 ms".into());
+        assert!(evidence.facts().contains(&slice), "{:?}", evidence.facts());
     }
 
     #[test]

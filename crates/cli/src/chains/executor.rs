@@ -1,18 +1,18 @@
 //! `keeptime chain-executor`: one executor of a system, as a process of its own.
 //!
 //! It reads its [`Spec`] as one line of JSON, gets itself ready (core, priority, inbox, server,
-//! memory), answers with [`Answer::Ready`], and waits for the start instant as a second line.
-//! Then it loops until every chain has ended: take messages, take due releases, and run the one
-//! callback that [`Ready`] puts first; only when there is none, wait for a message or the next
-//! release. Its last line is [`Answer::Done`].
+//! memory, each request once), answers with [`Answer::Ready`], and waits for the start instant as
+//! a second line. Then it loops until every chain has ended: take messages, take due releases, and
+//! run the one callback that [`Ready`] puts first; only when there is none, wait for a message or
+//! the next release. Its last line is [`Answer::Done`].
 //!
 //! A request that fails ends its job and is counted; after the plan's patience everything that
 //! has not ended is given up, so that nothing outlives the run.
 
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use accel::Wait;
 use anyhow::Context;
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use realtime::thread::{self, Policy};
@@ -22,10 +22,13 @@ use serde::{Deserialize, Serialize};
 use super::access::{Access, Ask, Failure, Way};
 use super::alarm::Alarm;
 use super::children::die_with;
+use super::dialog::{self, line};
 use super::mail::{Mail, Message, News};
 use super::plan::{CallbackPlan, ChainPlan, ExecutorPlan, PartPlan, wait};
-use super::ready::{Job, Ready, Timer};
+use super::ready::{Job, Ready, Spent, Timer};
 
+/// How long the requests before the start may take together.
+const WARM_UP_NS: u64 = 5_000_000_000;
 /// Samples of processor time for which room is made beforehand.
 const MAX_SAMPLES: usize = 1 << 20;
 
@@ -50,19 +53,17 @@ pub struct Spec {
     pub folder: PathBuf,
 }
 
-/// What the executor answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Answer {
-    /// It waits for the start instant.
-    Ready {
-        /// Why it has no real-time priority, where it should.
-        no_priority: Option<String>,
-        /// Why its memory is not locked.
-        no_lock: Option<String>,
-    },
-    /// It has ended.
-    Done(Report),
+/// What an executor was refused.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Refused {
+    /// Why it has no real-time priority, where it should.
+    pub priority: Option<String>,
+    /// Why its memory is not locked.
+    pub lock: Option<String>,
 }
+
+/// What it answers.
+pub type Answer = dialog::Answer<Refused, Report>;
 
 /// What happened in one executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -88,6 +89,8 @@ pub struct PartReport {
     pub error: Option<String>,
     /// Number and response time in nanoseconds of each job that completed here.
     pub responses: Vec<(u64, u64)>,
+    /// Number, response time and where it went, of the slowest of them.
+    pub slowest: Option<(u64, u64, Spent)>,
 }
 
 /// Runs the command.
@@ -96,30 +99,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut input = std::io::stdin().lock();
     let spec: Spec = serde_json::from_str(&line(&mut input)?).context("specification")?;
     let mut executor = Executor::prepare(spec)?;
-    let no_priority = set_priority(executor.plan.priority)?;
-    let no_lock = thread::lock_memory().err().map(|error| error.to_string());
-    answer(&Answer::Ready { no_priority, no_lock })?;
+    let priority = set_priority(executor.plan.priority)?;
+    let lock = thread::lock_memory().err().map(|error| error.to_string());
+    executor.warm_up();
+    Answer::Ready(Refused { priority, lock }).say()?;
     let start_ns: u64 = line(&mut input)?.trim().parse().context("start instant")?;
     let report = executor.run(start_ns)?;
-    answer(&Answer::Done(report))?;
+    Answer::Done(report).say()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(input: &mut impl BufRead) -> anyhow::Result<String> {
-    let mut line = String::new();
-    let length = input.read_line(&mut line)?;
-    anyhow::ensure!(length > 0, "the starting process is gone");
-    Ok(line)
-}
-
-fn answer(answer: &Answer) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(answer)?)?;
-    Ok(out.flush()?)
-}
-
 /// Sets the priority; a missing privilege is an answer, anything else an error.
-fn set_priority(priority: u8) -> anyhow::Result<Option<String>> {
+pub(crate) fn set_priority(priority: u8) -> anyhow::Result<Option<String>> {
     let policy = if priority == 0 { Policy::Normal } else { Policy::Fifo(priority) };
     match thread::set_policy(policy) {
         Ok(()) => Ok(None),
@@ -213,6 +204,17 @@ impl Executor {
         })
     }
 
+    /// Sends each request once, so that no job pays for what a device does once: compiling,
+    /// loading, registering memory. What fails here fails again, and is counted then.
+    fn warm_up(&mut self) {
+        let end_ns = monotonic_ns() + WARM_UP_NS;
+        for piece in self.callbacks.iter().flat_map(|callback| &callback.pieces) {
+            if let Some(request) = &piece.request {
+                let _ = self.access.run(request, Wait::Suspend, end_ns, &mut Spent::default());
+            }
+        }
+    }
+
     fn run(&mut self, start_ns: u64) -> anyhow::Result<Report> {
         self.mail.connect(&self.folder, &peers(&self.plan)).context("inbox of an executor")?;
         self.end_ns = start_ns + self.plan.patience_ns;
@@ -272,8 +274,8 @@ impl Executor {
     }
 
     /// Runs one callback and passes its job on.
-    fn call(&mut self, index: usize, job: Job) {
-        let end = self.work(index);
+    fn call(&mut self, index: usize, mut job: Job) {
+        let end = self.work(index, &mut job.spent);
         let callback = &self.callbacks[index];
         let (part, plan) = (&mut self.parts[callback.part], &self.plan.parts[callback.part]);
         match end {
@@ -285,6 +287,9 @@ impl Executor {
                 }
                 let response_ns = monotonic_ns().saturating_sub(job.release_ns);
                 part.report.responses.push((job.number, response_ns));
+                if part.report.slowest.is_none_or(|(_, most_ns, _)| response_ns > most_ns) {
+                    part.report.slowest = Some((job.number, response_ns, job.spent));
+                }
             }
             End::Failed(error) => {
                 part.report.failed += 1;
@@ -308,16 +313,17 @@ impl Executor {
     }
 
     /// The work of one callback: processor, request, processor, request.
-    fn work(&mut self, index: usize) -> End {
+    fn work(&mut self, index: usize, spent: &mut Spent) -> End {
         let callback = &self.callbacks[index];
         let wait = wait(&self.plan.parts[callback.part].chain);
         let mut cpu_ns = 0;
         for Piece { iterations, request } in &callback.pieces {
-            let before_ns = thread_cpu_ns();
+            let (begin_ns, before_ns) = (monotonic_ns(), thread_cpu_ns());
             work::run(*iterations);
             cpu_ns += thread_cpu_ns() - before_ns;
+            spent.computing_ns += monotonic_ns() - begin_ns;
             let Some(request) = request else { continue };
-            match self.access.run(request, wait, self.end_ns) {
+            match self.access.run(request, wait, self.end_ns, spent) {
                 Ok(()) => {}
                 Err(Failure::OutOfTime) => return End::OutOfTime,
                 Err(Failure::Failed(why)) => return End::Failed(why),
@@ -400,7 +406,8 @@ fn pieces(
     let mut pieces = Vec::with_capacity(requests.len());
     for (segment, request) in requests.iter().enumerate() {
         let number = ((part.position + offset) as u64) << 32 | segment as u64;
-        let request = access.register(part, number, request)?;
+        let chain = (part.chain.id.as_str(), part.chain.priority);
+        let request = access.register(chain, number, request)?;
         pieces.push(Piece { iterations, request: Some(request) });
     }
     Ok(pieces)

@@ -6,10 +6,10 @@
 //! What a receiver has no room for waits in an outbox.
 //!
 //! ```text
-//!  byte 0      4       8          12         16       24        32
-//!       +------+-------+----------+----------+--------+---------+
-//!       | kind | chain | position | reserved | number | time_ns |
-//!       +------+-------+----------+----------+--------+---------+
+//!  byte 0      4       8          12         16       24        32                         72
+//!       +------+-------+----------+----------+--------+---------+--------------------------+
+//!       | kind | chain | position | reserved | number | time_ns | where its time went, ns  |
+//!       +------+-------+----------+----------+--------+---------+--------------------------+
 //! ```
 
 use std::collections::VecDeque;
@@ -17,10 +17,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use super::ready::Job;
+use super::ready::{Job, Spent};
 
 /// Length of a message in bytes.
-const BYTES: usize = 32;
+const BYTES: usize = 72;
 /// Messages for one receiver for which room is made beforehand.
 const ROOM: usize = 1024;
 
@@ -48,17 +48,21 @@ pub enum News {
 
 impl Message {
     fn encode(&self) -> [u8; BYTES] {
-        let (kind, number, time_ns) = match self.news {
-            News::Start(job) => (1_u32, job.number, job.release_ns),
-            News::End => (2, 0, 0),
-            News::Over(at_ns) => (3, 0, at_ns),
+        let (kind, number, time_ns, spent) = match self.news {
+            News::Start(job) => (1_u32, job.number, job.release_ns, job.spent),
+            News::End => (2, 0, 0, Spent::default()),
+            News::Over(at_ns) => (3, 0, at_ns, Spent::default()),
         };
+        let Spent { computing_ns, sending_ns, queued_ns, working_ns, answering_ns } = spent;
+        let longs =
+            [number, time_ns, computing_ns, sending_ns, queued_ns, working_ns, answering_ns];
         let mut bytes = [0; BYTES];
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.chain.to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.position.to_ne_bytes());
-        bytes[16..24].copy_from_slice(&number.to_ne_bytes());
-        bytes[24..].copy_from_slice(&time_ns.to_ne_bytes());
+        for (place, long) in bytes[16..].chunks_exact_mut(8).zip(longs) {
+            place.copy_from_slice(&long.to_ne_bytes());
+        }
         bytes
     }
 
@@ -68,7 +72,16 @@ impl Message {
         let word = |at: usize| bytes[at..].first_chunk().map(|word| u32::from_ne_bytes(*word));
         let long = |at: usize| bytes[at..].first_chunk().map(|long| u64::from_ne_bytes(*long));
         let news = match word(0)? {
-            1 => News::Start(Job { number: long(16)?, release_ns: long(24)? }),
+            1 => {
+                let spent = Spent {
+                    computing_ns: long(32)?,
+                    sending_ns: long(40)?,
+                    queued_ns: long(48)?,
+                    working_ns: long(56)?,
+                    answering_ns: long(64)?,
+                };
+                News::Start(Job { number: long(16)?, release_ns: long(24)?, spent })
+            }
             2 => News::End,
             3 => News::Over(long(24)?),
             _ => return None,
@@ -167,10 +180,18 @@ impl Peer {
 mod tests {
     use super::*;
 
-    const JOB: Job = Job { number: 7, release_ns: 1 << 40 };
+    const SPENT: Spent = Spent {
+        computing_ns: 1,
+        sending_ns: 2,
+        queued_ns: 3,
+        working_ns: 1 << 40,
+        answering_ns: u64::MAX,
+    };
+    const JOB: Job = Job { number: 7, release_ns: 1 << 40, spent: SPENT };
 
     fn start(number: u64) -> Message {
-        Message { chain: 3, position: 1, news: News::Start(Job { number, release_ns: number }) }
+        let job = Job { number, release_ns: number, ..JOB };
+        Message { chain: 3, position: 1, news: News::Start(job) }
     }
 
     #[test]
@@ -180,7 +201,7 @@ mod tests {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
         let good = start(1).encode();
-        assert_eq!(Message::decode(&good[..31]), None);
+        assert_eq!(Message::decode(&good[..BYTES - 1]), None);
         assert_eq!(Message::decode(&[&good[..], &[0]].concat()), None);
         assert_eq!(Message::decode(&[0; BYTES]), None);
     }

@@ -2,26 +2,28 @@
 //!
 //! [`fold`] finds a core for everything, [`bound`] says what can be promised there, the processor
 //! work is calibrated once, [`plan`] says what each executor does, and a [`trial`] per policy runs
-//! the accelerator server and one process per executor. An [`executor`] runs callbacks in the
-//! order of [`ready`] and hands jobs on by [`mail`]. [`outcome`] turns the reports into results,
-//! [`disturbance`] says what spoiled them, and the report crate prints them.
+//! the accelerator server and one process per executor, with which it talks by [`dialog`]. An
+//! [`executor`] runs callbacks in the order of [`ready`] and hands jobs on by [`mail`]. [`outcome`]
+//! turns the reports into results, [`disturbance`] says what spoiled them, and the report crate
+//! prints them.
 
-mod access;
+pub(crate) mod access;
 mod alarm;
-mod bound;
-mod children;
-mod disturbance;
+pub(crate) mod bound;
+pub(crate) mod children;
+pub(crate) mod dialog;
+pub(crate) mod disturbance;
 pub mod executor;
-mod fold;
+pub(crate) mod fold;
 mod mail;
 mod outcome;
-mod plan;
-mod progress;
-mod ready;
-mod trial;
+pub(crate) mod plan;
+pub(crate) mod progress;
+pub(crate) mod ready;
+pub(crate) mod server;
+pub(crate) mod trial;
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -35,14 +37,14 @@ use report::chains::{ChainInfo, ChainsRun, PRIORITY};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use system::System;
 
-use crate::serve;
+use crate::{output, serve};
 use fold::Cores;
 use plan::Plan;
 use progress::Progress;
 use trial::{Arbitration, Trial};
 
 /// The calibration's spread above which it is told.
-const SPREAD: f64 = 0.2;
+pub(crate) const SPREAD: f64 = 0.2;
 
 /// Options of `keeptime chains`.
 #[derive(clap::Args)]
@@ -107,7 +109,7 @@ fn parse_arbitration(name: &str) -> Result<Arbitration, String> {
     }
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     match duration.as_nanos() {
         1_000_000..=86_400_000_000_000 => Ok(duration),
@@ -115,7 +117,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn parse_pair(text: &str) -> Result<(u32, usize), String> {
+pub(crate) fn parse_pair(text: &str) -> Result<(u32, usize), String> {
     let pair = text.split_once('=').and_then(|(file_core, core)| {
         Some((file_core.trim().parse().ok()?, core.trim().parse().ok()?))
     });
@@ -159,7 +161,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             check_writable(option, file)?;
         }
     }
-    let mut progress = Progress::new();
+    let mut progress = Progress::new("chains");
     progress.begin("calibrating");
     let interrupted = signals()?;
     let calibration = calibrate(&cores)?;
@@ -190,13 +192,13 @@ fn check_policies(policies: &[Arbitration]) -> anyhow::Result<()> {
 }
 
 /// Before minutes of running, not after them.
-fn check_writable(option: &str, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_writable(option: &str, path: &Path) -> anyhow::Result<()> {
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
     file.map(|_| ()).with_context(|| format!("{option} {}", path.display()))
 }
 
 /// A flag that SIGINT and SIGTERM set.
-fn signals() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, interrupted.clone())
@@ -206,7 +208,7 @@ fn signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Measures the speed of processor work on the core of an executor, undisturbed if possible.
-fn calibrate(cores: &Cores) -> anyhow::Result<Calibration> {
+pub(crate) fn calibrate(cores: &Cores) -> anyhow::Result<Calibration> {
     let core = cores.executors.first().copied();
     let measure = move || {
         thread::pin(core.as_slice())?;
@@ -250,7 +252,7 @@ fn describe(args: &Args, system: &System, cores: &Cores, calibration: &Calibrati
     }
 }
 
-fn machine_in_words() -> String {
+pub(crate) fn machine_in_words() -> String {
     let cores = thread::cores().len();
     let plural = if cores == 1 { "" } else { "s" };
     let kind = if machine::is_virtual() { ", virtual" } else { "" };
@@ -259,23 +261,11 @@ fn machine_in_words() -> String {
 }
 
 fn print(args: &Args, run: &ChainsRun) -> anyhow::Result<()> {
-    if args.json {
-        let json = serde_json::to_string_pretty(&report::chains::json(run))?;
-        writeln!(std::io::stdout(), "{json}")?;
-    } else {
-        let mut out = anstream::stdout().lock();
-        write!(out, "{}\n{}\n", report::chains::table(run, true), report::chains::conclusion(run))?;
-        out.flush()?;
-    }
-    if let Some(page) = &args.html {
-        let html = report::chains::html(run)?;
-        std::fs::write(page, html).with_context(|| format!("--html {}", page.display()))?;
-    }
-    if let Some(raw) = &args.raw {
-        let json = serde_json::to_string(run)?;
-        std::fs::write(raw, json).with_context(|| format!("--raw {}", raw.display()))?;
-    }
-    Ok(())
+    let words =
+        || format!("{}\n{}\n", report::chains::table(run, true), report::chains::conclusion(run));
+    output::print(args.json, || report::chains::json(run), words)?;
+    output::write("--html", args.html.as_deref(), || Ok(report::chains::html(run)?))?;
+    output::write("--raw", args.raw.as_deref(), || Ok(serde_json::to_string(run)?))
 }
 
 /// Whether no chain whose deadline counts missed one under the priority policy.

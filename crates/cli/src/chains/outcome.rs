@@ -4,7 +4,7 @@
 //! may have lost a job to a failed request. What was released and neither left out nor completed
 //! is unfinished. Such a job has missed its deadline: it had more than two periods of time.
 
-use report::chains::ChainResult;
+use report::chains::{ChainResult, Slowest};
 use system::System;
 
 use super::executor::Report;
@@ -34,6 +34,7 @@ pub fn results(
             let many = if failed == 1 { "job" } else { "jobs" };
             marks.push(format!("{}: {failed} {many} lost to failed requests: {error}", chain.id));
         }
+        let slowest = parts().filter_map(|part| part.slowest).max_by_key(|(_, ns, _)| *ns);
         results.push(ChainResult {
             id: chain.id.clone(),
             jobs,
@@ -41,6 +42,19 @@ pub fn results(
             unfinished,
             misses: late + lost,
             response_us: responses.iter().map(|(_, ns)| *ns as f64 / 1e3).collect(),
+            slowest: slowest.map(|(job, response_ns, spent)| {
+                let us = |ns: u64| ns as f64 / 1e3;
+                Slowest {
+                    job,
+                    response_us: us(response_ns),
+                    waiting_us: us(response_ns.saturating_sub(spent.total_ns())),
+                    computing_us: us(spent.computing_ns),
+                    sending_us: us(spent.sending_ns),
+                    queued_us: us(spent.queued_ns),
+                    working_us: us(spent.working_ns),
+                    answering_us: us(spent.answering_ns),
+                }
+            }),
         });
     }
     (results, marks)

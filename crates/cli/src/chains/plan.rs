@@ -214,7 +214,8 @@ fn callback_plan(system: &System, callback: &Callback) -> CallbackPlan {
     CallbackPlan { cpu_ns: callback.cpu_ns, requests }
 }
 
-fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
+/// What stands for a segment.
+pub fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
     let service = segment.service.clone().unwrap_or_else(|| WORK.to_owned());
     let works = system.service(&service).is_none_or(|service| service.kernel == WORK);
     RequestPlan {
@@ -233,21 +234,32 @@ fn check_services(system: &System) -> Result<(), anyhow::Error> {
             .iter()
             .flat_map(|callback| callback.segments.iter().map(move |segment| (callback, segment)))
         {
-            let service = segment.service.as_deref().and_then(|name| system.service(name));
-            let Some(service) = service else { continue };
-            anyhow::ensure!(
-                KERNELS.contains(&service.kernel.as_str()),
-                "{}: chains.{}.callbacks.{}.segments: found service {} of kernel {}, expected one \
-                 of {}: chains are run without data",
-                system.name,
-                chain.id,
-                callback.id,
-                service.name,
-                service.kernel,
-                KERNELS.join(", ")
-            );
+            check_service(system, segment, || {
+                format!("chains.{}.callbacks.{}", chain.id, callback.id)
+            })?;
         }
     }
+    Ok(())
+}
+
+/// Refuses a segment that needs data; `place` says where it stands.
+pub fn check_service(
+    system: &System,
+    segment: &Segment,
+    place: impl Fn() -> String,
+) -> Result<(), anyhow::Error> {
+    let service = segment.service.as_deref().and_then(|name| system.service(name));
+    let Some(service) = service else { return Ok(()) };
+    anyhow::ensure!(
+        KERNELS.contains(&service.kernel.as_str()),
+        "{}: {}.segments: found service {} of kernel {}, expected one of {}: chains are run \
+         without data",
+        system.name,
+        place(),
+        service.name,
+        service.kernel,
+        KERNELS.join(", ")
+    );
     Ok(())
 }
 

@@ -8,14 +8,15 @@ const PACE_S: u64 = 10;
 
 /// Shows what is going on.
 pub struct Progress {
+    command: &'static str,
     terminal: bool,
     shown: Option<u64>,
 }
 
 impl Progress {
-    /// Nothing is shown yet.
-    pub fn new() -> Progress {
-        Progress { terminal: std::io::stderr().is_terminal(), shown: None }
+    /// Nothing is shown yet of this subcommand.
+    pub fn new(command: &'static str) -> Progress {
+        Progress { command, terminal: std::io::stderr().is_terminal(), shown: None }
     }
 
     /// Something begins that takes no time worth counting.
@@ -41,11 +42,11 @@ impl Progress {
     }
 
     fn show(&self, text: &str) {
-        let mut out = std::io::stderr().lock();
+        let (mut out, command) = (std::io::stderr().lock(), self.command);
         // Without a reader of standard error the run goes on.
         let _ = match self.terminal {
-            true => write!(out, "\r\x1b[Kkeeptime chains: {text}").and_then(|()| out.flush()),
-            false => writeln!(out, "keeptime chains: {text}"),
+            true => write!(out, "\r\x1b[Kkeeptime {command}: {text}").and_then(|()| out.flush()),
+            false => writeln!(out, "keeptime {command}: {text}"),
         };
     }
 }

@@ -12,6 +12,8 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// Jobs of one callback for which room is made beforehand; more are rare and only cost memory.
 const MAX_ROOM: usize = 4096;
 
@@ -22,6 +24,42 @@ pub struct Job {
     pub number: u64,
     /// When it was due to be released.
     pub release_ns: u64,
+    /// Where its time went so far.
+    pub spent: Spent,
+}
+
+/// Where the time of a job went, in nanoseconds; what is left of its response time, its callbacks
+/// waited for their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// In callbacks, outside requests.
+    pub computing_ns: u64,
+    /// From submissions until the server took them.
+    pub sending_ns: u64,
+    /// Until the accelerator began.
+    pub queued_ns: u64,
+    /// Until it had finished.
+    pub working_ns: u64,
+    /// Until the callback went on.
+    pub answering_ns: u64,
+}
+
+impl Spent {
+    /// All of it.
+    pub fn total_ns(&self) -> u64 {
+        let Spent { computing_ns, sending_ns, queued_ns, working_ns, answering_ns } = self;
+        computing_ns + sending_ns + queued_ns + working_ns + answering_ns
+    }
+
+    /// A request that passed these points one after the other, and what was there before.
+    pub fn request(&mut self, points: [u64; 5]) {
+        let [sending, queued, working, answering] =
+            std::array::from_fn(|step| points[step + 1].saturating_sub(points[step]));
+        self.sending_ns += sending;
+        self.queued_ns += queued;
+        self.working_ns += working;
+        self.answering_ns += answering;
+    }
 }
 
 /// The jobs that wait, by callback.
@@ -88,7 +126,7 @@ impl Timer {
                 continue;
             }
             self.busy = true;
-            return Some(Job { number, release_ns });
+            return Some(Job { number, release_ns, spent: Spent::default() });
         }
         None
     }
@@ -109,7 +147,7 @@ mod tests {
     use super::*;
 
     fn job(number: u64) -> Job {
-        Job { number, release_ns: number * 10 }
+        Job { number, release_ns: number * 10, spent: Spent::default() }
     }
 
     fn drain(ready: &mut Ready) -> Vec<(usize, u64)> {
@@ -158,11 +196,20 @@ mod tests {
     fn timer_releases_at_its_nominal_times_until_its_last() {
         let mut timer = Timer::new(100, 10, 3, false);
         assert_eq!(timer.release(99), None);
-        assert_eq!(timer.release(105), Some(Job { number: 0, release_ns: 100 }));
+        assert_eq!(
+            timer.release(105),
+            Some(Job { number: 0, release_ns: 100, spent: Spent::default() })
+        );
         assert_eq!(timer.release(105), None);
         assert_eq!(timer.next_ns(), Some(110));
-        assert_eq!(timer.release(500), Some(Job { number: 1, release_ns: 110 }));
-        assert_eq!(timer.release(500), Some(Job { number: 2, release_ns: 120 }));
+        assert_eq!(
+            timer.release(500),
+            Some(Job { number: 1, release_ns: 110, spent: Spent::default() })
+        );
+        assert_eq!(
+            timer.release(500),
+            Some(Job { number: 2, release_ns: 120, spent: Spent::default() })
+        );
         assert_eq!((timer.release(500), timer.next_ns(), timer.skipped()), (None, None, 0));
     }
 

@@ -1,28 +1,38 @@
 //! `keeptime regulate --calibrate -- PROGRAM`: which budget protects a program.
 //!
-//! As document 001, section VI-C: the program runs alone, then beside a memory hog on each
-//! best-effort core, then beside them with budgets that are halved, from 1 GB/s on (or half of each
-//! period, or 1024 events in it), until it is as fast as alone, within a tolerance. The program
-//! takes the lock itself; one that does not is told so.
+//! As document 001, section VI-C: the program alone, beside a memory hog on each best-effort core,
+//! and beside them with budgets that are halved, from 1 GB/s on (or half of each period, or 1024
+//! events in it), until it is as fast as alone, within a tolerance.
+//!
+//! A machine's speed drifts, so that what is compared runs in turns: each round has the program
+//! alone, beside hogs, and with the budget that is tried, beginning with another one each time, and
+//! gives one ratio each. A budget is good if the median ratio lies within the tolerance with a
+//! confidence of 95 % ([`curve`]); when that is open after the rounds that were asked for, there are
+//! more.
+//!
+//! The program takes the lock itself; one that does not is told so.
+
+mod curve;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use bandwidth::regulator::{Budget, Load, Regulator};
-use serde::Serialize;
+use curve::{Curve, Point, Verdict};
 
 use super::load::Running;
 use super::settings::{Amount, Count, Settings};
-use crate::status::table::Table;
 
 /// Below these there is no budget worth the name.
 const LEAST_SHARE: f64 = 0.002;
 const LEAST_BYTES_PER_SECOND: u64 = 1_000_000;
-/// Width of the curve's longest bar.
-const BAR: f64 = 40.0;
+/// As many times as many rounds as were asked for, while it is open whether a budget is good.
+const MOST_ROUNDS: u32 = 3;
+/// How often a run is repeated in which cores were not regulated.
+const TRIALS: u32 = 5;
 
 /// Options of the calibration.
 #[derive(clap::Args)]
@@ -33,8 +43,9 @@ pub struct CalibrationOptions {
     /// How much longer than alone the program may take, as in 10%
     #[arg(long, value_name = "PERCENT", value_parser = parse_tolerance, default_value = "10%", requires = "calibrate")]
     tolerance: f64,
-    /// Runs of the program for each budget; the median counts
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "calibrate", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Rounds for each budget, in each of which the program runs alone, beside hogs and with the
+    /// budget; up to three times as many if they say too little. Fewer than 5 can prove nothing
+    #[arg(long, value_name = "N", default_value_t = 7, requires = "calibrate", value_parser = clap::value_parser!(u32).range(5..=1000))]
     runs: u32,
     /// Write the budget that was found to this file, for --config
     #[arg(long, value_name = "FILE", requires = "calibrate")]
@@ -50,29 +61,25 @@ fn parse_tolerance(text: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| "expected 0% to 1000%".into())
 }
 
-/// One point of the curve.
-#[derive(Clone, Debug, Serialize)]
-struct Point {
-    /// `alone`, `unregulated`, or the budget.
-    what: String,
-    run_ns: Vec<u64>,
-    median_ns: u64,
-    /// The median over that of the program alone.
-    slowdown: f64,
-    /// How long the best-effort cores were stopped, in all runs.
-    stopped_ns: u64,
-}
-
 struct Calibration<'a> {
     options: &'a CalibrationOptions,
     settings: Settings,
     program: &'a [OsString],
     /// Cores of the program.
     others: Vec<usize>,
-    points: Vec<Point>,
+    /// Halted, unless the program runs beside them.
+    hogs: Vec<Running>,
+    curve: Curve,
 }
 
-/// Runs the command. The answer is no when no budget protects the program.
+/// One run of the program.
+#[derive(Clone, Copy)]
+struct Way {
+    hogs: bool,
+    budget: Option<Amount>,
+}
+
+/// Runs the command. The answer is no when no budget is known to protect the program.
 pub fn run(
     options: &CalibrationOptions,
     settings: Settings,
@@ -81,81 +88,123 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     ensure!(!program.is_empty(), "--calibrate: found no program, expected -- PROGRAM");
     let online = realtime::machine::online_cores();
-    let others = online.into_iter().filter(|core| !settings.config.cores.contains(core)).collect();
-    let mut calibration = Calibration { options, settings, program, others, points: Vec::new() };
-    let found = calibration.search()?;
-    calibration.say(found, json)?;
-    if let (Some(found), Some(file)) = (found, &options.write) {
+    let cores = &settings.config.cores;
+    let others = online.into_iter().filter(|core| !cores.contains(core)).collect();
+    let load = match settings.config.budget {
+        Budget::Events { .. } => Load::Fresh,
+        _ => Load::Write,
+    };
+    let start = |core: &usize| -> anyhow::Result<Running> {
+        let hog = Running::start(load, *core)?;
+        hog.halt();
+        Ok(hog)
+    };
+    let hogs = cores.iter().map(start).collect::<Result<_, _>>()?;
+    let curve = Curve::new(options.tolerance);
+    let mut calibration = Calibration { options, settings, program, others, hogs, curve };
+    calibration.search()?;
+    let curve = &calibration.curve;
+    curve.say(json)?;
+    if let (Some(found), Some(file)) = (curve.found(), &options.write) {
         let config = &calibration.settings.config;
         let count = match found {
             Amount::Share(_) => Count::Time,
             Amount::Events(_) => Count::Software,
             Amount::BytesPerSecond(_) => Count::Hardware,
         };
-        let text = super::file::text(&config.cores, config.period, count, found);
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
+        let keys = super::file::text(&config.cores, config.period, count, found);
+        std::fs::write(file, curve.comment() + &keys)
+            .with_context(|| file.display().to_string())?;
     }
-    Ok(if found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if curve.found().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Calibration<'_> {
-    /// The largest budget of the series with which the program is fast enough.
-    fn search(&mut self) -> anyhow::Result<Option<Amount>> {
-        let limit = 1.0 + self.options.tolerance;
-        self.point("alone".into(), None, false)?;
-        self.point("unregulated".into(), None, true)?;
+    /// Tries the budgets of the series, until one is good.
+    fn search(&mut self) -> anyhow::Result<()> {
+        // The first run meets files that nobody has read yet.
+        self.once(Way { hogs: false, budget: None })?;
         for amount in series(&self.settings.config.budget) {
-            let slowdown = self.point(amount.to_string(), Some(amount), true)?;
-            if slowdown <= limit {
-                return Ok(Some(amount));
+            eprintln!("keeptime regulate: {amount}, {} rounds", self.options.runs);
+            self.try_budget(amount)?;
+            if self.curve.found().is_some() || self.curve.is_refused() {
+                return Ok(());
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// Measures one point; returns its slowdown.
-    fn point(&mut self, what: String, amount: Option<Amount>, hogs: bool) -> anyhow::Result<f64> {
-        eprintln!("keeptime regulate: {what}, {} runs", self.options.runs);
-        let load = match self.settings.config.budget {
-            Budget::Events { .. } => Load::Fresh,
-            _ => Load::Write,
-        };
+    /// Rounds, until they say whether a budget is good.
+    fn try_budget(&mut self, amount: Amount) -> anyhow::Result<()> {
+        self.curve.budgets.push(Point::new(amount));
+        let most = self.options.runs * MOST_ROUNDS;
+        for round in 0..most {
+            let is_enough = round >= self.options.runs;
+            if is_enough && self.curve.verdict() != Verdict::Open {
+                return Ok(());
+            }
+            self.round(amount, round as usize)?;
+        }
+        Ok(())
+    }
+
+    /// The program alone, beside hogs, and with a budget, in this or another order.
+    fn round(&mut self, amount: Amount, round: usize) -> anyhow::Result<()> {
+        let ways = [(false, None), (true, None), (true, Some(amount))]
+            .map(|(hogs, budget)| Way { hogs, budget });
+        let mut runs = [(0, 0); 3];
+        for turn in 0..ways.len() {
+            let way = (round + turn) % ways.len();
+            runs[way] = self.once(ways[way])?;
+        }
+        let [(alone_ns, _), (open_ns, _), (budget_ns, stopped_ns)] = runs;
+        self.curve.add(alone_ns, open_ns, budget_ns, stopped_ns);
+        Ok(())
+    }
+
+    /// Runs the program; how long it took, and for how long cores were stopped, in nanoseconds. A
+    /// run in which cores were not regulated is repeated.
+    fn once(&mut self, way: Way) -> anyhow::Result<(u64, u64)> {
+        for _ in 0..TRIALS {
+            if let Some(run) = self.attempt(way)? {
+                return Ok(run);
+            }
+            self.curve.repeated += 1;
+        }
+        bail!("cores were not regulated in {TRIALS} runs in a row, see keeptime regulate --verbose")
+    }
+
+    fn attempt(&self, way: Way) -> anyhow::Result<Option<(u64, u64)>> {
         let mut config = self.settings.config.clone();
         // Without a budget nothing is regulated, and the program finds its regulator nevertheless.
-        config.budget = amount.map_or(Budget::Share(1.0), |amount| with(&config.budget, amount));
+        config.budget =
+            way.budget.map_or(Budget::Share(1.0), |amount| with(&config.budget, amount));
         let regulator = Regulator::start(config.clone())?;
         let hold = regulator.hold()?;
-        let cores = if hogs { &config.cores[..] } else { &[] };
-        let running: Vec<_> =
-            cores.iter().map(|core| Running::start(load, *core)).collect::<Result<_, _>>()?;
-        let mut run_ns = Vec::new();
-        for _ in 0..self.options.runs {
-            if self.options.hold_for_program {
-                hold.acquire();
-            }
-            run_ns.push(self.run_program(&config.holders.socket)?.as_nanos() as u64);
-            hold.release();
+        if way.hogs {
+            self.hogs.iter().for_each(Running::go_on);
         }
-        drop(running);
+        if self.options.hold_for_program {
+            hold.acquire();
+        }
+        let ran = self.run_program(&config.holders.socket);
+        hold.release();
+        self.hogs.iter().for_each(Running::halt);
+        let took_ns = ran?.as_nanos() as u64;
         let statistics = regulator.statistics();
         let periods: u64 = statistics.cores.iter().map(|core| core.periods).sum();
-        if amount.is_some() && periods == 0 {
+        if way.budget.is_some() && periods == 0 {
             bail!(
                 "the program never took the lock: run it as `keeptime run --bandwidth -- PROGRAM`, \
                  or let --hold-for-program hold the lock for it"
             );
         }
-        run_ns.sort_unstable();
-        let median_ns = run_ns[run_ns.len() / 2];
-        let alone_ns = self.points.first().map_or(median_ns, |alone| alone.median_ns);
-        let slowdown = median_ns as f64 / alone_ns as f64;
-        let stopped_ns = statistics.stopped_ns();
-        self.points.push(Point { what, run_ns, median_ns, slowdown, stopped_ns });
-        Ok(slowdown)
+        let is_whole = statistics.losses().is_empty();
+        Ok(is_whole.then(|| (took_ns, statistics.stopped_ns())))
     }
 
     /// How long the program takes, on the cores that are not regulated.
-    fn run_program(&self, socket: &std::path::Path) -> anyhow::Result<Duration> {
+    fn run_program(&self, socket: &Path) -> anyhow::Result<Duration> {
         let name = self.program[0].to_string_lossy();
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).env(bandwidth::VARIABLE, socket).stdout(Stdio::null());
@@ -171,51 +220,6 @@ impl Calibration<'_> {
             .with_context(|| format!("cannot run {name}"))?;
         ensure!(status.success(), "{name} ended with {status}, expected success");
         Ok(took)
-    }
-
-    fn say(&self, found: Option<Amount>, json: bool) -> anyhow::Result<()> {
-        use std::io::Write;
-        let mut out = std::io::stdout().lock();
-        if json {
-            let value = serde_json::json!({
-                "tolerance": self.options.tolerance,
-                "points": self.points,
-                "budget": found.map(|found| found.to_string()),
-            });
-            return Ok(writeln!(out, "{value:#}")?);
-        }
-        let mut table =
-            Table::new(&["budget", "program", "slowdown", "stopped", ""], &[0, 1, 2, 3]);
-        let most = self.points.iter().map(|point| point.slowdown).fold(1.0, f64::max);
-        for point in &self.points {
-            let bar = "#".repeat((point.slowdown / most * BAR).round() as usize);
-            table.row([
-                point.what.clone(),
-                format!("{:.1} ms", point.median_ns as f64 / 1e6),
-                format!("{:.2}", point.slowdown),
-                format!("{:.1} ms", point.stopped_ns as f64 / 1e6),
-                bar,
-            ]);
-        }
-        write!(out, "{}\n{}\n", table.render(), self.sentence(found))?;
-        Ok(())
-    }
-
-    fn sentence(&self, found: Option<Amount>) -> String {
-        let tolerance = self.options.tolerance * 100.0;
-        let unregulated = self.points.get(1).map_or(1.0, |point| point.slowdown);
-        match found {
-            Some(_) if unregulated <= 1.0 + self.options.tolerance => format!(
-                "No budget is needed: beside the hogs the program takes {unregulated:.2} times as \
-                 long without one."
-            ),
-            Some(found) => {
-                format!("With a budget of {found} the program is within {tolerance} % of alone.")
-            }
-            None => {
-                format!("With none of the budgets is the program within {tolerance} % of alone.")
-            }
-        }
     }
 }
 

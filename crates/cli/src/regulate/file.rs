@@ -15,11 +15,25 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use saphyr_parser::{Event, Parser};
 
-use super::settings::{Amount, Count, Options, parse_amount, parse_managed};
+use super::settings::{Amount, Count, Options, parse_amount, parse_attention, parse_managed};
 
-const KEYS: [&str; 13] = [
-    "cores", "period", "budget", "count", "event", "fair", "manage", "socket", "ceiling",
-    "priority", "linger", "user", "group",
+const KEYS: [&str; 16] = [
+    "cores",
+    "period",
+    "budget",
+    "count",
+    "event",
+    "fair",
+    "rho",
+    "manage",
+    "socket",
+    "ceiling",
+    "priority",
+    "linger",
+    "attention",
+    "look",
+    "user",
+    "group",
 ];
 
 /// A key with its values; one that is no list has one.
@@ -74,6 +88,12 @@ fn apply(options: &mut Options, entry: &Entry) -> Result<(), String> {
         }
         "period" => drop(options.period.get_or_insert(time()?)),
         "linger" => drop(options.linger.get_or_insert(time()?)),
+        "look" => drop(options.look.get_or_insert(time()?)),
+        "attention" => {
+            let attention =
+                parse_attention(one()?).map_err(|why| found(one().unwrap_or(""), why))?;
+            options.attention.get_or_insert(attention);
+        }
         "budget" => {
             let amount = parse_amount(one()?).map_err(|why| found(one().unwrap_or(""), why))?;
             options.budget.get_or_insert(amount);
@@ -85,7 +105,12 @@ fn apply(options: &mut Options, entry: &Entry) -> Result<(), String> {
             options.count.get_or_insert(count);
         }
         "event" => drop(options.event.get_or_insert(one()?.into())),
-        "fair" => drop(options.fair.get_or_insert(number(one()?)?)),
+        "fair" => {
+            let value = one()?;
+            let fair = value.parse().map_err(|why: String| found(value, why))?;
+            options.fair.get_or_insert(fair);
+        }
+        "rho" => drop(options.rho.get_or_insert(number(one()?)?)),
         "manage" if options.manage.is_empty() => {
             let managed = |value: &String| parse_managed(value).map_err(|why| found(value, why));
             options.manage = entry.values.iter().map(managed).collect::<Result<_, _>>()?;
@@ -167,6 +192,8 @@ mod tests {
             ("budget: 120%\n", ":1: budget: found \"120%\", expected a share"),
             ("cores: [1, x]\n", ":1: cores: found \"x\", expected a number"),
             ("count: hard\n", ":1: count: found \"hard\", expected hardware"),
+            ("fair: scx\n", ":1: fair: found \"scx\", expected auto, bpf, user, none"),
+            ("attention: ear\n", ":1: attention: found \"ear\", expected bell or look"),
             ("fair: [1, 2]\n", ":1: fair: found a list of 2"),
             ("fair: 1\nfair: 2\n", ":2: fair: found twice"),
             ("cores: {a: 1}\n", "line 1: expected `key: value`"),

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 use bandwidth::regulator::Load;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Which load, and where.
 #[derive(clap::Args)]
@@ -47,9 +48,19 @@ impl Running {
         }
     }
 
-    /// Its process, which is its only thread too.
-    pub fn id(&self) -> i32 {
-        self.0.id() as i32
+    /// Halts it, until it is to go on.
+    pub fn halt(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It is this process's child and was not waited for, so the number is its own.
+        let _ = kill_process(Pid::from_child(&self.0), signal);
     }
 }
 

@@ -7,14 +7,22 @@ use bandwidth::regulator::{Budget, CoreStatistics, Spread, Statistics, ThreadSta
 use realtime::machine;
 use serde_json::{Value, json};
 
+use super::fair::Chosen;
 use super::settings::Settings;
 use crate::status::table::Table;
 
 /// Above this share of stopped time the kernel's own limit on real-time threads has a part.
 const CORE_LIMIT: f64 = 0.95;
 
+/// How the regulated cores were shared.
+pub struct Fair {
+    pub chosen: Chosen,
+    /// What went wrong with it.
+    pub trouble: Option<String>,
+}
+
 /// Says what is regulated, and what is not as it could be.
-pub fn announce(settings: &Settings, restored: usize) {
+pub fn announce(settings: &Settings, chosen: &Chosen, restored: usize) {
     let config = &settings.config;
     let (count, budget) = budget(&config.budget);
     let rule = config.rho.map_or_else(String::new, |rho| format!(", throttle-fair with rho {rho}"));
@@ -28,10 +36,13 @@ pub fn announce(settings: &Settings, restored: usize) {
     if let Some(note) = &settings.note {
         eprintln!("keeptime regulate: not counted by hardware: {note}");
     }
+    if config.rho.is_some() {
+        eprintln!("keeptime regulate: throttle-fair scheduling {}: {}", chosen.words(), chosen.why);
+    }
     if restored > 0 {
         eprintln!(
             "keeptime regulate: {restored} threads that a killed regulator had left under \
-             SCHED_IDLE are as they were"
+             SCHED_IDLE or SCHED_EXT are as they were"
         );
     }
     if matches!(config.budget, Budget::Share(share) if share < 1.0 - CORE_LIMIT) {
@@ -94,18 +105,18 @@ pub fn line(elapsed: Duration, before: &Statistics, now: &Statistics) {
 /// The totals.
 pub fn total(
     settings: &Settings,
-    statistics: &Statistics,
-    elapsed: Duration,
+    fair: &Fair,
+    (statistics, elapsed): (&Statistics, Duration),
     json: bool,
 ) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match json {
-        true => writeln!(out, "{:#}", value(settings, statistics, elapsed)),
-        false => out.write_all(text(settings, statistics, elapsed).as_bytes()),
+        true => writeln!(out, "{:#}", value(settings, fair, statistics, elapsed)),
+        false => out.write_all(text(settings, fair, statistics, elapsed).as_bytes()),
     }
 }
 
-pub fn value(settings: &Settings, statistics: &Statistics, elapsed: Duration) -> Value {
+fn value(settings: &Settings, fair: &Fair, statistics: &Statistics, elapsed: Duration) -> Value {
     let config = &settings.config;
     let (count, budget) = budget(&config.budget);
     json!({
@@ -114,12 +125,15 @@ pub fn value(settings: &Settings, statistics: &Statistics, elapsed: Duration) ->
         "count": count,
         "budget": budget,
         "rho": config.rho,
+        "fair": { "by": fair.chosen.by, "why": fair.chosen.why, "trouble": fair.trouble },
         "elapsed_ns": elapsed.as_nanos() as u64,
         "statistics": statistics,
+        "losses": statistics.losses(),
+        "hindrances": statistics.hindrances(),
     })
 }
 
-fn text(settings: &Settings, statistics: &Statistics, elapsed: Duration) -> String {
+fn text(settings: &Settings, fair: &Fair, statistics: &Statistics, elapsed: Duration) -> String {
     let heading =
         ["core", "periods", "stops", "stopped", "of the time", "counted", "rescued", "failed"];
     let mut cores = Table::new(&heading, &[1, 2, 3, 4, 5, 6, 7]);
@@ -134,6 +148,13 @@ fn text(settings: &Settings, statistics: &Statistics, elapsed: Duration) -> Stri
         statistics.threads.iter().for_each(|thread| threads.row(thread_row(thread)));
         text += &format!("\n{}", threads.render());
     }
+    if settings.config.rho.is_some() {
+        text += &format!("throttle-fair scheduling {}: {}\n", fair.chosen.words(), fair.chosen.why);
+    }
+    if let Some(trouble) = &fair.trouble {
+        text += &format!("{trouble}\n");
+    }
+    text += &super::loss::text(statistics);
     let period_ns = settings.config.period.as_nanos() as f64;
     let is_limited = |core: &&CoreStatistics| {
         core.stopped_ns as f64 > core.periods as f64 * period_ns * CORE_LIMIT

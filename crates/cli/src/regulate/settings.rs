@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use bandwidth::holders;
-use bandwidth::regulator::{Budget, Config, Hardware, Managed, SoftwareEvent};
+use bandwidth::regulator::{Attention, Budget, Config, Hardware, Managed, SoftwareEvent};
 
+use super::fair::{By, Fair};
 use super::file;
 
 /// Without a budget, what best-effort cores may do: document 001's section IV-C-4, in bytes.
 const BYTES_PER_SECOND: u64 = 100_000_000;
 const SHARE: f64 = 0.1;
 const EVENTS: u64 = 16;
+/// Without a factor, stopped time counts as run time does.
+const RHO: f64 = 1.0;
 
 /// Options that a file can have, too.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -35,9 +38,13 @@ pub struct Options {
     /// software, the processor's number of it (0x17) for hardware
     #[arg(long, value_name = "EVENT")]
     pub event: Option<String>,
-    /// Share cores by throttle-fair scheduling with this factor rho: 0 counts run time only
-    #[arg(long, value_name = "RHO")]
-    pub fair: Option<f64>,
+    /// Share cores by throttle-fair scheduling: by the scheduler in BPF (bpf), in user space (user),
+    /// or in BPF where that can be had (auto); a number is auto with that rho [none]
+    #[arg(long, value_name = "auto|bpf|user|none|RHO")]
+    pub fair: Option<Fair>,
+    /// What stopped time counts for in throttle-fair scheduling, to run time: 0 to 1000 [1]
+    #[arg(long)]
+    pub rho: Option<f64>,
     /// Manage the threads of this process and its descendants, or of this control group (its
     /// folder); may be repeated
     #[arg(long, value_name = "PID|FOLDER", value_parser = parse_managed)]
@@ -55,6 +62,14 @@ pub struct Options {
     /// For how long after a release taking the lock again costs no wake-up [1ms]
     #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
     pub linger: Option<Duration>,
+    /// How a core learns that the lock is taken: bell, whoever takes it wakes the core's thread; or
+    /// look, the thread looks by itself for as long as there is a holder [bell]
+    #[arg(long, value_name = "HOW", value_parser = parse_attention)]
+    pub attention: Option<Attention>,
+    /// How often a thread looks by itself, while it lingers or with --attention look, 5us to 1ms
+    /// [20us]
+    #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
+    pub look: Option<Duration>,
     /// Users who may hold the lock besides root and this one; may be repeated
     #[arg(long, value_name = "USER")]
     pub user: Vec<String>,
@@ -87,6 +102,8 @@ pub enum Amount {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub config: Config,
+    /// What puts throttle-fair scheduling into effect, if the configuration has a rho.
+    pub by: By,
     /// Why it is not counted in a better way.
     pub note: Option<String>,
 }
@@ -109,12 +126,30 @@ impl Settings {
         let mut config = Config::new(cores, budget);
         config.holders = door(&options)?;
         config.period = options.period.unwrap_or(config.period);
-        config.rho = options.fair;
+        let (by, rho) = fair(&options)?;
+        config.rho = rho;
         config.managed = options.manage.clone();
         config.priority = options.priority.unwrap_or(config.priority);
         config.linger = options.linger.unwrap_or(config.linger);
-        Ok(Settings { config, note })
+        config.attention = options.attention.unwrap_or(config.attention);
+        config.look = options.look.unwrap_or(config.look);
+        Ok(Settings { config, by, note })
     }
+}
+
+/// The implementation of throttle-fair scheduling, and rho if it is wanted.
+fn fair(options: &Options) -> anyhow::Result<(By, Option<f64>)> {
+    let rho = options.rho;
+    Ok(match (options.fair, rho) {
+        (None, None) | (Some(Fair::None), None) => (By::Auto, None),
+        (None, Some(_)) => (By::Auto, rho),
+        (Some(Fair::By(by)), _) => (by, rho.or(Some(RHO))),
+        (Some(Fair::Rho(number)), None) => (By::Auto, Some(number)),
+        (Some(Fair::None), Some(rho)) => bail!("--rho {rho}: expected none with --fair none"),
+        (Some(Fair::Rho(number)), Some(rho)) => {
+            bail!("--rho {rho}: expected none with --fair {number}, which is another one")
+        }
+    })
 }
 
 fn door(options: &Options) -> anyhow::Result<holders::Config> {
@@ -249,6 +284,14 @@ impl std::fmt::Display for Amount {
     }
 }
 
+pub fn parse_attention(text: &str) -> Result<Attention, String> {
+    match text {
+        "bell" => Ok(Attention::Bell),
+        "look" => Ok(Attention::Look),
+        _ => Err("expected bell or look".into()),
+    }
+}
+
 pub fn parse_managed(text: &str) -> Result<Managed, String> {
     let expected = "expected the number of a running process, or the folder of a control group";
     if let Ok(process) = text.parse::<i32>() {
@@ -263,6 +306,24 @@ pub fn parse_managed(text: &str) -> Result<Managed, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn number_is_rho_and_an_implementation_without_one_has_1() {
+        let of = |fair: Option<&str>, rho| {
+            let fair = fair.map(|text| text.parse().unwrap());
+            super::fair(&Options { fair, rho, ..Options::default() }).map_err(|e| e.to_string())
+        };
+        assert_eq!(of(None, None), Ok((By::Auto, None)));
+        assert_eq!(of(Some("none"), None), Ok((By::Auto, None)));
+        assert_eq!(of(Some("3"), None), Ok((By::Auto, Some(3.0))));
+        assert_eq!(of(None, Some(3.0)), Ok((By::Auto, Some(3.0))));
+        assert_eq!(of(Some("user"), None), Ok((By::User, Some(1.0))));
+        assert_eq!(of(Some("bpf"), Some(3.0)), Ok((By::Bpf, Some(3.0))));
+        for both in ["2", "none"] {
+            let error = of(Some(both), Some(3.0)).unwrap_err();
+            assert!(error.starts_with("--rho 3: expected none with --fair"), "{error}");
+        }
+    }
 
     #[test]
     fn amounts_read_as_they_are_written() {

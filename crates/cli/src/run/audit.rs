@@ -12,6 +12,7 @@ use serde::Serialize;
 use trace::Trace;
 use trace::late::result::{ForgottenLocks, Lock};
 use trace::late::{Family, Options};
+use trace::session::bandwidth::Bandwidth;
 
 /// Locks that are alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -138,8 +139,8 @@ impl Audit {
         text
     }
 
-    /// The same as one object.
-    pub fn json(&self) -> anyhow::Result<String> {
+    /// The same as one object, with what came of the bandwidth lock, if it was to be held.
+    pub fn json(&self, bandwidth: Option<&Bandwidth>) -> anyhow::Result<String> {
         #[derive(Serialize)]
         struct Line<'a> {
             #[serde(flatten)]
@@ -153,6 +154,7 @@ impl Audit {
             "version": 1,
             "locks": locks,
             "destroyed_without_waits": self.passing,
+            "bandwidth_lock": bandwidth,
         });
         Ok(serde_json::to_string_pretty(&object)? + "\n")
     }

@@ -1,11 +1,12 @@
-//! Options of `keeptime run` for the bandwidth lock: the program holds it while the accelerator
-//! works for it.
+//! Options of `keeptime run` for the bandwidth lock, which the program holds while the accelerator
+//! works for it, and what is said about it afterwards.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use bandwidth::Hold;
 use record::bandwidth::Bandwidth;
+use trace::session;
 
 /// Options of the bandwidth lock.
 #[derive(clap::Args)]
@@ -43,9 +44,69 @@ impl BandwidthOptions {
     }
 }
 
+/// One line about a program that held the lock.
+pub fn summary(bandwidth: &session::bandwidth::Bandwidth, processes: usize) -> String {
+    let b = bandwidth;
+    let mut line = "bandwidth lock: ".to_owned();
+    if processes == 0 {
+        line += "the program did not load the library, so nothing was held";
+        return line;
+    }
+    line += &match (b.attached, b.acquisitions) {
+        (0, _) if b.not_attached == 0 => "the program did not use the accelerator".to_owned(),
+        (0, _) => "never held".to_owned(),
+        (number, 0) => format!("never taken by {}", processes_in_words(number)),
+        (number, times) => {
+            let held = accel_server::short_time(b.held_ns);
+            format!("taken {times} times and held for {held} by {}", processes_in_words(number))
+        }
+    };
+    let also = [
+        (b.not_attached, "found no regulator, so that nothing was held"),
+        (b.outstanding, "ended with work outstanding"),
+        (b.without_poller, "had no thread that asks: held until a call saw the end"),
+    ];
+    for (number, what) in also.into_iter().filter(|(number, _)| *number > 0) {
+        line += &format!("; {} {what}", processes_in_words(number));
+    }
+    let also = [
+        (b.submissions_without_place, "submissions without a place for their stream: not held for"),
+        (b.submissions_not_asked, "submissions whose end cannot be asked for: given back at once"),
+        (b.failed_streams, "streams that ended with an error"),
+        (b.impatient_calls, "calls passed through while their stream was being asked"),
+    ];
+    for (number, what) in also.into_iter().filter(|(number, _)| *number > 0) {
+        line += &format!("; {number} {what}");
+    }
+    line
+}
+
+fn processes_in_words(number: u64) -> String {
+    if number == 1 { "1 process".into() } else { format!("{number} processes") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use session::bandwidth::Bandwidth as Counts;
+
+    #[test]
+    fn summary_says_what_was_held_and_what_was_not() {
+        let none = Counts::default();
+        let idle = "bandwidth lock: the program did not use the accelerator";
+        assert_eq!(summary(&none, 1), idle);
+        assert!(summary(&none, 0).ends_with("nothing was held"));
+        let refused = Counts { not_attached: 2, ..none };
+        let expected = "bandwidth lock: never held; 2 processes found no regulator, so that \
+                        nothing was held";
+        assert_eq!(summary(&refused, 2), expected);
+        let held = Counts { attached: 1, acquisitions: 3, held_ns: 4_000_000, ..none };
+        let expected = "bandwidth lock: taken 3 times and held for 4 ms by 1 process";
+        assert_eq!(summary(&held, 1), expected);
+        let counts = Counts { outstanding: 1, impatient_calls: 7, ..held };
+        let line = summary(&counts, 1);
+        assert!(line.contains("; 1 process ended with work outstanding; 7 calls"), "{line}");
+    }
 
     #[test]
     fn periods_are_times() {

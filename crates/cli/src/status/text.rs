@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use accel::control::Measured;
-use accel::snapshot::{Accelerator, Chain, Session, Snapshot, Standing};
+use accel::snapshot::{Accelerator, Bandwidth, Chain, Session, Snapshot, Standing};
 use accel_server::short_time;
 
 use super::table::Table;
@@ -53,7 +53,24 @@ fn server(socket: &Path, snapshot: &Snapshot) -> String {
         short_time(server.last_decision_ns),
         short_time(server.longest_decision_ns)
     );
+    if let Some(bandwidth) = &snapshot.bandwidth {
+        text += &bandwidth_lock(bandwidth);
+    }
     text
+}
+
+fn bandwidth_lock(bandwidth: &Bandwidth) -> String {
+    let Bandwidth { socket, note, locked, unlocked, interrupted, acquisitions, held_ns, .. } =
+        bandwidth;
+    let now = match note.as_str() {
+        "" => format!("{} running, regulator at {socket}", bandwidth.running),
+        why => format!("NOT HELD: {socket}: {why}"),
+    };
+    format!(
+        "bandwidth lock: {now}; {locked} requests with it, taken {acquisitions} times, held for {}; \
+         {unlocked} without, {interrupted} lost it\n",
+        short_time(*held_ns)
+    )
 }
 
 fn optional(ns: Option<u64>) -> String {

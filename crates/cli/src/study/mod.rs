@@ -34,6 +34,8 @@ use method::Method;
 use options::Shard;
 use row::Row;
 
+use crate::output;
+
 /// The status of a process that a second Ctrl-C ends at once.
 const INTERRUPTED: i32 = 130;
 
@@ -218,7 +220,7 @@ fn draw(plan: &Plan, set: u64) -> anyhow::Result<ExitCode> {
 }
 
 /// A flag that SIGINT and SIGTERM set; the second one ends the process.
-fn signals() -> anyhow::Result<Arc<AtomicBool>> {
+pub fn signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, interrupted.clone())
@@ -244,13 +246,5 @@ fn finish(
         folder::write(folder, study, shard, &command, rows, &page)
             .with_context(|| format!("--out {}", folder.display()))?;
     }
-    if json {
-        let json = serde_json::to_string_pretty(&report::study::json(&run))?;
-        writeln!(std::io::stdout(), "{json}")?;
-    } else {
-        let mut stdout = anstream::stdout().lock();
-        write!(stdout, "{}", report::study::table(&run, true))?;
-        stdout.flush()?;
-    }
-    Ok(())
+    output::print(json, || report::study::json(&run), || report::study::table(&run, true))
 }

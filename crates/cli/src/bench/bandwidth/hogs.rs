@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 
 use anyhow::{Context, ensure};
+use bandwidth::regulator::Managed;
 use bandwidth::workload::{Access, Hog, Size};
 use realtime::clock::monotonic_ns;
 use realtime::thread;
@@ -73,9 +74,9 @@ impl Hogs {
         Ok(hogs)
     }
 
-    /// The number of the process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    /// Its threads, as a regulator is told of them.
+    pub fn managed(&self) -> anyhow::Result<Managed> {
+        Ok(Managed::Process(i32::try_from(self.child.id())?))
     }
 
     /// Lets these run, and no others; returns when that is so.

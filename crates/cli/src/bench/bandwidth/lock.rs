@@ -1,29 +1,40 @@
-//! What taking the lock costs its holder, and how soon it takes effect.
+//! What taking the lock costs its holder, and how soon it takes effect; beside what a bare futex and
+//! a bare timer take on the same core, in turns.
 
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use report::bandwidth::LockCost;
 use report::stats::{ascending, nearest_rank};
 
 use super::measure::Bench;
+use crate::bench::floor::Bare;
+use crate::bench::sample::Samples;
 
 /// Takings of a lock that is held anyway, in groups, so that reading the clock does not count.
 const GROUPS: usize = 2000;
 const GROUP: usize = 100;
 /// Takings of a free lock.
-const TAKINGS: usize = 500;
+const TAKINGS: u32 = 500;
 /// After a release, until the regulator's threads sleep: longer than they look for more by
 /// themselves.
 const SLEEP_NS: u64 = 3_000_000;
+/// Takings between two looks at the floors.
+const TURN: u32 = 50;
 
 /// The lock of the bench's regulator, without kernels and hogs.
 pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
     // A regulator of its own, whose delays are of these takings only.
     bench.end_protection();
-    let protection = super::protection::Protection::start(&bench.manner, None)?;
+    let protection = super::protection::Protection::start(&bench.manner)?;
     let hold = &protection.hold;
     let (mut taken, mut given) = (Vec::new(), Vec::new());
     let (mut again, mut unchanged) = (Vec::new(), Vec::new());
-    for _ in 0..TAKINGS {
+    let core = bench.manner.cores[0];
+    let mut bare = Bare::start(core)?;
+    for taking in 0..TAKINGS {
+        if taking % TURN == 0 {
+            bare.wake(TURN, SLEEP_NS / 2)?;
+            bare.sleep(core, TURN)?;
+        }
         sleep_until_ns(monotonic_ns() + SLEEP_NS);
         let begin = monotonic_ns();
         let held = hold.acquire();
@@ -56,8 +67,16 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
         taken_ns: three(&taken),
         again_ns: three(&again),
         given_ns: three(&given),
-        effect_ns: [effect.p50_ns as f64, effect.longest_ns as f64],
+        effect_ns: [effect.p50_ns, effect.p99_ns, effect.longest_ns].map(|ns| ns as f64),
+        futex_ns: floor(&bare.waking),
+        woken_ns: floor(&bare.woken),
+        timer_ns: floor(&bare.timer),
     })
+}
+
+fn floor(samples: &Samples) -> [f64; 3] {
+    let quantiles = samples.quantiles();
+    [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns]
 }
 
 fn three(samples: &[f64]) -> [f64; 3] {

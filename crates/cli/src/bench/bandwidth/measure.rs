@@ -77,7 +77,7 @@ impl Bench {
             }
         }
         ensure!(!tasks.is_empty(), "--device {}: it has none of the kernels", args.device);
-        let protection = Some(Protection::start(&manner, None)?);
+        let protection = Some(Protection::start(&manner)?);
         let (counts, repetitions) = (counts(others.len()), args.repetitions());
         let _device = device;
         Ok(Bench {
@@ -109,8 +109,9 @@ impl Bench {
         }
         if self.broken > 0 {
             marks.push(format!(
-                "the regulator's watchdog took the priority of a core's thread in {} runs with the \
-                 lock, which were repeated with a fresh regulator",
+                "cores were not regulated in {} runs with the lock (the watchdog took the priority \
+                 of a core's thread, or the lock counted as free); they were repeated with a fresh \
+                 regulator",
                 self.broken
             ));
         }
@@ -147,7 +148,7 @@ impl Bench {
     /// Ends the regulator and starts another one, as the manner says.
     fn renew_protection(&mut self) -> anyhow::Result<()> {
         self.end_protection();
-        self.protection = Some(Protection::start(&self.manner, None)?);
+        self.protection = Some(Protection::start(&self.manner)?);
         Ok(())
     }
 

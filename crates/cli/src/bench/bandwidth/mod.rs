@@ -19,23 +19,25 @@ mod rules;
 mod task;
 mod write;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use bandwidth::workload::{Access, Size};
 use indicatif::{ProgressBar, ProgressStyle};
 use realtime::{machine, thread};
 use report::bandwidth::BandwidthRun;
 
 use super::hog::parse_access;
+use crate::output;
+use crate::regulate::fair::By;
 use measure::Bench;
 use protection::Wanted;
 use task::Kernel;
 
-pub use hogs::{ProcessArgs, process};
+pub use hogs::{Hogs, Place, ProcessArgs, process};
 
 /// Options of `keeptime bench bandwidth`.
 #[derive(clap::Args)]
@@ -82,6 +84,9 @@ pub struct Args {
     /// How long the lock is held under each scheduling rule, three times; 0s leaves them out
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     rules: Duration,
+    /// What puts throttle-fair scheduling into effect there
+    #[arg(long, value_enum, default_value_t = By::Auto)]
+    fair: By,
     /// Measure less: 3 repetitions, kernels of 8 MiB, 200 ms under each rule
     #[arg(long, conflicts_with_all = ["repetitions", "memory", "rules"])]
     quick: bool,
@@ -138,9 +143,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     bench.end_protection();
     if !args.rules().is_zero() {
         step("rules");
-        let (budget, rules) = rules::measure(&bench, args.rules())?;
-        run.regulation.push(("budget for the rules".into(), budget));
-        run.rules = rules;
+        let rules = rules::measure(&bench, args.rules(), args.fair)?;
+        run.regulation.push(("budget for the rules".into(), rules.budget));
+        if let Some(chosen) = rules.chosen {
+            let words = format!("{}: {}", chosen.words(), chosen.why);
+            run.regulation.push(("throttle-fair scheduling".into(), words));
+        }
+        run.rules = rules.runs;
     }
     progress.finish_and_clear();
     run.marks.extend(bench.marks());
@@ -153,17 +162,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(args: &Args, run: &BandwidthRun) -> anyhow::Result<()> {
-    if let Some(path) = &args.html {
-        std::fs::write(path, report::bandwidth::html(run)?)
-            .with_context(|| format!("--html {}", path.display()))?;
-    }
-    if args.json {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", serde_json::to_string_pretty(run)?)?;
-    } else {
-        write!(anstream::stdout().lock(), "{}", report::bandwidth::table(run, true))?;
-    }
-    Ok(())
+    output::write("--html", args.html.as_deref(), || Ok(report::bandwidth::html(run)?))?;
+    let json = serde_json::to_value(run)?;
+    output::print(args.json, || json, || report::bandwidth::table(run, true))
 }
 
 fn describe(args: &Args, bench: &Bench) -> BandwidthRun {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use bandwidth::regulator::{Budget, Config, Hardware, Managed, Regulator, Statistics};
+use bandwidth::regulator::{Budget, Config, Hardware, Regulator, Statistics};
 use bandwidth::{Hold, holders};
 
 /// How the best-effort cores are regulated.
@@ -83,33 +83,26 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Starts a regulator with a door of its own; `fair` is document 001's rho and the process
-    /// whose threads it is about.
+    /// Starts a regulator with a door of its own.
     ///
     /// # Errors
     /// What the regulator says.
-    pub fn start(manner: &Manner, fair: Option<(Option<f64>, u32)>) -> anyhow::Result<Protection> {
+    pub fn start(manner: &Manner) -> anyhow::Result<Protection> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("bandwidth.sock");
         let Manner { cores, period, budget } = manner.clone();
         let mut config = Config::new(cores, budget);
         config.period = period;
         config.holders = holders::Config { socket: socket.clone(), ..holders::Config::default() };
-        if let Some((rho, process)) = fair {
-            config.rho = rho;
-            config.managed = vec![Managed::Process(i32::try_from(process)?)];
-        }
         let regulator = Regulator::start(config).context("the regulator")?;
         // As a program does it, not by the shorter way of the regulator's own process.
         let hold = Hold::attach(&socket).context("the regulator")?;
         Ok(Protection { hold, regulator, _folder: folder })
     }
 
-    /// Whether a core's thread has lost its priority, as it does when its core stood still for
-    /// several periods (a virtual one may, when the hypervisor takes it): it protects nothing any
-    /// more.
+    /// Whether cores were not regulated for some time although the lock was held.
     pub fn is_broken(&self) -> bool {
-        self.statistics().cores.iter().any(|core| core.failed > 0)
+        !self.statistics().losses().is_empty()
     }
 
     /// What was done so far.

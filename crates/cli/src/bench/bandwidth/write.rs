@@ -100,6 +100,7 @@ fn make(device: &str, home: &[usize], kernels: &[KernelRun]) -> anyhow::Result<S
             kernel: name.clone(),
             arguments: Vec::new(),
             exec_ns: Some(time_ns),
+            bandwidth_lock: true,
         });
         system.executors.push(Executor { id: name.clone(), core, priority: rank });
         let segment = Segment {

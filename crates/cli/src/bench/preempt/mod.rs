@@ -88,6 +88,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         spin: args.spin,
         blocks_per_slice: 0,
     };
+    // A case takes up to a minute: each is told when it is known.
+    let say = |text: &str| -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+    };
+    if !args.json {
+        say(&result::heading(&args.device))?;
+    }
     let (mut cases, mut missing) = (Vec::new(), Vec::new());
     for kind in &args.ways {
         if let Some(why) = kind.missing(&place) {
@@ -106,15 +114,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             thread::pin(&[last])?;
             prioritise(if priority == 0 { 0 } else { 50 })?;
             let case = Case::new(kind.name(), kernel.name(), blocks_per_slice);
-            cases.push(measure(args, case, way.as_mut())?);
+            let case = measure(args, case, way.as_mut())?;
+            if !args.json {
+                say(&case.row())?;
+            }
+            cases.push(case);
         }
     }
     if let [(way, why), ..] = missing.as_slice() {
         ensure!(!cases.is_empty(), "nothing could be measured: {way}: {why}");
     }
     let findings = Findings { device: args.device.clone(), cases, missing };
-    let text = if args.json { findings.json()? } else { findings.text() };
-    write!(std::io::stdout().lock(), "{text}")?;
+    say(&if args.json { findings.json()? } else { findings.remarks() })?;
     let met = findings.cases.iter().all(|case| !case.delays_ns.is_empty());
     ensure!(met, "in one of the cases the less urgent kernel never ran when it was looked for");
     Ok(ExitCode::SUCCESS)

@@ -48,6 +48,27 @@ impl Case {
             false => self.missed += 1,
         }
     }
+
+    /// For people, a line below the [`heading`].
+    pub fn row(&self) -> String {
+        let us = |ns: f64| format!("{:.1}", ns / 1000.0);
+        let alone = Figures::of(&self.alone_ns).map_or(f64::NAN, |figures| figures.p50);
+        let delay = Figures::of(&self.delays_ns);
+        let column = |pick: fn(&Figures) -> f64| delay.as_ref().map_or("-".into(), |d| us(pick(d)));
+        format!(
+            "{:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
+            self.way,
+            self.kernel,
+            us(alone),
+            column(|d| d.mean),
+            column(|d| d.deviation),
+            column(|d| d.p50),
+            column(|d| d.p99),
+            column(|d| d.max),
+            self.delays_ns.len(),
+            self.missed
+        )
+    }
 }
 
 impl Figures {
@@ -69,44 +90,20 @@ pub struct Findings {
     pub missing: Vec<(&'static str, String)>,
 }
 
+/// What stands above the rows of the cases.
+pub fn heading(device: &str) -> String {
+    format!(
+        "How much longer an urgent kernel takes behind a less urgent one on {device}, \
+         microseconds\n\n\
+         {:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
+        "way", "kernel", "alone p50", "mean", "stdev", "p50", "p99", "max", "met", "missed"
+    )
+}
+
 impl Findings {
-    /// For people.
-    pub fn text(&self) -> String {
-        let mut text = format!(
-            "How much longer an urgent kernel takes behind a less urgent one on {}, microseconds\n\n\
-             {:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
-            self.device,
-            "way",
-            "kernel",
-            "alone p50",
-            "mean",
-            "stdev",
-            "p50",
-            "p99",
-            "max",
-            "met",
-            "missed"
-        );
-        let us = |ns: f64| format!("{:.1}", ns / 1000.0);
-        for case in &self.cases {
-            let alone = Figures::of(&case.alone_ns).map_or(f64::NAN, |figures| figures.p50);
-            let delay = Figures::of(&case.delays_ns);
-            let column =
-                |pick: fn(&Figures) -> f64| delay.as_ref().map_or("-".into(), |d| us(pick(d)));
-            text += &format!(
-                "{:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
-                case.way,
-                case.kernel,
-                us(alone),
-                column(|d| d.mean),
-                column(|d| d.deviation),
-                column(|d| d.p50),
-                column(|d| d.p99),
-                column(|d| d.max),
-                case.delays_ns.len(),
-                case.missed
-            );
-        }
+    /// What stands below the rows of the cases.
+    pub fn remarks(&self) -> String {
+        let mut text = String::new();
         let slices = self.cases.iter().filter(|case| case.blocks_per_slice > 0);
         let slices: Vec<String> =
             slices.map(|case| format!("{} {}", case.kernel, case.blocks_per_slice)).collect();

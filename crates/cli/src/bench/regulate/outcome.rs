@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::Span;
 use super::effect::Effect;
+use super::experiment::Span;
+use crate::bench::sample::Quantiles;
+use crate::regulate::fair::Chosen;
 use crate::status::table::Table;
 
 /// How far a share of periods may be from document 001's: 3 to 1 under the default scheduler, and
@@ -13,7 +15,7 @@ const TOLERANCE: f64 = 0.06;
 /// default scheduler.
 const REDUCTIONS: [(f64, f64); 2] = [(1.0, 0.39), (3.0, 0.62)];
 
-/// One rule with one budget, all rounds together. The memory-bound task is the first of a pair.
+/// One rule with one budget, all rounds together. The memory-bound thread is the first of a pair.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
     /// The factor; none under the default scheduler.
@@ -22,35 +24,38 @@ pub struct Run {
     pub stops: u64,
     /// Also for faults of others that ran there.
     pub stopped_ns: u64,
-    /// Of it, what the memory-bound task was charged with.
+    /// Of it, what the memory-bound thread was charged with.
     pub charged_ns: u64,
-    /// Periods that each task had: it ran, or the core was stopped because of it.
+    /// Periods that each thread had: it ran, or the core was stopped because of it.
     pub had_periods: [f64; 2],
     pub run_ns: [u64; 2],
     pub virtual_ns: [f64; 2],
-    /// The memory-bound task's share of the periods in each round.
+    /// What each touched, megabytes (10^6) a second, in each round.
+    pub mb_per_s: Vec<[f64; 2]>,
+    /// The memory-bound thread's share of the periods in each round.
     pub shares: Vec<f64>,
 }
 
 impl Run {
-    /// Without rounds.
-    pub fn new(rho: Option<f64>) -> Run {
-        Run { rho, ..Run::default() }
+    /// Adds up the rounds.
+    pub fn of(rho: Option<f64>, rounds: &[Span]) -> Run {
+        let mut run = Run { rho, ..Run::default() };
+        rounds.iter().for_each(|span| run.add(span));
+        run
     }
 
-    /// Adds a round.
-    pub fn add(&mut self, span: Span) {
+    fn add(&mut self, span: &Span) {
         self.periods += span.periods;
         self.stops += span.stops;
         self.stopped_ns += span.stopped_ns;
-        let had = [0, 1].map(|task| span.threads[task].periods);
-        self.shares.push(had[0] / (had[0] + had[1]));
-        for (task, thread) in span.threads.iter().enumerate() {
-            self.had_periods[task] += thread.periods;
-            self.run_ns[task] += thread.run_ns;
-            self.virtual_ns[task] += thread.virtual_ns;
+        self.shares.push(span.memory_share());
+        self.mb_per_s.push(span.kinds.map(|kind| kind.mb_per_s));
+        for (place, kind) in span.kinds.iter().enumerate() {
+            self.had_periods[place] += kind.periods;
+            self.run_ns[place] += kind.run_ns;
+            self.virtual_ns[place] += kind.virtual_ns;
         }
-        self.charged_ns += span.threads[0].charged_ns;
+        self.charged_ns += span.kinds[0].charged_ns;
     }
 
     fn share(&self) -> f64 {
@@ -71,7 +76,7 @@ impl Run {
 /// All rules with one budget.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// The part of a period after which the memory-bound task is meant to be stopped.
+    /// The part of a period after which the memory-bound thread is meant to be stopped.
     pub fraction: f64,
     /// Page faults of a period.
     pub budget: u64,
@@ -91,6 +96,8 @@ pub struct Outcome {
     pub kernel: String,
     pub processor: String,
     pub period_ns: u64,
+    /// What put throttle-fair scheduling into effect.
+    pub fair: Option<Chosen>,
     pub effects: Vec<Effect>,
     /// The one for the shares first, the one for the stopped time second.
     pub cases: Vec<Case>,
@@ -118,7 +125,7 @@ impl Outcome {
             };
             if !wanted.contains(&run.share()) {
                 shortfalls.push(format!(
-                    "{}: the memory-bound task has {:.1} % of the periods, expected {:.0} to {:.0} %",
+                    "{}: the memory-bound thread has {:.1} % of the periods, expected {:.0} to {:.0} %",
                     run.name(),
                     run.share() * 100.0,
                     wanted.start() * 100.0,
@@ -145,11 +152,16 @@ impl Outcome {
     pub fn text(&self) -> String {
         let period_ms = self.period_ns as f64 / 1e6;
         let mut text =
-            format!("Linux {}, {}; periods of {period_ms} ms\n\n", self.kernel, self.processor);
-        text += &effects(&self.effects);
+            format!("Linux {}, {}; periods of {period_ms} ms\n", self.kernel, self.processor);
+        if let Some(fair) = &self.fair {
+            text += &format!("throttle-fair scheduling {}: {}\n", fair.words(), fair.why);
+        }
+        if !self.effects.is_empty() {
+            text += &format!("\n{}", effects(&self.effects));
+        }
         for case in &self.cases {
             text += &format!(
-                "\nBudget {} page faults a period: {:.3} of a period of the memory-bound task\n\n{}",
+                "\nBudget {} page faults a period: {:.3} of a period of the memory-bound thread\n\n{}",
                 case.budget,
                 case.fraction,
                 self.case(case)
@@ -205,9 +217,9 @@ impl Outcome {
 
 const NOTES: &str = "
 memory, compute: periods that the task had: it ran, or the core was stopped because of it, and one that
-both had is divided; share: of the memory-bound task; rounds: the least and the largest share of a
+both had is divided; share: of the memory-bound thread; rounds: the least and the largest share of a
 round; rule: what equation 2 gives for the part of a period above the table; stopped: all of it, also
-for faults of whatever else ran there; charged: of it, the memory-bound task's; less: charged time of a
+for faults of whatever else ran there; charged: of it, the memory-bound thread's; less: charged time of a
 period that one of the two had, against the default scheduler; V: how much the virtual run times grew.
 ";
 
@@ -221,23 +233,36 @@ fn effects(effects: &[Effect]) -> String {
         "p99",
         "release p50",
         "p99",
+        "core's work",
     ];
-    let mut table = Table::new(&heading, &[1, 2, 3, 4, 5, 6, 7]);
+    let mut table = Table::new(&heading, &[1, 2, 3, 4, 5, 6, 7, 8]);
     let us = |ns: f64| format!("{:.2} us", ns / 1e3);
+    let two = |quantiles: Option<Quantiles>| {
+        quantiles.map_or_else(Default::default, |it| [us(it.p50_ns), us(it.p99_ns)])
+    };
     for effect in effects {
+        let ([taking, taking_p99], [release, release_p99]) =
+            (two(effect.taking), two(effect.release));
         table.row([
-            effect.thread.into(),
+            effect.thread.clone(),
             us(effect.effect.p50_ns as f64),
             us(effect.effect.p99_ns as f64),
             us(effect.effect.longest_ns as f64),
-            us(effect.taking.p50_ns),
-            us(effect.taking.p99_ns),
-            effect.release.map_or_else(String::new, |release| us(release.p50_ns)),
-            effect.release.map_or_else(String::new, |release| us(release.p99_ns)),
+            taking,
+            taking_p99,
+            release,
+            release_p99,
+            effect.work.map_or_else(String::new, |work| format!("{:.1} %", work * 100.0)),
         ]);
     }
-    table.render()
+    table.render() + EFFECTS
 }
+
+const EFFECTS: &str = "
+bare futex, bare timer: what belongs to the machine: a real-time thread of the same core that is
+woken and does nothing else, from its wake-up, or from when the timer was due; core's work: what
+the core gets done while the lock is free, of what it gets done without a regulator.
+";
 
 #[cfg(test)]
 mod tests {
@@ -258,6 +283,7 @@ mod tests {
             kernel: "7".into(),
             processor: "one".into(),
             period_ns: 1_000_000,
+            fair: None,
             effects: Vec::new(),
             cases: vec![case(1.0 / 3.0), case(1.0 / 6.0)],
         }

@@ -1,0 +1,40 @@
+//! The bounds of a graph: its key paths and its callbacks.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use analysis::Variant;
+use report::graph::bounds::{json, table};
+use system::System;
+
+use super::Args;
+use crate::graph::bound::bounds;
+
+/// Bounds the graph of a file on the cores of the file.
+///
+/// # Errors
+/// Names an option that a graph has no use for, or says why nothing can be bounded.
+pub fn run(args: &Args, system: &System) -> anyhow::Result<ExitCode> {
+    let chains_only = [
+        ("--variant", args.variant != Variant::Tight),
+        ("--explain", !args.explain.is_empty()),
+        ("--exec-scale", args.exec_scale.is_some()),
+        ("--sensitivity", args.sensitivity),
+        ("--bandwidth-lock", args.bandwidth_lock),
+        ("--assign", args.assign.wanted()),
+    ];
+    for (option, given) in chains_only {
+        let file = &system.name;
+        anyhow::ensure!(!given, "{option}: found a graph in {file}, expected chains");
+    }
+    let cores: Vec<u32> = system.executors.iter().map(|executor| executor.core).collect();
+    let bounds = bounds(system, system.require_graph()?, &cores)
+        .map_err(|reason| anyhow::anyhow!("{}: no bounds: {reason}", system.name))?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&json(&system.name, &bounds))?;
+        writeln!(std::io::stdout(), "{json}")?;
+    } else {
+        write!(anstream::stdout().lock(), "{}", table(&system.name, &bounds, true))?;
+    }
+    Ok(if bounds.complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,177 @@
+//! `keeptime drive`: one scenario, driven by a whole stack in a closed loop, under one policy after
+//! another.
+//!
+//! A scenario is found by its name ([`scenario`]), driven on the virtual clock by the crate
+//! `driving`, watched ([`film`]) and shown by the crate `report`. Whole suites are [`study`]'s.
+
+mod film;
+mod scenario;
+mod study;
+mod trace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+use driving::Policy;
+use driving::stack::{Features, Stack};
+use report::drive::{DriveRun, Hazard, Lane};
+use world::World;
+
+use crate::output;
+use scenario::{Named, Which};
+
+/// How many times slower simulated cores are than this machine's, if nobody says.
+const USUAL_FACTOR: f64 = 7.0;
+
+/// Options of `keeptime drive`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The scenario: a file, normal:N (N from 0 to 7999), corner:N (N from 0 to 328), or develop:N,
+    /// one of the corner cases' families to develop a stack with
+    #[arg(required = true)]
+    scenario: Option<Which>,
+    /// How modules are started: a, each by the message of the one before it, on cores of its own
+    /// (as Apollo); b, prediction and planning by timers of 10 Hz (as Autoware)
+    #[arg(long, value_enum, default_value_t = Wiring::A)]
+    stack: Wiring,
+    /// The policies to drive under, in this order
+    #[arg(long, value_delimiter = ',', default_value = "base,all")]
+    policies: Vec<Policy>,
+    /// How many times slower the simulated cores are than this machine's; with the usual factor the
+    /// base policy is about as slow as the stack that document 002 measured
+    #[arg(long, default_value_t = USUAL_FACTOR)]
+    factor: f64,
+    /// Frames in which an object must be seen before it is believed
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    confirm: u32,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write a page to this file: what happened, and why the vehicle reacted when it did
+    #[arg(long)]
+    html: Option<PathBuf>,
+    /// Write what happened in the stack to this file, for keeptime report
+    #[arg(long)]
+    trace: Option<PathBuf>,
+    /// Write the scenario to this file as YAML, to change it
+    #[arg(long)]
+    write: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Drive whole suites by both stacks under all policies, and say what that shows
+    Study(Box<study::Args>),
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Wiring {
+    A,
+    B,
+}
+
+impl Wiring {
+    fn stack(self) -> Stack {
+        match self {
+            Wiring::A => Stack::A,
+            Wiring::B => Stack::B,
+        }
+    }
+}
+
+/// Runs `keeptime drive`; 1 if a policy ended in a collision.
+///
+/// # Errors
+/// The scenario is none, a number is out of range, or a file cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Study(args)) = &args.command {
+        return study::run(args);
+    }
+    check_factor(args.factor)?;
+    let scenario = args.scenario.as_ref().context("SCENARIO: found none, expected one")?;
+    let named = scenario.load()?;
+    output::write("--write", args.write.as_deref(), || Ok(named.scenario.to_yaml()))?;
+    let mut run = beginning(args, &named)?;
+    let stack = args.stack.stack();
+    let tape = |path: &PathBuf| trace::Tape::create(path, &run.scenario, &run.stack);
+    let mut tape = args.trace.as_ref().map(tape).transpose()?;
+    for policy in &args.policies {
+        let features = Features { confirm_frames: args.confirm, ..policy.features() };
+        let costs = policy.costs(args.factor);
+        eprintln!("keeptime drive: {policy}: driving");
+        let mut film = film::Film::default();
+        let show = &mut |world: &World| film.take(world);
+        let outcome = driving::drive::watch(&named.scenario, stack, &features, costs, show)?;
+        if let (Some(hazard), Some(began)) = (&mut run.hazard, outcome.began) {
+            hazard.began_s = began;
+        }
+        if let Some(tape) = &mut tape {
+            tape.add(policy.to_string(), &outcome)?;
+        }
+        run.drives.push(film.develop(policy.to_string(), &outcome));
+    }
+    tape.map_or(Ok(()), trace::Tape::finish)?;
+    print(args, &run)?;
+    let collided = run.drives.iter().any(|drive| drive.collision.is_some());
+    Ok(ExitCode::from(u8::from(collided)))
+}
+
+fn check_factor(factor: f64) -> anyhow::Result<()> {
+    ensure!(
+        factor.is_finite() && (0.01..=1000.0).contains(&factor),
+        "--factor: found {factor}, expected 0.01 to 1000"
+    );
+    Ok(())
+}
+
+fn beginning(args: &Args, named: &Named) -> anyhow::Result<DriveRun> {
+    let world = World::new(&named.scenario)?;
+    let lanes = world.road().lanes().map(|(_, lane)| {
+        let along = |step: u32| (f64::from(step) * 2.0).min(lane.line.length());
+        let steps = (lane.line.length() / 2.0).ceil() as u32;
+        let edge = |left: f64| {
+            let point = |step| lane.line.pose(along(step)).point(0.0, left).to_array();
+            (0..=steps).map(point).collect()
+        };
+        Lane { left: edge(lane.width / 2.0), right: edge(-lane.width / 2.0) }
+    });
+    let hazard = world.hazard().map(|hazard| Hazard {
+        about: world.body(hazard.body).map_or(String::new(), |body| film::kind(body.kind).into()),
+        body: hazard.body,
+        began_s: 0.0,
+        critical_s: named.critical_s,
+    });
+    let stack = match args.stack {
+        Wiring::A => "A: each module started by the message of the one before it",
+        Wiring::B => "B: prediction and planning started by timers of 10 Hz",
+    };
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    Ok(DriveRun {
+        scenario: named.scenario.name.clone(),
+        about: named.about.clone(),
+        stack: stack.to_owned(),
+        command: crate::command_line::this_command(),
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        machine: vec![
+            fact("Machine", crate::chains::machine_in_words()),
+            fact("Clock", "virtual: modules run for real, one after the other".to_owned()),
+            fact("Cores", format!("simulated, {} times slower than this machine's", args.factor)),
+        ],
+        marks: Vec::new(),
+        lanes: lanes.collect(),
+        hazard,
+        drives: Vec::new(),
+    })
+}
+
+fn print(args: &Args, run: &DriveRun) -> anyhow::Result<()> {
+    let words = || format!("{}\n{}\n", report::drive::table(run), report::drive::conclusion(run));
+    output::print(args.json, || report::drive::json(run), words)?;
+    output::write("--html", args.html.as_deref(), || Ok(report::drive::html(run)?))
+}

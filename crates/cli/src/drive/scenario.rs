@@ -1,0 +1,104 @@
+//! Which scenario: a file, or one of a suite.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use world::suite::{self, CORNER, NORMAL};
+use world::{Limit, Scenario};
+
+/// How a scenario is called on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Which {
+    /// A file of one's own.
+    File(PathBuf),
+    /// One of normal traffic.
+    Normal(usize),
+    /// A corner case.
+    Corner(usize),
+    /// One of the same families, to develop with.
+    Develop(usize),
+}
+
+/// A scenario, with what is known of it.
+pub struct Named {
+    pub scenario: Scenario,
+    /// In one sentence.
+    pub about: String,
+    /// The longest reaction that avoids a crash, s.
+    pub critical_s: Option<f64>,
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Which, String> {
+        let number = |digits: &str, count: usize| {
+            let number = digits.parse().ok().filter(|number| *number < count);
+            number.ok_or_else(|| format!("expected a number from 0 to {}", count - 1))
+        };
+        match text.split_once(':') {
+            Some(("normal", digits)) => number(digits, NORMAL).map(Which::Normal),
+            Some(("corner", digits)) => number(digits, CORNER).map(Which::Corner),
+            Some(("develop", digits)) => number(digits, CORNER).map(Which::Develop),
+            _ => Ok(Which::File(text.into())),
+        }
+    }
+}
+
+impl Which {
+    /// The scenario.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds none.
+    pub fn load(&self) -> Result<Named, world::scenario::Error> {
+        Ok(match self {
+            Which::File(path) => Named {
+                scenario: Scenario::read(path)?,
+                about: format!("Read from {}.", path.display()),
+                critical_s: None,
+            },
+            Which::Normal(index) => Named {
+                scenario: suite::normal(*index),
+                about: "Normal traffic: nothing is meant to happen.".to_owned(),
+                critical_s: None,
+            },
+            Which::Corner(index) => corner(*index),
+            Which::Develop(index) => Named {
+                scenario: suite::develop(*index),
+                about: "Of the families of the corner cases, to develop a stack with.".to_owned(),
+                critical_s: None,
+            },
+        })
+    }
+}
+
+fn corner(index: usize) -> Named {
+    let frozen = suite::frozen().into_iter().find(|case| case.index == index);
+    let family = frozen.map_or("", |case| case.family.name());
+    let (critical_s, limit) = match frozen.map(|case| case.limit) {
+        Some(Limit::After(seconds)) => {
+            (Some(seconds), format!("it takes a reaction within {:.0} ms", seconds * 1e3))
+        }
+        Some(Limit::Unavoidable) => (None, "no reaction avoids the crash".to_owned()),
+        Some(Limit::Never) => (None, "it ends well without any reaction".to_owned()),
+        None => (None, "how late a reaction may come is not known".to_owned()),
+    };
+    let about = format!("Corner case {index}, {family}: {limit}.");
+    Named { scenario: suite::corner(index), about, critical_s }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_told_from_files_and_have_an_end() {
+        assert_eq!("corner:328".parse(), Ok(Which::Corner(328)));
+        assert_eq!("develop:328".parse(), Ok(Which::Develop(328)));
+        assert_eq!("normal:7999".parse(), Ok(Which::Normal(7999)));
+        assert_eq!("a/b.yaml".parse(), Ok(Which::File("a/b.yaml".into())));
+        let wrong = "corner:329".parse::<Which>().unwrap_err();
+        assert_eq!(wrong, "expected a number from 0 to 328");
+        assert!("normal:x".parse::<Which>().is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! `keeptime drive study`: whole suites under all policies, in pairs (document 002, section 5).
+//!
+//! The crate `drive-study` drives, keeps and judges; here are the options, the progress and the
+//! files.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{bail, ensure};
+use drive_study::judge::{Origin, judge};
+use drive_study::{
+    Experiment, Folder, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
+};
+use driving::Policy;
+use indicatif::{ProgressBar, ProgressStyle};
+use report::drive_study::{html, json, table};
+
+use super::Wiring;
+use crate::output;
+
+/// Between two lines of progress where there is no terminal.
+const TELL_EVERY: Duration = Duration::from_secs(15);
+
+/// Options that say what is driven.
+const STUDIED: [&str; 9] = [
+    "experiment",
+    "stack",
+    "policies",
+    "scenarios",
+    "factor",
+    "confirm",
+    "jobs",
+    "shard",
+    "resume",
+];
+
+/// Options of `keeptime drive study`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to show: corner (crashes in corner cases), normal (collisions and safe distances in
+    /// normal traffic), latency, deadlines, commute, table1
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "corner,normal,latency,deadlines,commute,table1"
+    )]
+    experiment: Vec<Experiment>,
+    /// The stacks: a, b or both
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "a,b")]
+    stack: Vec<Wiring>,
+    /// The policies, of all experiments: base, fast, proactive, stealing, all, all-MS, all-none,
+    /// static-deadline, speed-deadline, anytime, brake, oracle [default: those that the experiment
+    /// is about]
+    #[arg(long, value_delimiter = ',')]
+    policies: Option<Vec<Policy>>,
+    /// The scenarios, of all experiments: the first so many (40), a range (0-99, 0-7999/100), or
+    /// corner cases by their critical reaction times in ms (band:150-300) [default: whole suites]
+    #[arg(long)]
+    scenarios: Option<Scenarios>,
+    /// How many times slower the simulated cores are than this machine's
+    #[arg(long, default_value_t = super::USUAL_FACTOR)]
+    factor: f64,
+    /// Frames in which an object must be seen before it is believed
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    confirm: u32,
+    /// Drives at the same time [default: one for each core]
+    #[arg(long)]
+    jobs: Option<std::num::NonZeroU16>,
+    /// Drive only part I of N of the scenarios, for --merge
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    shard: Shard,
+    /// The folder in which each drive is kept as soon as it is over, and all results
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Go on with the study in the folder, if one began there
+    #[arg(long)]
+    resume: bool,
+    /// Drive nothing: put the folders of all shards of a study together
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = STUDIED)]
+    merge: Vec<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the page to this file, too
+    #[arg(long)]
+    html: Option<PathBuf>,
+}
+
+/// Runs `keeptime drive study`.
+///
+/// # Errors
+/// What was asked for is no study, a file is not what a study leaves or cannot be written, or it
+/// was interrupted; what was driven until then is kept.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if !args.merge.is_empty() {
+        let folder = merge(&args.merge, &args.out)?;
+        finish(args, &folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    super::check_factor(args.factor)?;
+    let stacks: Vec<_> = args.stack.iter().map(|wiring| wiring.stack()).collect();
+    let policies = args.policies.as_deref();
+    let with = (args.factor, args.confirm);
+    let study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(cores, |jobs| usize::from(jobs.get()));
+    let mut folder = Folder::open(&args.out, &study, args.shard, machine(jobs), args.resume)?;
+    let interrupted = crate::study::signals()?;
+    let teller = Teller::new();
+    drive_all(&mut folder, jobs, &interrupted, &|progress| teller.tell(progress))?;
+    teller.bar.finish_and_clear();
+    finish(args, &folder)?;
+    let (done, all) = folder.done();
+    if done < all {
+        ensure!(interrupted.load(Ordering::Relaxed), "{done} of {all} drives were driven");
+        bail!("interrupted: {done} of {all} drives are kept; --resume goes on");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn machine(jobs: usize) -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        fact("Machine", crate::chains::machine_in_words()),
+        fact("Build", if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
+        fact("Clock", "virtual: modules run for real, one after the other".to_owned()),
+        fact("Drives at the same time", jobs.to_string()),
+    ]
+}
+
+/// Says how far it is: a bar on a terminal, a line from time to time elsewhere.
+struct Teller {
+    bar: ProgressBar,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Teller {
+    fn new() -> Teller {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let style = "keeptime drive study [{wide_bar}] {pos}/{len} drives, {msg}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Teller { bar, told: Mutex::new(None) }
+    }
+
+    fn tell(&self, progress: Progress) {
+        let Progress { done, all, left } = progress;
+        let left = left.map_or(String::new(), |left| {
+            format!("{} left", humantime::format_duration(Duration::from_secs(left.as_secs())))
+        });
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64);
+        self.bar.set_message(left.clone());
+        let mut told = self.told.lock().unwrap_or_else(|poison| poison.into_inner());
+        let due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+        if self.bar.is_hidden() && (due || done == all) {
+            *told = Some(Instant::now());
+            eprintln!("keeptime drive study: {done} of {all} drives, {left}");
+        }
+    }
+}
+
+/// Judges what there is, and writes and prints it.
+fn finish(args: &Args, folder: &Folder) -> anyhow::Result<()> {
+    let origin = Origin {
+        command: crate::command_line::this_command(),
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+    };
+    let run = judge(folder, origin);
+    let (page, result) = (html(&run)?, json(&run));
+    let rows = folder.rows();
+    folder.put("drives.parquet", &columns::drives(&rows)?)?;
+    folder.put("times.parquet", &columns::buckets(&rows)?)?;
+    let text = serde_json::to_string_pretty(&result)?;
+    folder.put("results.json", format!("{text}\n").as_bytes())?;
+    folder.put("study.html", page.as_bytes())?;
+    output::write("--html", args.html.as_deref(), || Ok(page))?;
+    output::print(args.json, || result, || table(&run))
+}

@@ -1,0 +1,309 @@
+//! One method: start the server and the executors, let the graph run, collect what they say.
+//!
+//! The same pinning, priorities and locked memory under every method; a method is only who chooses
+//! among callbacks, and who chooses among accelerator requests.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use realtime::clock::monotonic_ns;
+use realtime::machine;
+use realtime::work::Calibration;
+use report::graph::{CallbackResult, CycleResult, MethodRun, PathResult, Times};
+use system::{DeviceKind, Graph, Policy, System};
+
+use super::plan::ExecutorPlan;
+use super::process::{CallbackReport, ProcessReport, Refused, Spec};
+use super::wire::{Setup, Transport};
+use crate::chains::access::Way;
+use crate::chains::children::{Children, parent_option};
+use crate::chains::dialog::{self, Span};
+use crate::chains::disturbance::{Evidence, Snapshot, Summary};
+use crate::chains::executor::Report;
+use crate::chains::fold::Cores;
+use crate::chains::progress::Progress;
+use crate::chains::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
+use crate::chains::trial::{normal_priority, unlocked};
+
+/// From the announcement of the start instant to the start.
+const LEAD_NS: u64 = SECOND_NS / 2;
+/// The least time that callbacks have to end after the last release.
+const MIN_GRACE_NS: u64 = SECOND_NS;
+
+/// Who chooses among callbacks, and among accelerator requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Method {
+    /// The executors of ROS 2; each process has devices of its own
+    Ros2,
+    /// Chain-aware executors; each process has devices of its own
+    Picas,
+    /// Chain-aware executors, and the accelerator server by chain priority
+    Keeptime,
+}
+
+impl Method {
+    /// Its name, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Ros2 => "ros2",
+            Method::Picas => "picas",
+            Method::Keeptime => "keeptime",
+        }
+    }
+}
+
+/// What is the same under every method.
+pub struct Trial<'a> {
+    /// The system.
+    pub system: &'a System,
+    /// Its graph.
+    pub graph: &'a Graph,
+    /// Its file.
+    pub file: &'a Path,
+    /// Where everything runs.
+    pub cores: &'a Cores,
+    /// The executors.
+    pub executors: &'a [ExecutorPlan],
+    /// What carries messages.
+    pub transport: Transport,
+    /// The domain of DDS.
+    pub domain: u16,
+    /// How fast this machine works, if that has to be known.
+    pub calibration: Option<Calibration>,
+    /// How long timers release.
+    pub duration_ns: u64,
+    /// Set by a signal.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl Trial<'_> {
+    /// Runs the graph under a method.
+    ///
+    /// # Errors
+    /// Whatever fails takes everything down with it.
+    pub fn run(&self, method: Method, progress: &mut Progress) -> anyhow::Result<MethodRun> {
+        let folder = server::private_folder()?;
+        // Declared after the folder, so that the processes end before it goes.
+        let mut children = Children::new(folder.path(), self.interrupted.clone());
+        progress.begin(&format!("{}: starting", method.name()));
+        let (file, cores) = (self.file, self.cores);
+        let process =
+            ServerProcess { file, cores, folder: folder.path(), interrupted: &self.interrupted };
+        let server = match method {
+            Method::Keeptime => Some(process.start(&mut children, Policy::Priority)?),
+            Method::Ros2 | Method::Picas => None,
+        };
+        let first = server.map_or(0, |server| server + 1);
+        let specs = self.specs(method, folder.path())?;
+        for spec in &specs {
+            let ids: Vec<&str> = spec.executors.iter().map(|plan| plan.id.as_str()).collect();
+            let command = OsString::from("graph-executor");
+            let arguments = [command].into_iter().chain(parent_option());
+            let number = children.spawn(format!("executor {}", ids.join(", ")), arguments)?;
+            children.tell(number, &serde_json::to_string(spec)?)?;
+        }
+        let processes = (first, specs.len());
+        let until_ns = monotonic_ns() + 2 * READY_NS;
+        let refused = dialog::wait_ready::<_, ProcessReport>(&mut children, processes, until_ns)?;
+        let before = Snapshot::take(self.cores.used());
+        let start_ns = monotonic_ns() + LEAD_NS;
+        for number in first..first + specs.len() {
+            children.tell(number, &start_ns.to_string())?;
+        }
+        let stop_ns = start_ns + self.duration_ns;
+        let until_ns = stop_ns + self.grace_ns() + END_NS;
+        let span = Span { name: method.name(), run_ns: (start_ns, stop_ns), until_ns };
+        let reports = dialog::collect::<Refused, _>(&mut children, processes, &span, progress)?;
+        let duration_ns = monotonic_ns().saturating_sub(start_ns);
+        let after = Snapshot::take(self.cores.used());
+        let (summary, lost) = match server {
+            Some(server) => process.stop(&mut children, server)?,
+            None => (None, None),
+        };
+        let mut marks =
+            self.refused_marks(&reports, &unlocked_ids(&specs, &refused), summary.as_ref());
+        marks.extend(lost);
+        marks.extend(failure_marks(&reports));
+        let late: Vec<(String, Report)> = specs
+            .iter()
+            .zip(&reports)
+            .map(|(spec, report)| {
+                let id = spec.executors.first().map_or(String::new(), |plan| plan.id.clone());
+                (id, Report { late_ns: report.late_ns, ..Report::default() })
+            })
+            .collect();
+        let units = self.cores.accelerators.iter().map(|(id, cores)| (id.clone(), cores.len()));
+        let software = self.system.accelerators.iter();
+        let software = software.filter(|accelerator| accelerator.device == DeviceKind::Cpu);
+        let evidence = Evidence {
+            duration_ns,
+            before,
+            after,
+            limits: machine::rt_limits(),
+            summary,
+            units: units.collect(),
+            software: software.map(|accelerator| accelerator.id.as_str()).collect(),
+            executors: late.iter().map(|(id, report)| (id.as_str(), report)).collect(),
+        };
+        marks.extend(evidence.marks());
+        Ok(MethodRun {
+            method: method.name().into(),
+            marks,
+            paths: self.paths(&reports),
+            cycles: self.cycles(&reports),
+            callbacks: callbacks(&reports),
+            facts: evidence.facts(),
+        })
+    }
+
+    /// How long callbacks may run after the last release: two periods of the slowest timer.
+    fn grace_ns(&self) -> u64 {
+        let periods =
+            self.graph.nodes.iter().filter_map(|node| Some(node.timer.as_ref()?.period_ns));
+        periods.max().unwrap_or(0).saturating_mul(2).max(MIN_GRACE_NS)
+    }
+
+    /// One process for each executor, or one for all where they share queues.
+    fn specs(&self, method: Method, folder: &Path) -> anyhow::Result<Vec<Spec>> {
+        let file = std::path::absolute(self.file)?;
+        let namespace = format!("/keeptime_{}_{}", std::process::id(), method.name());
+        let processes: Vec<&[ExecutorPlan]> = match self.transport {
+            Transport::Dds => self.executors.chunks(1).collect(),
+            Transport::Shared => vec![self.executors],
+        };
+        let spec = |executors: &[ExecutorPlan]| {
+            let mut cores: Vec<usize> =
+                executors.iter().flat_map(|plan| &plan.cores).copied().collect();
+            cores.sort_unstable();
+            cores.dedup();
+            let highest = executors.iter().map(|plan| plan.priority).max().unwrap_or(0);
+            Spec {
+                file: file.clone(),
+                executors: executors.to_vec(),
+                ros2: method == Method::Ros2,
+                way: match method {
+                    Method::Keeptime => Way::Server(server::socket(folder)),
+                    Method::Ros2 | Method::Picas => {
+                        let cores = self.cores.accelerators.clone();
+                        Way::Direct(file.clone(), cores.into_iter().collect())
+                    }
+                },
+                wire: Setup {
+                    transport: self.transport,
+                    domain: self.domain,
+                    namespace: namespace.clone(),
+                    cores,
+                    // Not above it: a channel of Rust's standard library spins while a sender is
+                    // between its two steps, and on one core the sender would never make the
+                    // second one. The executor yields to its own priority between callbacks.
+                    priority: highest,
+                },
+                calibration: self.calibration,
+                duration_ns: self.duration_ns,
+                grace_ns: self.grace_ns(),
+            }
+        };
+        Ok(processes.into_iter().map(spec).collect())
+    }
+
+    fn refused_marks(
+        &self,
+        reports: &[ProcessReport],
+        unlocked_ids: &[String],
+        summary: Option<&Summary>,
+    ) -> Vec<String> {
+        let mut wanted = self.executors.iter().filter(|plan| plan.priority > 0).count();
+        let executors = reports.iter().flat_map(|report| &report.executors);
+        let refused = executors.filter(|executor| executor.refused.is_some());
+        let mut without: Vec<String> = refused.map(|executor| executor.id.clone()).collect();
+        if let Some(summary) = summary.filter(|_| self.system.server.priority > 0) {
+            wanted += 1 + summary.accelerators.len();
+            without.extend((!summary.realtime).then(|| "the server".to_owned()));
+            let accelerators = summary.accelerators.iter().filter(|(_, a)| !a.realtime);
+            without.extend(accelerators.map(|(id, _)| id.clone()));
+        }
+        let normal = (!without.is_empty()).then(|| normal_priority(&without, wanted));
+        let free = !unlocked_ids.is_empty();
+        normal
+            .into_iter()
+            .chain(free.then(|| unlocked(unlocked_ids, self.executors.len())))
+            .collect()
+    }
+
+    fn paths(&self, reports: &[ProcessReport]) -> Vec<PathResult> {
+        let of = |number: usize| {
+            let mut seen = reports.iter().flat_map(|report| &report.paths);
+            seen.find(|(path, _)| *path == number).map(|(_, seen)| seen)
+        };
+        let paths = self.graph.paths.iter().enumerate();
+        paths
+            .filter_map(|(number, path)| {
+                let seen = of(number)?;
+                Some(PathResult {
+                    id: path.id.clone(),
+                    latency_us: seen.latency_ns.iter().map(|ns| *ns as f64 / 1e3).collect(),
+                    dropped: seen.dropped.clone(),
+                })
+            })
+            .collect()
+    }
+
+    fn cycles(&self, reports: &[ProcessReport]) -> Vec<CycleResult> {
+        let all = reports.iter().flat_map(|report| &report.cycles);
+        let of = |(node, periods_ns): &(usize, Vec<u64>)| CycleResult {
+            id: self.graph.nodes[*node].id.clone(),
+            period_us: periods_ns.iter().map(|ns| *ns as f64 / 1e3).collect(),
+        };
+        all.map(of).collect()
+    }
+}
+
+/// The executors of processes whose memory is not locked.
+fn unlocked_ids(specs: &[Spec], refused: &[Refused]) -> Vec<String> {
+    let processes = specs.iter().zip(refused).filter(|(_, refused)| refused.lock.is_some());
+    processes.flat_map(|(spec, _)| &spec.executors).map(|plan| plan.id.clone()).collect()
+}
+
+fn failure_marks(reports: &[ProcessReport]) -> Vec<String> {
+    let sum = |count: fn(&ProcessReport) -> u64| reports.iter().map(count).sum::<u64>();
+    let error = reports.iter().find_map(|report| report.failures.error.as_deref());
+    let error = error.map_or(String::new(), |error| format!(": {error}"));
+    let told = [
+        (sum(|report| report.failures.failed), "callbacks lost to failed requests"),
+        (sum(|report| report.failures.unsent), "messages could not be sent"),
+    ];
+    let told = told.iter().filter(|(count, _)| *count > 0);
+    let mut marks: Vec<String> =
+        told.map(|(count, what)| format!("{count} {what}{error}")).collect();
+    let unfinished = sum(|report| report.failures.unfinished);
+    if unfinished > 0 {
+        marks.push(format!("{unfinished} callbacks still waited for an accelerator at the end"));
+    }
+    marks
+}
+
+fn callbacks(reports: &[ProcessReport]) -> Vec<CallbackResult> {
+    let executors = reports.iter().flat_map(|report| &report.executors);
+    let mut all: Vec<CallbackResult> = executors
+        .flat_map(|executor| {
+            executor.callbacks.iter().map(|callback| {
+                let CallbackReport { name, priority, count, dropped, .. } = callback;
+                let times =
+                    |times: Option<[f64; 3]>| times.map(|[p50, p99, max]| Times { p50, p99, max });
+                CallbackResult {
+                    id: name.clone(),
+                    executor: executor.id.clone(),
+                    priority: *priority,
+                    count: *count,
+                    dropped: *dropped,
+                    response_us: times(callback.response_us),
+                    execution_us: times(callback.execution_us),
+                }
+            })
+        })
+        .collect();
+    all.sort_by_key(|callback| std::cmp::Reverse(callback.priority));
+    all
+}

@@ -1,0 +1,58 @@
+//! That cores were not regulated although the lock was held: said when it happens, and at the end.
+
+use bandwidth::regulator::{Loss, Statistics};
+
+/// What has been said so far.
+#[derive(Default)]
+pub struct Losses {
+    said: Vec<(&'static str, u64)>,
+}
+
+impl Losses {
+    /// Says what is new.
+    pub fn tell(&mut self, statistics: &Statistics) {
+        let losses = statistics.losses();
+        let now: Vec<_> = losses.iter().map(event).collect();
+        for (loss, event) in losses.iter().zip(&now) {
+            if !self.said.contains(event) {
+                eprintln!("keeptime regulate: {loss}");
+            }
+        }
+        self.said = now;
+    }
+}
+
+/// What of a loss is news: not that it goes on.
+fn event(loss: &Loss) -> (&'static str, u64) {
+    match loss {
+        Loss::Priority { core, demotions, is_ordinary, .. } => {
+            ("priority", (*core as u64) << 40 | demotions << 1 | u64::from(*is_ordinary))
+        }
+        Loss::Count { core, .. } => ("count", *core as u64),
+        Loss::Suspension { suspensions, .. } => ("suspension", *suspensions),
+    }
+}
+
+/// For the totals: what was lost, and who was in the way.
+pub fn text(statistics: &Statistics) -> String {
+    let lost = statistics.losses().into_iter().map(|loss| format!("not regulated: {loss}\n"));
+    let hindered = statistics.hindrances().into_iter().map(|hindrance| hindrance + "\n");
+    lost.chain(hindered).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_that_goes_on_is_no_news_and_another_one_is() {
+        let loss = |missed, demotions, is_ordinary| {
+            event(&Loss::Priority { core: 1, demotions, missed, is_ordinary })
+        };
+        assert_eq!(loss(10, 1, true), loss(20, 1, true));
+        assert_ne!(loss(20, 1, true), loss(20, 1, false));
+        assert_ne!(loss(20, 1, true), loss(20, 2, true));
+        let other = Loss::Priority { core: 2, demotions: 1, missed: 10, is_ordinary: true };
+        assert_ne!(loss(10, 1, true), event(&other));
+    }
+}

@@ -1,0 +1,96 @@
+//! The gateway to the ROS 2 graph, as a child process of `keeptime serve`.
+//!
+//! It is an ordinary client of the server: whatever it dies of, the server goes on and frees what
+//! it held. It is started anew after a pause, and told how often that was.
+
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The pause before a gateway that ended is started anew.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the gateway lives.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The gateway, kept alive until this is dropped.
+pub struct Gateway {
+    end: Option<Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Starts the gateway that a system file describes, for the server at a socket.
+    pub fn start(config: &Path, socket: &Path) -> anyhow::Result<Gateway> {
+        let program = std::env::current_exe().context("this program's own file")?;
+        let (end, ended) = channel();
+        let (config, socket) = (config.to_path_buf(), socket.to_path_buf());
+        let mut starts = Starts { program, config, socket, restarts: 0 };
+        let mut child = starts.start().context("the gateway to the ROS 2 graph")?;
+        let keeper =
+            std::thread::Builder::new().name("gateway-keeper".into()).spawn(move || {
+                while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(next) = starts.revive(&mut child) {
+                        child = next;
+                    }
+                }
+                // It has no state to save, and the server frees what it holds.
+                let _ = child.kill();
+                let _ = child.wait();
+            })?;
+        Ok(Gateway { end: Some(end), keeper: Some(keeper) })
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.end.take();
+        if let Some(keeper) = self.keeper.take() {
+            // A keeper that panicked has nothing left to keep.
+            let _ = keeper.join();
+        }
+    }
+}
+
+struct Starts {
+    program: PathBuf,
+    config: PathBuf,
+    socket: PathBuf,
+    restarts: u32,
+}
+
+impl Starts {
+    fn start(&self) -> std::io::Result<Child> {
+        Command::new(&self.program)
+            .arg("ros-gateway")
+            .arg(&self.config)
+            .arg("--socket")
+            .arg(&self.socket)
+            .args(["--restarts", &self.restarts.to_string()])
+            .args(["--parent", &std::process::id().to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+    }
+
+    /// A new gateway, if the old one has ended.
+    fn revive(&mut self, child: &mut Child) -> Option<Child> {
+        let status = match child.try_wait() {
+            Ok(None) => return None,
+            Ok(Some(status)) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.restarts += 1;
+        eprintln!("keeptime serve: the gateway ended ({status}), start {}", self.restarts + 1);
+        std::thread::sleep(PAUSE);
+        match self.start() {
+            Ok(next) => Some(next),
+            Err(error) => {
+                eprintln!("keeptime serve: the gateway does not start: {error}");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `keeptime drive` among vehicles that SUMO moves: the real one, where it is installed.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const VARIABLE: &str = "KEEPTIME_SUMO";
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/drive")
+}
+
+fn drive(sumo: impl AsRef<std::ffi::OsStr>, file: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.arg("drive").arg(file).args(arguments).env(VARIABLE, sumo).output().unwrap()
+}
+
+#[test]
+fn both_stacks_drive_among_sumos_vehicles() {
+    let Some(sumo) = std::env::var_os(VARIABLE) else {
+        eprintln!("SKIP: {VARIABLE} is not set to the program `sumo`");
+        return;
+    };
+    // All of it takes half a minute for each stack: here it begins shortly before the junction.
+    let text = std::fs::read_to_string(examples().join("town-sumo.yaml")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("town.yaml");
+    let here =
+        |text: String, name: &str| text.replace(name, examples().join(name).to_str().unwrap());
+    let text = here(here(text, "town.xodr"), "town.rou.xml");
+    let text =
+        text.replace("duration_s: 60", "duration_s: 8").replace("along_m: 40", "along_m: 150");
+    std::fs::write(&file, text).unwrap();
+    for stack in ["a", "b"] {
+        let output = drive(&sumo, &file, &["--stack", stack, "--policies", "base", "--json"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{stack}: {said}");
+        let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let base = &run["drives"][0];
+        let progress = base["progress_m"].as_f64().unwrap();
+        assert!((20.0..112.0).contains(&progress), "{stack}: {progress}");
+        assert!(base["latency_ms"]["frames"].as_u64().unwrap() > 70, "{stack}: {base}");
+        assert!(base["collision"].is_null(), "{stack}: {base}");
+    }
+}
+
+#[test]
+fn without_sumo_it_says_how_to_get_it() {
+    let output = drive("/nowhere/sumo", &examples().join("town-sumo.yaml"), &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for part in ["/nowhere/netconvert", "KEEPTIME_SUMO", "pip install eclipse-sumo"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
