@@ -195,6 +195,7 @@ fn name_of_status(status: u32) -> &'static CStr {
         5 => c"out of range",
         6 => c"bad arguments",
         7 => c"too late",
+        8 => c"device lost",
         _ => c"unknown",
     }
 }
@@ -214,6 +215,14 @@ mod tests {
         assert_eq!(last.refusal(), REFUSAL_OTHER);
         last.keep(&Fault::invalid("a\0b"));
         assert_eq!((last.refusal(), last.text.as_c_str()), (0, c"ab"));
+    }
+
+    #[test]
+    fn every_status_has_a_name() {
+        for word in 0..=u32::from(u16::MAX) {
+            let is_named = name_of_status(word) != c"unknown";
+            assert_eq!(is_named, accel::Status::from_word(word).is_some(), "{word}");
+        }
     }
 
     #[test]

@@ -16,6 +16,16 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Of the least size.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new() -> Result<Buffer, DriverError> {
+        let mut buffer = Buffer::default();
+        buffer.room(LEAST_BYTES)?;
+        Ok(buffer)
+    }
+
     /// Room for so many bytes; if it grows, what was in it is lost.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::remote::{Remote, Seat};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch};
 use shm::Mapping;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -91,9 +92,25 @@ impl Backend for Gpu {
     }
 
     fn block(&self, keep: &mut Keep, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
+        self.blocks(keep, task, block..block + 1)
+    }
+
+    fn burst(&self) -> u32 {
+        match self {
+            Gpu::Local(gpu) => gpu.burst(),
+            Gpu::Remote(gpu) => gpu.burst(),
+        }
+    }
+
+    fn blocks(
+        &self,
+        keep: &mut Keep,
+        task: &Task<'_>,
+        blocks: Range<u32>,
+    ) -> Result<(), FailureCode> {
         match (self, keep) {
-            (Gpu::Local(gpu), Keep::Local(held)) => gpu.block(held, task, block),
-            (Gpu::Remote(gpu), Keep::Remote(seat)) => gpu.block(seat, task, block),
+            (Gpu::Local(gpu), Keep::Local(held)) => gpu.blocks(held, task, blocks),
+            (Gpu::Remote(gpu), Keep::Remote(seat)) => gpu.blocks(seat, task, blocks),
             // Each unit keeps what its own GPU gave it.
             _ => Err(FailureCode::Kernel),
         }

@@ -49,8 +49,8 @@ pub(crate) struct Setup {
 /// Its first words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Hello {
-    /// The GPU's name, and how many blocks of `busy` fill it.
-    Ready { name: String, fill: u64 },
+    /// The GPU's name, how many blocks of `busy` fill it, and how many slices it takes at once.
+    Ready { name: String, fill: u64, burst: u32 },
     /// Why it cannot serve.
     Failed(String),
 }
@@ -133,8 +133,8 @@ impl Door {
         };
         let hello = match &started {
             Ok((shared, _)) => {
-                let (name, fill) = (shared.gpu.name().to_owned(), shared.gpu.fill());
-                Hello::Ready { name, fill }
+                let gpu = &shared.gpu;
+                Hello::Ready { name: gpu.name().to_owned(), fill: gpu.fill(), burst: gpu.burst() }
             }
             Err(why) => Hello::Failed(why.chars().take(REASON_BYTES / 4).collect()),
         };
@@ -321,8 +321,8 @@ impl Shared {
             .then(|| self.lock().launches.entry(order.launch).or_default().clone());
         let workspace = word.as_deref().map_or(&[][..], std::slice::from_ref);
         let task = Task { launch: &launch, level: Level(order.level), workspace };
-        match order.block {
-            Some(block) => self.gpu.block(held, &task, block),
+        match order.blocks() {
+            Some(blocks) => self.gpu.blocks(held, &task, blocks),
             None => self.gpu.finish(held, &task),
         }
     }

@@ -14,11 +14,12 @@ use crate::library::{Interface, Opened};
 use crate::residence::{Residence, Residences};
 use crate::service::{Program, Service};
 use crate::slice::{self, Part, Slice};
-use crate::worker::{UNREACHABLE, Worker};
+use crate::worker::{UNREACHABLE, Worker, burst};
 use cudarc::driver::{DriverError, sys};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch, kernels};
 use shm::Mapping;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -33,12 +34,17 @@ pub struct Local {
     context: Context,
     residences: Residences,
     levels: u8,
+    /// Slices that a unit puts into a stream at once.
+    burst: u32,
     spins: bool,
     /// Cycles of the clock that `busy` counts, in a millisecond.
     cycles_per_ms: u64,
     /// Of units whose thread has ended.
     retired: Arc<Mutex<Vec<Worker>>>,
 }
+
+/// Slices of a launch; none: what follows them.
+type Parts = Option<Range<u32>>;
 
 /// What a unit's thread holds. It ends while other units may still run something, for which the
 /// driver would wait when memory is freed: so what it had is kept until the GPU goes.
@@ -80,6 +86,7 @@ impl Local {
             libraries,
             residences: Residences::default(),
             levels: config.levels,
+            burst: burst(config.levels).map_err(|error| describe(&error))?,
             spins: config.spins,
             cycles_per_ms: 1_000_000,
             retired: Arc::default(),
@@ -97,6 +104,11 @@ impl Local {
     /// How many blocks of `busy` fill it.
     pub fn fill(&self) -> u64 {
         self.catalog.fill()
+    }
+
+    /// Slices that a unit puts into a stream at once.
+    pub fn burst(&self) -> u32 {
+        self.burst
     }
 
     /// Finds out how fast the clock of `busy` goes.
@@ -122,23 +134,26 @@ impl Local {
         Ok(())
     }
 
-    fn run(&self, worker: &mut Worker, task: &Task<'_>, part: Part) -> Result<(), DriverError> {
+    fn run(&self, worker: &mut Worker, task: &Task<'_>, parts: Parts) -> Result<(), DriverError> {
         // It was checked when it was submitted, and has not changed since.
         let unknown = DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN);
         let (kernel, shape) = self.catalog.shape(task.launch).map_err(|_| unknown)?;
         let index = task.kernel.0 as usize;
-        let mut arguments = task.arguments;
-        if let Part::Slice(number) = part
-            && kernel.is("busy")
-        {
-            let ns = match shape.slices() {
-                // As many times as many blocks as fill the GPU run one after the other.
-                1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
-                _ => kernels::busy_block_ns(arguments[0], number),
-            };
-            let ns = u128::from(ns);
-            arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
-        }
+        let arguments = |part: Part| {
+            let mut arguments = task.arguments;
+            if let Part::Slice(number) = part
+                && kernel.is("busy")
+            {
+                let ns = match shape.slices() {
+                    // As many times as many blocks as fill the GPU run one after the other.
+                    1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
+                    _ => kernels::busy_block_ns(arguments[0], number),
+                };
+                let ns = u128::from(ns);
+                arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
+            }
+            arguments
+        };
         let context = &self.context;
         let program = match context.entries[index] {
             Some(entry) => {
@@ -150,19 +165,24 @@ impl Local {
         // Its first word is there if, and only if, the launch is resident.
         let residence = task.workspace.first().map(|word| self.residences.of(word, &shape));
         let residence = residence.as_deref();
-        if part == Part::Conclusion && residence.is_some_and(Residence::is_concluded) {
-            return Ok(());
+        let slice = |part| {
+            let arguments = arguments(part);
+            Slice { task, program, shape, part, residence, arguments }
+        };
+        match parts {
+            Some(slices) => worker.run(context, task, slices.map(|n| slice(Part::Slice(n)))),
+            None if residence.is_some_and(Residence::is_concluded) => Ok(()),
+            None => worker.run(context, task, std::iter::once(slice(Part::Conclusion))),
         }
-        worker.run(context, &Slice { task, program, shape, part, residence, arguments })
     }
 
-    fn run_part(&self, held: &mut Held, task: &Task<'_>, part: Part) -> Result<(), FailureCode> {
+    fn run_parts(&self, held: &mut Held, task: &Task<'_>, parts: Parts) -> Result<(), FailureCode> {
         // It is taken away only when the thread ends.
         let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
         if self.context.is_broken() {
             return Err(FailureCode::Lost);
         }
-        self.run(worker, task, part).map_err(|error| self.failure(error))
+        self.run(worker, task, parts).map_err(|error| self.failure(error))
     }
 
     /// What a unit has in the context; the calling thread enters it.
@@ -228,11 +248,24 @@ impl Backend for Local {
     }
 
     fn block(&self, held: &mut Held, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
-        self.run_part(held, task, Part::Slice(block))
+        self.blocks(held, task, block..block + 1)
+    }
+
+    fn burst(&self) -> u32 {
+        Local::burst(self)
+    }
+
+    fn blocks(
+        &self,
+        held: &mut Held,
+        task: &Task<'_>,
+        blocks: Range<u32>,
+    ) -> Result<(), FailureCode> {
+        self.run_parts(held, task, Some(blocks))
     }
 
     fn finish(&self, held: &mut Held, task: &Task<'_>) -> Result<(), FailureCode> {
-        self.run_part(held, task, Part::Conclusion)
+        self.run_parts(held, task, None)
     }
 
     fn over(&self, workspace: &[AtomicU64]) {

@@ -11,6 +11,7 @@ use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
 use crate::slice::{Part, Place, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
+use device::hosted::Task;
 use realtime::clock::monotonic_ns;
 use std::ffi::c_void;
 
@@ -19,6 +20,8 @@ pub const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT
 /// A library did not take the request.
 pub const REFUSED: sys::CUresult = sys::CUresult::CUDA_ERROR_EXTERNAL_DEVICE;
 
+/// Slices of a burst: a launch that is cancelled goes on for so many.
+const BURST: u32 = 8;
 /// Of an event whose waiters sleep.
 const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
 
@@ -60,12 +63,15 @@ impl Worker {
             Ok((streams, result::event::create(flags)?))
         };
         let (streams, event) = made().map_err(|error: DriverError| describe(&error))?;
+        // Memory that most requests find large enough: allocating it takes as long as a small one
+        // runs, and longer beside others.
+        let buffer = || Buffer::new().map_err(|error| describe(&error));
         Ok(Worker {
             streams,
             event,
-            input: Buffer::default(),
-            output: Buffer::default(),
-            workspace: Buffer::default(),
+            input: buffer()?,
+            output: buffer()?,
+            workspace: buffer()?,
             spins,
             naps: Naps::new(),
             replays: Replays::default(),
@@ -73,26 +79,40 @@ impl Worker {
         })
     }
 
-    /// Runs one slice of a launch and waits for its end.
+    /// Runs slices of a launch, one behind the other in one stream, and waits for their end.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
-        let Slice { task, shape, .. } = slice;
+    pub fn run<'a>(
+        &mut self,
+        context: &Context,
+        task: &Task<'_>,
+        slices: impl Iterator<Item = Slice<'a>>,
+    ) -> Result<(), DriverError> {
         let stream = self.streams[usize::from(task.level.0).min(self.streams.len() - 1)];
         // From now on copies are straight from it and to it, too.
         let reached = [&task.input, &task.output].map(|memory| context.pins.reach(memory));
-        let submitted = match slice.residence {
-            Some(residence) => self.submit_resident(slice, residence, stream),
-            None => self
-                .place(shape, reached)
-                .and_then(|place| self.submit(slice, place, reached, stream)),
+        let (mut residence, mut count) = (None, 0);
+        let submit = || {
+            for slice in slices {
+                residence = slice.residence;
+                match slice.residence {
+                    Some(residence) => self.submit_resident(&slice, residence, count, stream)?,
+                    None => {
+                        let place = self.place(&slice.shape, reached)?;
+                        self.submit(&slice, place, reached, stream)?;
+                    }
+                }
+                count += 1;
+            }
+            Ok(())
         };
+        let submitted = submit();
         // Also when something was refused: what was put into the stream before it may still use
         // the client's memory. That it does so for ever is worse news than the refusal.
         let ended = self.wait(stream).and(submitted);
-        if let (Ok(()), Some(residence)) = (&ended, slice.residence) {
-            residence.leave();
+        if let (Ok(()), Some(residence)) = (&ended, residence) {
+            residence.leave(count);
         }
         ended
     }
@@ -120,11 +140,12 @@ impl Worker {
         Ok(Place { input, output, workspace, direct })
     }
 
-    /// Puts a part of a launch that has its own memory into a stream.
+    /// Puts a part of a launch that has its own memory into a stream, behind so many others.
     fn submit_resident(
         &mut self,
         slice: &Slice<'_>,
         residence: &Residence,
+        before: u64,
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
         if slice.part == Part::Conclusion {
@@ -135,8 +156,9 @@ impl Worker {
         // SAFETY: as in `submit_parts`, with the launch's memory: whatever else uses it is put into
         // streams behind this.
         let fill = |place| unsafe { fill(slice, place, stream) };
-        let (place, last) = residence.enter(stream, &slice.shape, fill)?;
-        // SAFETY: as there. The last one was told that all others have ended.
+        let (place, last) = residence.enter(stream, &slice.shape, before, fill)?;
+        // SAFETY: as there. The last one was told that all others have ended, or will before
+        // it in the stream.
         unsafe {
             self.compute(slice, place, stream)?;
             if last { conclude(slice, place, stream) } else { Ok(()) }
@@ -336,6 +358,16 @@ unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> 
         }
         std::hint::spin_loop();
     }
+}
+
+/// How many slices of a launch are put into a stream at once, so that the GPU begins nothing less
+/// urgent between them: several, if what is more urgent comes in between by its stream's priority.
+///
+/// # Errors
+/// What the driver says.
+pub fn burst(levels: u8) -> Result<u32, DriverError> {
+    let (least, greatest) = result::stream::get_priority_range()?;
+    Ok(if i32::from(levels) <= least - greatest + 1 { BURST } else { 1 })
 }
 
 /// The hardware's priority for a level: the levels are spread over what there is.

@@ -11,6 +11,8 @@ use support::{
     Numbers, PATIENCE, apart, begin, device, end, fault, gpus, on_the_fake_driver, stream, turn,
 };
 
+/// A unit's input, output and workspace.
+const BUFFERS: u64 = 3;
 const LOST: Status = Status::Failed(FailureCode::Lost as u32);
 
 /// Every kernel whose slices share something, with arguments that no number of blocks divides, and
@@ -195,8 +197,8 @@ fn urgent_request_comes_in_between_slices() {
 fn cancelled_launch_writes_nothing_and_gives_its_memory_back_on_the_fake_driver() {
     let test = "cancelled_launch_writes_nothing_and_gives_its_memory_back";
     let (_, counts) = on_the_fake_driver(test, &[]);
-    // Of three units their workspace, and at the start; and the one residence.
-    assert!(counts.of("allocated") <= 5, "{}", counts.of("allocated"));
+    // What three units begin with, and who looks how fast the GPU is; and the one residence.
+    assert!(counts.of("allocated") <= 4 * BUFFERS + 1, "{}", counts.of("allocated"));
     assert_eq!(counts.of("allocated"), counts.of("freed"));
 }
 
@@ -243,7 +245,7 @@ fn cancelled_launch_writes_nothing_and_gives_its_memory_back() {
 fn launches_at_once_do_not_mix_on_the_fake_driver() {
     let (_, counts) = on_the_fake_driver("launches_at_once_do_not_mix", &[]);
     // At most the units' own, and as many residences of each of two sizes as there are launches.
-    assert!(counts.of("allocated") <= 1 + 6 + 2 * 8, "{}", counts.of("allocated"));
+    assert!(counts.of("allocated") <= 7 * BUFFERS + 2 * 8, "{}", counts.of("allocated"));
     assert_eq!(counts.of("allocated"), counts.of("freed"));
 }
 

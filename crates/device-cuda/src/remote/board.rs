@@ -6,6 +6,7 @@
 
 use device::FailureCode;
 use shm::{Mapping, futex};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -38,8 +39,10 @@ pub struct Part {
 /// What a unit is told to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// None: what follows the blocks.
-    pub block: Option<u32>,
+    /// The first block.
+    pub first: u32,
+    /// How many blocks; 0: what follows the blocks.
+    pub count: u32,
     pub kernel: u32,
     pub level: u8,
     pub arguments: [u64; 4],
@@ -47,6 +50,13 @@ pub struct Order {
     pub output: Part,
     /// The launch, if its blocks share something on the GPU; 0 if not.
     pub launch: u64,
+}
+
+impl Order {
+    /// The blocks; none: what follows them.
+    pub fn blocks(&self) -> Option<Range<u32>> {
+        (self.count > 0).then(|| self.first..self.first.saturating_add(self.count))
+    }
 }
 
 /// How it ended.
@@ -90,11 +100,11 @@ impl Mailbox {
     /// Gives an order, the next after this number, and returns its own.
     pub fn order(&self, order: &Order, last: u32) -> u32 {
         let number = last.wrapping_add(1);
-        let block = order.block.map_or(u64::MAX, u64::from);
+        let blocks = u64::from(order.first) | u64::from(order.count) << 32;
         let [a, b, c, d] = order.arguments;
         let Order { input, output, .. } = order;
         let head = u64::from(order.kernel) | u64::from(order.level) << 32;
-        let words = [block, head, a, b, c, d, input.memory, input.offset, input.bytes];
+        let words = [blocks, head, a, b, c, d, input.memory, input.offset, input.bytes];
         let more = [output.memory, output.offset, output.bytes, order.launch];
         for (index, value) in words.into_iter().chain(more).enumerate() {
             self.put(2 + 2 * index, value);
@@ -126,7 +136,8 @@ impl Mailbox {
         }
         let part = |at| Part { memory: get(at), offset: get(at + 1), bytes: get(at + 2) };
         let order = Order {
-            block: u32::try_from(get(0)).ok(),
+            first: get(0) as u32,
+            count: (get(0) >> 32) as u32,
             kernel: get(1) as u32,
             level: (get(1) >> 32) as u8,
             arguments: [get(2), get(3), get(4), get(5)],
@@ -180,7 +191,8 @@ mod tests {
     fn order() -> Order {
         let part = |n| Part { memory: n, offset: n << 33, bytes: u64::MAX - n };
         Order {
-            block: Some(u32::MAX),
+            first: u32::MAX,
+            count: 3,
             kernel: 7,
             level: 5,
             arguments: [1, u64::MAX, 3, 1 << 63],
@@ -213,8 +225,8 @@ mod tests {
         });
         let mut number = 0;
         let mut told = Vec::new();
-        for block in [Some(u32::MAX), None, Some(0), Some(1)] {
-            let order = Order { block, ..order() };
+        for (first, count) in [(u32::MAX, 1), (0, 0), (0, u32::MAX), (1, 2)] {
+            let order = Order { first, count, ..order() };
             number = server.order(&order, number);
             let answer = loop {
                 if let Some(answer) = server.await_answer(number, Duration::from_secs(1)) {

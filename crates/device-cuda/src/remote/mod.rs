@@ -21,12 +21,15 @@ use device::{Error, FailureCode, KernelInfo, Launch};
 use process::Process;
 use realtime::thread;
 use shm::Mapping;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Bits of a launch's number that count launches; the others tell the life of the process.
 const LIFE_SHIFT: u32 = 44;
+/// Slices that a unit is told to run at once, whatever the process says of itself.
+const MAX_BURST: u32 = 64;
 
 /// The program that has a GPU for another one: it calls [`crate::host::serve`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +47,7 @@ pub struct Endless;
 pub struct Remote {
     name: String,
     catalog: Catalog,
+    burst: u32,
     program: HostProgram,
     setup: Setup,
     process: RwLock<Arc<Process>>,
@@ -90,13 +94,14 @@ impl Remote {
             home: thread::cores(),
         };
         let (process, hello) = Process::start(program, &setup, 1)?;
-        let (name, fill) = match hello {
-            Hello::Ready { name, fill } => (name, fill),
+        let (name, fill, burst) = match hello {
+            Hello::Ready { name, fill, burst } => (name, fill, burst),
             Hello::Failed(why) => return Err(why),
         };
         Ok(Remote {
             name,
             catalog: Catalog::new(config, fill)?,
+            burst: burst.clamp(1, MAX_BURST),
             program: program.clone(),
             setup,
             process: RwLock::new(Arc::new(process)),
@@ -156,7 +161,7 @@ impl Remote {
         }
     }
 
-    fn run(&self, seat: &mut Seat, task: &Task<'_>, block: Option<u32>) -> Result<(), FailureCode> {
+    fn run(&self, seat: &mut Seat, task: &Task<'_>, blocks: Range<u32>) -> Result<(), FailureCode> {
         let process = self.sound()?;
         if seat.life != process.life {
             *seat = Seat {
@@ -173,7 +178,8 @@ impl Remote {
         let [input, output] = [&task.input, &task.output].map(|memory| process.part(memory));
         let lost = |()| FailureCode::Lost;
         let order = Order {
-            block,
+            first: blocks.start,
+            count: blocks.end - blocks.start,
             kernel: task.kernel.0,
             level: task.level.0,
             arguments: task.arguments,
@@ -235,11 +241,25 @@ impl Backend for Remote {
     }
 
     fn block(&self, seat: &mut Seat, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
-        self.run(seat, task, Some(block))
+        self.run(seat, task, block..block + 1)
+    }
+
+    fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    fn blocks(
+        &self,
+        seat: &mut Seat,
+        task: &Task<'_>,
+        blocks: Range<u32>,
+    ) -> Result<(), FailureCode> {
+        self.run(seat, task, blocks)
     }
 
     fn finish(&self, seat: &mut Seat, task: &Task<'_>) -> Result<(), FailureCode> {
-        self.run(seat, task, None)
+        // No blocks: what follows them.
+        self.run(seat, task, 0..0)
     }
 
     fn over(&self, workspace: &[AtomicU64]) {

@@ -2,7 +2,7 @@
 
 use crate::{Error, FailureCode, KernelInfo, Launch, Level};
 use shm::Mapping;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -62,6 +62,25 @@ pub trait Backend: Send + Sync + 'static {
         task: &Task<'_>,
         block: u32,
     ) -> Result<(), FailureCode>;
+
+    /// How many blocks of a launch a unit takes at once, at least one. More than one is for backends
+    /// that let what is more urgent come in between these blocks, too.
+    fn burst(&self) -> u32 {
+        1
+    }
+
+    /// Runs consecutive blocks to their end, no more than [`Backend::burst`] says.
+    ///
+    /// # Errors
+    /// As [`Backend::block`].
+    fn blocks(
+        &self,
+        worker: &mut Self::Worker,
+        task: &Task<'_>,
+        mut blocks: Range<u32>,
+    ) -> Result<(), FailureCode> {
+        blocks.try_for_each(|block| self.block(worker, task, block))
+    }
 
     /// Combines the parts of all blocks, once, after the last block, if the plan says so.
     ///

@@ -138,7 +138,7 @@ impl<B: Backend> Hosted<B> {
         let seats = |count| (0..count).map(|_| Seat::default()).collect();
         let least = setup.units.iter().map(|unit| unit.least).collect();
         let shared = Arc::new(Shared {
-            schedule: PiMutex::new(Schedule::new(setup.sharing, levels, least)),
+            schedule: PiMutex::new(Schedule::new(setup.sharing, levels, least, backend.burst())),
             backend,
             seats: [seats(units), seats(1)],
         });

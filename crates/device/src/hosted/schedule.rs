@@ -22,6 +22,7 @@ use super::table::Table;
 use super::work::{Order, Work};
 use crate::{ContextId, Error, Level, StreamId};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The kinds of threads, each with work of its own.
@@ -33,8 +34,8 @@ pub(super) enum Engine {
 
 /// What a thread does next.
 pub(super) enum Next {
-    /// Run a block.
-    Block { slot: u32, work: Arc<Work>, block: u32, level: Level },
+    /// Run blocks, at least one.
+    Blocks { slot: u32, work: Arc<Work>, blocks: Range<u32>, level: Level },
     /// Tell the end of an operation that nobody runs any more.
     Deliver { slot: u32, work: Arc<Work> },
     /// Nothing to do: sleep until woken.
@@ -102,13 +103,15 @@ pub(super) struct Schedule {
     last: Vec<Option<Entry>>,
     /// Each unit runs work of this level and above.
     least: Vec<Level>,
+    /// How many blocks a compute thread takes at once.
+    burst: u32,
     sequence: u64,
     pub counts: Counts,
     closed: bool,
 }
 
 impl Schedule {
-    pub fn new(sharing: Sharing, levels: u8, least: Vec<Level>) -> Schedule {
+    pub fn new(sharing: Sharing, levels: u8, least: Vec<Level>, burst: u32) -> Schedule {
         let ready = match sharing {
             Sharing::Levels => [levels, levels].map(|n| Ready::by_level(n.into())),
             Sharing::TimeSlice { slice_ns } => [Ready::in_turns(slice_ns), Ready::by_level(1)],
@@ -124,6 +127,7 @@ impl Schedule {
             idle: [0; 2],
             last: vec![None; least.len()],
             least,
+            burst: burst.max(1),
             sequence: 0,
             counts: Counts::default(),
             closed: false,
@@ -238,7 +242,7 @@ impl Schedule {
         if let Some((queue, entry)) =
             self.ready[engine as usize].choose(now_ns, self.least_of(engine, unit))
         {
-            return self.take_block(engine, unit, queue, entry, now_ns);
+            return self.take_blocks(engine, unit, queue, entry, now_ns);
         }
         if self.closed && self.is_drained() {
             return Next::Stop;
@@ -247,7 +251,7 @@ impl Schedule {
         Next::Sleep
     }
 
-    fn take_block(
+    fn take_blocks(
         &mut self,
         engine: Engine,
         unit: usize,
@@ -260,18 +264,20 @@ impl Schedule {
         }
         let slot = entry.slot;
         let operation = &mut self.operations[slot as usize];
-        let block = operation.taken;
-        operation.taken += 1;
+        let burst = if engine == Engine::Compute { self.burst } else { 1 };
+        let first = operation.taken;
+        operation.taken += burst.min(operation.blocks - first);
+        let blocks = first..operation.taken;
         let work = operation.work.clone();
         let stream = operation.stream;
-        if block == 0 {
+        if first == 0 {
             work.start(now_ns);
         }
         if operation.taken == operation.blocks {
             self.ready[engine as usize].remove(queue, entry);
         }
         let level = self.streams.get_mut(stream).map_or(Level(0), |stream| stream.level);
-        Next::Block { slot, work, block, level }
+        Next::Blocks { slot, work, blocks, level }
     }
 
     fn count_preemption(&mut self, unit: usize, entry: Entry) {

@@ -13,6 +13,7 @@ use crate::Level;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -89,23 +90,24 @@ impl<B: Backend> Shared<B> {
         (next, now_ns)
     }
 
-    /// Runs a block that started at `start_ns`. True if that ended the operation.
+    /// Runs blocks that started at `start_ns`. True if that ended the operation.
     fn execute(
         &self,
         counters: &Counters,
         runner: &mut Runner<B::Worker>,
-        (slot, work, block, level): (u32, &Work, u32, Level),
+        (slot, work, blocks, level): (u32, &Work, Range<u32>, Level),
         start_ns: u64,
     ) -> bool {
-        let result = work.run((Some(block), level), &self.backend, runner);
+        let count = blocks.end - blocks.start;
+        let result = work.run((Some(blocks), level), &self.backend, runner);
         let end_ns = monotonic_ns();
-        counters.add(1, start_ns, end_ns);
+        counters.add(count.into(), start_ns, end_ns);
         if let Err(code) = result {
             work.fail(code);
             self.schedule.lock().abandon(slot);
         }
         work.account(start_ns, end_ns);
-        if !work.count_down(1) {
+        if !work.count_down(count) {
             return false;
         }
         if work.has_finish() {
@@ -154,10 +156,10 @@ pub(super) fn run<B: Backend>(
     loop {
         let (next, now_ns) = shared.next(engine, unit, ended.take());
         match next {
-            Next::Block { slot, work, block, level } => {
+            Next::Blocks { slot, work, blocks, level } => {
                 pace.step(now_ns, true);
-                let block = (slot, &*work, block, level);
-                let ends = shared.execute(counters, &mut runner, block, now_ns);
+                let blocks = (slot, &*work, blocks, level);
+                let ends = shared.execute(counters, &mut runner, blocks, now_ns);
                 ended = ends.then_some(slot);
             }
             Next::Deliver { slot, work } => {

@@ -9,6 +9,7 @@
 use super::unit::Runner;
 use super::{Backend, Task, copy};
 use crate::{Event, FailureCode, Launch, Level, Outcome, Status};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -70,22 +71,24 @@ impl Work {
         self.remaining.fetch_sub(blocks, Ordering::AcqRel) == blocks
     }
 
-    /// Runs one block or, without one, what follows the last block.
+    /// Runs blocks or, without any, what follows the last block.
     ///
     /// # Errors
     /// When the kernel failed or panicked.
     pub fn run<B: Backend>(
         &self,
-        (block, level): (Option<u32>, Level),
+        (blocks, level): (Option<Range<u32>>, Level),
         backend: &B,
         runner: &mut Runner<B::Worker>,
     ) -> Result<(), FailureCode> {
         let Order { launch, workspace, .. } = self.order();
         let task = Task { launch, level, workspace };
         // A worker stays valid memory whatever a kernel left in it.
-        let run = AssertUnwindSafe(|| match (runner, block) {
-            (Runner::Copy(buffer), block) => copy::block(launch, block.unwrap_or(0), buffer),
-            (Runner::Compute(worker), Some(block)) => backend.block(worker, &task, block),
+        let run = AssertUnwindSafe(|| match (runner, blocks) {
+            (Runner::Copy(buffer), blocks) => {
+                copy::block(launch, blocks.map_or(0, |blocks| blocks.start), buffer)
+            }
+            (Runner::Compute(worker), Some(blocks)) => backend.blocks(worker, &task, blocks),
             (Runner::Compute(worker), None) => backend.finish(worker, &task),
         });
         catch_unwind(run).unwrap_or(Err(FailureCode::Kernel))

@@ -7,7 +7,7 @@ const NOW: u64 = 1_000;
 
 /// A schedule with two units and one context.
 fn schedule(sharing: Sharing) -> (Schedule, ContextId) {
-    let mut schedule = Schedule::new(sharing, 4, vec![Level(0); 2]);
+    let mut schedule = Schedule::new(sharing, 4, vec![Level(0); 2], 1);
     let context = schedule.create_context().unwrap();
     (schedule, context)
 }
@@ -22,7 +22,7 @@ fn submit(schedule: &mut Schedule, stream: StreamId, engine: Engine, blocks: u32
 /// Takes a block for a unit: its operation and its number.
 fn take(schedule: &mut Schedule, unit: usize) -> Option<(u32, u32, Arc<Work>)> {
     match schedule.take(Engine::Compute, unit, NOW) {
-        Next::Block { slot, work, block, .. } => Some((slot, block, work)),
+        Next::Blocks { slot, work, blocks, .. } => Some((slot, blocks.start, work)),
         _ => None,
     }
 }
@@ -49,6 +49,37 @@ fn next_operation_gets_the_units_that_the_first_leaves() {
         .collect();
     assert_eq!(taken, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]);
     assert!(take(&mut schedule, 0).is_none());
+}
+
+#[test]
+fn unit_takes_as_many_blocks_as_there_are_up_to_a_burst() {
+    let mut schedule = Schedule::new(Sharing::Levels, 4, vec![Level(0); 2], 3);
+    let context = schedule.create_context().unwrap();
+    let stream = schedule.create_stream(context, Level(0)).unwrap();
+    let event = submit(&mut schedule, stream, Engine::Compute, 7);
+    let mut taken = Vec::new();
+    while let Next::Blocks { work, blocks, .. } = schedule.take(Engine::Compute, 0, NOW) {
+        taken.push(blocks.clone());
+        if work.count_down(blocks.end - blocks.start) {
+            work.complete(|| NOW);
+        }
+    }
+    assert_eq!(taken, [0..3, 3..6, 6..7]);
+    assert_eq!(event.query().unwrap().status, Status::Done);
+}
+
+#[test]
+fn cancellation_strikes_off_what_no_burst_has() {
+    let mut schedule = Schedule::new(Sharing::Levels, 4, vec![Level(0); 2], 3);
+    let context = schedule.create_context().unwrap();
+    let stream = schedule.create_stream(context, Level(0)).unwrap();
+    submit(&mut schedule, stream, Engine::Compute, 7);
+    let Next::Blocks { work, blocks, .. } = schedule.take(Engine::Compute, 0, NOW) else {
+        panic!("there is work")
+    };
+    schedule.cancel(stream).unwrap();
+    assert!(matches!(schedule.take(Engine::Compute, 1, NOW), Next::Sleep));
+    assert!(work.count_down(blocks.end - blocks.start), "the unit that has the burst ends it");
 }
 
 #[test]
