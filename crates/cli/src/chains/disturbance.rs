@@ -153,7 +153,7 @@ impl Evidence<'_> {
         let mut tell = |name: String, value: String| facts.push((name, value));
         for (id, accelerator) in self.accelerators() {
             tell(format!("{id} busy"), percent(self.busy(id, accelerator)));
-            let piece = if self.software.contains(&id) { "block" } else { "slice" };
+            let piece = if self.software.contains(&id) { "block" } else { "run of slices" };
             tell(format!("{id} longest {piece}"), milliseconds(accelerator.longest_block_ns));
             tell(format!("{id} preemptions"), accelerator.preemptions.to_string());
         }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(evidence.marks().len(), 2, "{:?}", evidence.marks());
         evidence.software.clear();
         assert!(evidence.marks().is_empty(), "{:?}", evidence.marks());
-        let slice = ("gpu0 longest slice".into(), "1000 ms".into());
+        let slice = ("gpu0 longest run of slices".into(), "1000 ms".into());
         assert!(evidence.facts().contains(&slice), "{:?}", evidence.facts());
     }
 
