@@ -73,7 +73,7 @@ impl Context {
         let participant = builder.build().map_err(failed("a participant"))?;
         let prefix = participant.guid().to_bytes();
         let prefix = std::array::from_fn(|i| prefix[i]);
-        let relay = place.map(|place| place.forward(prefix, options.peers.clone()));
+        let relay = place.map(|place| place.tell(prefix, &options.peers));
         let relay = relay.transpose().map_err(no_relay)?;
         let none = QosPolicyBuilder::new().build();
         let publisher = participant.create_publisher(&none).map_err(failed("a publisher"))?;

@@ -60,6 +60,7 @@ pub use error::Error;
 pub use graph::NodeEntry;
 pub use names::NodeName;
 pub use node::Node;
+pub use peers::Neighbours;
 pub use qos::{Durability, Qos, Reliability};
 pub use service::{Client, Mapping, RequestId, Server, Service};
 pub use topic::{Message, Publisher, Sample, Subscription};

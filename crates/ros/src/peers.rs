@@ -5,7 +5,11 @@
 //! participants on 127.0.0.1. A relay takes one of these ports, and forwards what it gets from its
 //! own participant, byte by byte, to the same ports of each peer. Who gets an announcement answers
 //! to the addresses in it, so that one of two sides with peers is enough.
+//!
+//! Of this machine's own participants RustDDS reaches the first twelve only. Where there are more, a
+//! relay forwards what anybody announces to those behind them.
 
+use crate::Error;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::Arc;
@@ -14,6 +18,9 @@ use std::thread::JoinHandle;
 
 /// How many participants of a peer are found, as many as RustDDS looks for on its own machine.
 const PARTICIPANTS: u16 = 12;
+
+/// Participants that a machine has at most in a domain (RTPS 2.3, section 9.6.1.1).
+const MOST: u16 = 120;
 
 /// Where a message of RTPS says who sent it.
 const PREFIX: std::ops::Range<usize> = 8..20;
@@ -31,6 +38,31 @@ pub(crate) struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Makes all participants of this machine known to one another, also without multicast: RustDDS by
+/// itself sees to the first twelve of a domain. As long as it is there.
+pub struct Neighbours {
+    _relay: Relay,
+}
+
+impl Neighbours {
+    /// So many participants of a machine find each other without.
+    pub const NOT_NEEDED: usize = PARTICIPANTS as usize;
+
+    /// For a domain, whose first twelve participants are not all there yet: it takes the port of
+    /// one of them.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the sockets cannot be had.
+    pub fn new(domain: u16) -> Result<Neighbours, Error> {
+        let failed = |error: io::Error| Error::create("the relay to the neighbours", error);
+        let place = Place::take(domain).map_err(failed)?;
+        let behind =
+            |participant| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port(domain, participant));
+        let relay = place.forward(None, (PARTICIPANTS..MOST).map(behind).collect());
+        Ok(Neighbours { _relay: relay.map_err(failed)? })
+    }
+}
+
 impl Place {
     /// The highest port that nobody has: participants take the lowest.
     pub fn take(domain: u16) -> io::Result<Place> {
@@ -44,8 +76,16 @@ impl Place {
         Err(last)
     }
 
-    /// Forwards what the participant with this prefix announces, from now on.
-    pub fn forward(self, prefix: [u8; 12], peers: Vec<Ipv4Addr>) -> io::Result<Relay> {
+    /// Forwards what the participant with this prefix announces to the participants of each peer,
+    /// from now on.
+    pub fn tell(self, prefix: [u8; 12], peers: &[Ipv4Addr]) -> io::Result<Relay> {
+        let domain = self.domain;
+        let of = |&peer| (0..PARTICIPANTS).map(move |n| SocketAddrV4::new(peer, port(domain, n)));
+        self.forward(Some(prefix), peers.iter().flat_map(of).collect())
+    }
+
+    /// Forwards what comes, or what comes from one participant.
+    fn forward(self, from: Option<[u8; 12]>, to: Vec<SocketAddrV4>) -> io::Result<Relay> {
         let out = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.socket.local_addr()?.port());
         let stop = Arc::new(AtomicBool::new(false));
@@ -56,15 +96,13 @@ impl Place {
             // Acquire: pairs with the end of the relay.
             while !stopped.load(Ordering::Acquire) {
                 let Ok(bytes) = self.socket.recv(&mut message) else { continue };
-                if message[..bytes].get(PREFIX) != Some(&prefix[..]) {
+                let Some(prefix) = message[..bytes].get(PREFIX) else { continue };
+                if from.is_some_and(|from| prefix != from) {
                     continue;
                 }
-                for &peer in &peers {
-                    for participant in 0..PARTICIPANTS {
-                        // Who is not reached may be by the next announcement.
-                        let to = (peer, port(self.domain, participant));
-                        let _ = out.send_to(&message[..bytes], to);
-                    }
+                for address in &to {
+                    // Who is not reached may be by the next announcement.
+                    let _ = out.send_to(&message[..bytes], address);
                 }
             }
         })?;

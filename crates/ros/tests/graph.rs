@@ -1,6 +1,6 @@
 //! Two participants on loopback: topics, services, and who sees whom.
 
-use ros::{Bell, Context, Error, Mapping, Message, Options, Qos, Service};
+use ros::{Bell, Context, Error, Mapping, Message, Neighbours, Options, Qos, Service};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,9 +46,13 @@ impl Service for Add {
 /// A context on loopback, in a domain that other runs of this test are unlikely to use, with ports
 /// below those that the kernel gives out by itself.
 fn context(offset: u32) -> Context {
-    let domain = 1 + ((std::process::id() + offset * 17) % 100) as u16;
+    let domain = domain(offset);
     let interfaces = vec!["127.0.0.1".parse().unwrap()];
     Context::new(&Options { domain, interfaces, ..Options::default() }).unwrap()
+}
+
+fn domain(offset: u32) -> u16 {
+    1 + ((std::process::id() + offset * 17) % 100) as u16
 }
 
 /// Asks until there is an answer, woken by the bell; the limit only ends a test that has failed.
@@ -292,4 +296,22 @@ fn nodes_are_seen_with_their_endpoints_and_leave_with_them() {
     until(&bell, "the node that its publisher keeps", || seen(0, 1));
     drop(joints);
     until(&bell, "nobody", || there.nodes().is_empty().then_some(()));
+}
+
+#[test]
+fn many_participants_of_a_machine_find_each_other() {
+    const COUNT: usize = Neighbours::NOT_NEEDED + 3;
+    let domain = domain(9);
+    let _neighbours = Neighbours::new(domain).unwrap();
+    let contexts: Vec<Context> = (0..COUNT).map(|_| context(9)).collect();
+    let join = |(number, context): (usize, &Context)| context.node("/many", &format!("n{number}"));
+    let _nodes: Vec<_> = contexts.iter().enumerate().map(|one| join(one).unwrap()).collect();
+    let bell = Bell::new().unwrap();
+    for (number, context) in contexts.iter().enumerate() {
+        until(&bell, &format!("all others, at participant {number}"), || {
+            let seen = context.nodes();
+            let seen = seen.iter().filter(|entry| entry.name.namespace() == "/many").count();
+            (seen == COUNT - 1).then_some(())
+        });
+    }
 }

@@ -12,6 +12,7 @@ use realtime::clock::monotonic_ns;
 use realtime::machine;
 use realtime::work::Calibration;
 use report::graph::{CallbackResult, CycleResult, MethodRun, PathResult, Times};
+use ros::Neighbours;
 use system::{DeviceKind, Graph, Policy, System};
 
 use super::plan::ExecutorPlan;
@@ -97,6 +98,10 @@ impl Trial<'_> {
         };
         let first = server.map_or(0, |server| server + 1);
         let specs = self.specs(method, folder.path())?;
+        // Each process takes part twice.
+        let is_crowded =
+            self.transport == Transport::Dds && 2 * specs.len() > Neighbours::NOT_NEEDED;
+        let neighbours = is_crowded.then(|| Neighbours::new(self.domain)).transpose()?;
         for spec in &specs {
             let ids: Vec<&str> = spec.executors.iter().map(|plan| plan.id.as_str()).collect();
             let command = OsString::from("graph-executor");
@@ -116,6 +121,7 @@ impl Trial<'_> {
         let until_ns = stop_ns + self.grace_ns() + END_NS;
         let span = Span { name: method.name(), run_ns: (start_ns, stop_ns), until_ns };
         let reports = dialog::collect::<Refused, _>(&mut children, processes, &span, progress)?;
+        drop(neighbours);
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
         let after = Snapshot::take(self.cores.used());
         let (summary, lost) = match server {
