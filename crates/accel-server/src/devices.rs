@@ -107,6 +107,7 @@ fn cuda(
         lowest: if accelerator.concurrent_lowest { 4 } else { 1 },
         spins: accelerator.spin,
         blocks_per_slice: accelerator.blocks_per_slice,
+        slices_at_once: accelerator.slices_at_once,
         services: services.collect::<Result<_, _>>()?,
         ..device_cuda::Config::default()
     })
@@ -129,11 +130,12 @@ mod tests {
             let device_cuda::Program::Kernel(kernel) = config.services.remove(0).program else {
                 panic!("it is a kernel")
             };
+            assert_eq!(config.slices_at_once, if config.spins { 3 } else { 1 });
             let slices = (config.blocks_per_slice, kernel.blocks_per_slice, kernel.in_place);
             (config.lowest, config.spins, slices)
         };
         let given = keys(
-            "spin: true, concurrent_lowest: true, blocks_per_slice: 528",
+            "spin: true, concurrent_lowest: true, blocks_per_slice: 528, slices_at_once: 3",
             "blocks_per_slice: 9, in_place: true",
         );
         assert_eq!(given, (4, true, (528, 9, true)));

@@ -87,6 +87,11 @@ pub struct Config {
     pub spins: bool,
     /// Thread blocks of a slice of the kernels that every device offers, but `busy`; 0: all.
     pub blocks_per_slice: u32,
+    /// Slices of a launch that a unit puts into its stream at once, so that the GPU begins nothing
+    /// less urgent between them: what is more urgent still comes in between by its stream's
+    /// priority. Only where the GPU has a priority for each level; else one by one. A launch that is
+    /// cancelled goes on for as many.
+    pub slices_at_once: u32,
     /// The kernels that every device offers work on the client's own memory, which the GPU reaches
     /// over its bus each time, as an integrated GPU does; else input and output are copied, once
     /// for each launch. `reduce` and `histogram` are then one slice.
@@ -109,6 +114,7 @@ impl Default for Config {
             cores: Vec::new(),
             spins: false,
             blocks_per_slice: 0,
+            slices_at_once: 1,
             in_place: false,
             services: Vec::new(),
             whole: false,
@@ -144,7 +150,7 @@ pub fn start(config: &Config) -> Result<Arc<CudaDevice>, device::Error> {
 }
 
 /// The device's units: those of the lowest level, then one for each level above.
-fn units(config: &Config) -> Vec<Unit> {
+pub(crate) fn units(config: &Config) -> Vec<Unit> {
     let lowest = (0..config.lowest.max(1)).map(|_| 0);
     let levels: Vec<u8> = lowest.chain(1..config.levels).collect();
     let last = config.cores.len().saturating_sub(1);

@@ -14,7 +14,7 @@ use crate::library::{Interface, Opened};
 use crate::residence::{Residence, Residences};
 use crate::service::{Program, Service};
 use crate::slice::{self, Part, Slice};
-use crate::worker::{UNREACHABLE, Worker, burst};
+use crate::worker::{UNREACHABLE, Worker, has_priorities};
 use cudarc::driver::{DriverError, sys};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch, kernels};
@@ -36,6 +36,8 @@ pub struct Local {
     levels: u8,
     /// Slices that a unit puts into a stream at once.
     burst: u32,
+    /// The least level that each unit runs.
+    least: Vec<u8>,
     spins: bool,
     /// Cycles of the clock that `busy` counts, in a millisecond.
     cycles_per_ms: u64,
@@ -79,6 +81,7 @@ impl Local {
         }
         let context = Context::open(config.ordinal, &sources)?;
         let fill = driver::resident_blocks(context.gpu(), builtin::BUSY_THREADS)?;
+        let is_ranked = has_priorities(config.levels).map_err(|error| describe(&error))?;
         let mut gpu = Local {
             name: found.name,
             ordinal: config.ordinal,
@@ -86,7 +89,8 @@ impl Local {
             libraries,
             residences: Residences::default(),
             levels: config.levels,
-            burst: burst(config.levels).map_err(|error| describe(&error))?,
+            burst: if is_ranked { config.slices_at_once.max(1) } else { 1 },
+            least: crate::units(config).iter().map(|unit| unit.least.0).collect(),
             spins: config.spins,
             cycles_per_ms: 1_000_000,
             retired: Arc::default(),
@@ -116,7 +120,7 @@ impl Local {
         const CYCLES: u64 = 4_000_000;
         let context = &self.context;
         let Some(busy) = context.entries[1] else { unreachable!("busy is built in") };
-        let mut worker = Worker::new(1, self.spins, Vec::new())?;
+        let mut worker = Worker::new((0, 1), self.spins, Vec::new())?;
         let mut run = |cycles| {
             let begin = Instant::now();
             worker.run_busy(busy, cycles).map_err(|error| describe(&error))?;
@@ -186,7 +190,7 @@ impl Local {
     }
 
     /// What a unit has in the context; the calling thread enters it.
-    fn equip(&self) -> Result<Worker, String> {
+    fn equip(&self, unit: usize) -> Result<Worker, String> {
         self.context.enter()?;
         let open = |(service, library): (&Service, &Option<Arc<Interface>>)| {
             let (Some(library), Program::Library { configuration, .. }) =
@@ -199,7 +203,8 @@ impl Local {
         };
         let libraries = self.catalog.services().zip(&self.libraries).map(open);
         let libraries = libraries.collect::<Result<_, String>>()?;
-        Worker::new(self.levels, self.spins, libraries)
+        let least = self.least.get(unit).copied().unwrap_or(0);
+        Worker::new((least, self.levels), self.spins, libraries)
     }
 
     /// What went wrong, and whether the context is broken by it.
@@ -225,8 +230,8 @@ impl Backend for Local {
         self.catalog.plan(launch)
     }
 
-    fn worker(&self, _: usize) -> Result<Held, String> {
-        let worker = Some(self.equip()?);
+    fn worker(&self, unit: usize) -> Result<Held, String> {
+        let worker = Some(self.equip(unit)?);
         Ok(Held { worker, retired: self.retired.clone() })
     }
 

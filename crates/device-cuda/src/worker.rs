@@ -20,16 +20,15 @@ pub const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT
 /// A library did not take the request.
 pub const REFUSED: sys::CUresult = sys::CUresult::CUDA_ERROR_EXTERNAL_DEVICE;
 
-/// Slices of a burst: a launch that is cancelled goes on for so many.
-const BURST: u32 = 8;
 /// Of an event whose waiters sleep.
 const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
 
 /// Streams, an event and memory of one unit. Used by its thread, which has the context, and dropped
 /// when no unit runs anything any more.
 pub struct Worker {
-    /// By level.
+    /// By level, from the least on that this unit runs.
     streams: Vec<sys::CUstream>,
+    least: u8,
     event: sys::CUevent,
     input: Buffer,
     output: Buffer,
@@ -50,15 +49,20 @@ impl Worker {
     ///
     /// # Errors
     /// What the driver says.
-    pub fn new(levels: u8, spins: bool, libraries: Vec<Option<Opened>>) -> Result<Worker, String> {
+    pub fn new(
+        (least, levels): (u8, u8),
+        spins: bool,
+        libraries: Vec<Option<Opened>>,
+    ) -> Result<Worker, String> {
         let made = || {
-            let (least, greatest) = result::stream::get_priority_range()?;
+            let range = result::stream::get_priority_range()?;
             let stream = |level| {
                 let kind = result::stream::StreamKind::NonBlocking;
-                let priority = priority(level, levels, least, greatest);
+                let priority = priority(level, levels, range.0, range.1);
                 result::stream::create_with_priority(kind, priority)
             };
-            let streams = (0..levels.max(1)).map(stream).collect::<Result<Vec<_>, _>>()?;
+            let streams =
+                (least..levels.max(least + 1)).map(stream).collect::<Result<Vec<_>, _>>()?;
             let flags = if spins { sys::CUevent_flags::CU_EVENT_DISABLE_TIMING } else { SLEEPING };
             Ok((streams, result::event::create(flags)?))
         };
@@ -68,6 +72,7 @@ impl Worker {
         let buffer = || Buffer::new().map_err(|error| describe(&error));
         Ok(Worker {
             streams,
+            least,
             event,
             input: buffer()?,
             output: buffer()?,
@@ -89,7 +94,8 @@ impl Worker {
         task: &Task<'_>,
         slices: impl Iterator<Item = Slice<'a>>,
     ) -> Result<(), DriverError> {
-        let stream = self.streams[usize::from(task.level.0).min(self.streams.len() - 1)];
+        let rank = usize::from(task.level.0.saturating_sub(self.least));
+        let stream = self.streams[rank.min(self.streams.len() - 1)];
         // From now on copies are straight from it and to it, too.
         let reached = [&task.input, &task.output].map(|memory| context.pins.reach(memory));
         let (mut residence, mut count) = (None, 0);
@@ -360,14 +366,13 @@ unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> 
     }
 }
 
-/// How many slices of a launch are put into a stream at once, so that the GPU begins nothing less
-/// urgent between them: several, if what is more urgent comes in between by its stream's priority.
+/// Whether the GPU has a priority for each of so many levels.
 ///
 /// # Errors
 /// What the driver says.
-pub fn burst(levels: u8) -> Result<u32, DriverError> {
+pub fn has_priorities(levels: u8) -> Result<bool, DriverError> {
     let (least, greatest) = result::stream::get_priority_range()?;
-    Ok(if i32::from(levels) <= least - greatest + 1 { BURST } else { 1 })
+    Ok(i32::from(levels) <= least - greatest + 1)
 }
 
 /// The hardware's priority for a level: the levels are spread over what there is.

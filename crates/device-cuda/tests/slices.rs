@@ -99,7 +99,7 @@ fn scale(name: &str, blocks_per_slice: u32, in_place: bool) -> Service {
 fn slices_compute_what_the_whole_does_on_the_fake_driver() {
     let (_, counts) = on_the_fake_driver("slices_compute_what_the_whole_does", &[]);
     // One copy in and one out for each launch, in however many slices.
-    let launches = (1 + 2 * 3) * KERNELS.len() as u64;
+    let launches = (1 + 2 * 2 * 3) * KERNELS.len() as u64;
     assert_eq!(counts.of("copies_executed"), 2 * launches);
     assert_eq!(counts.of("allocated"), counts.of("freed"));
     assert_eq!(counts.of("stale"), 0);
@@ -109,10 +109,11 @@ fn slices_compute_what_the_whole_does_on_the_fake_driver() {
 fn slices_compute_what_the_whole_does() {
     let _turn = turn();
     for ordinal in gpus() {
-        let sliced = |blocks_per_slice| {
-            start(&Config { ordinal, blocks_per_slice, ..Config::default() }).unwrap()
+        let sliced = |blocks_per_slice, slices_at_once| {
+            let config = Config { ordinal, slices_at_once, ..Config::default() };
+            start(&Config { blocks_per_slice, ..config }).unwrap()
         };
-        let whole = sliced(0);
+        let whole = sliced(0, 1);
         let results = KERNELS.map(|known| {
             let before = whole.statistics().blocks;
             let result = compute(&whole, stream(&whole, 0), &launch(&whole, known, 1));
@@ -120,8 +121,8 @@ fn slices_compute_what_the_whole_does() {
             result
         });
         drop(whole);
-        for size in [1, 3] {
-            let device = sliced(size);
+        for (size, at_once) in [(1, 1), (3, 1), (1, 5), (3, 2)] {
+            let device = sliced(size, at_once);
             // The upper the level, the more units run the slices at the same time.
             for level in [0, 2, 5] {
                 let stream = stream(&device, level);

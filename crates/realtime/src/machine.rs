@@ -36,6 +36,21 @@ pub struct FairServer {
     pub assumed: bool,
 }
 
+impl RtLimits {
+    /// What the kernel may keep from real-time threads that fill a core, as nanoseconds of each
+    /// period, which comes second. Throttling and the fair server look the same to them.
+    pub fn kept_back(&self) -> Option<(u64, u64)> {
+        let throttled = self.throttles.then(|| {
+            let ns = |us: i64| u64::try_from(us).unwrap_or(0) * 1000;
+            (ns(self.period_us - self.runtime_us), ns(self.period_us))
+        });
+        let served = self.fair_server.as_ref().map(|server| (server.runtime_ns, server.period_ns));
+        let share = |(held_ns, period_ns): (u64, u64)| held_ns as f64 / period_ns.max(1) as f64;
+        let all = throttled.into_iter().chain(served).filter(|(held_ns, _)| *held_ns > 0);
+        all.max_by(|a, b| share(*a).total_cmp(&share(*b)))
+    }
+}
+
 /// The real-time limits of the running kernel.
 pub fn rt_limits() -> RtLimits {
     let servers = at_least(&kernel_release(), (6, 12));

@@ -109,6 +109,9 @@ pub struct Accelerator {
     /// Thread blocks of a slice of a CUDA GPU's own kernels, after which more urgent work may
     /// come; 0: all.
     pub blocks_per_slice: u32,
+    /// How many slices of a request a thread puts into a stream of a GPU at once, 1 to
+    /// [`MAX_SLICES_AT_ONCE`].
+    pub slices_at_once: u32,
     /// The GPU that ONNX Runtime computes on; the processor if there is none.
     pub provider: Option<u32>,
     /// What the device offers beside its own kernels.
@@ -249,6 +252,8 @@ pub struct Service {
 
 /// The largest number of buckets of one accelerator.
 pub const MAX_BUCKETS: u32 = 64;
+/// The most slices that a GPU is given at once.
+pub const MAX_SLICES_AT_ONCE: u32 = 64;
 /// The largest core number plus one.
 pub const MAX_CORES: u32 = 1024;
 /// The largest number of arguments of a service.

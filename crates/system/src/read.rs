@@ -8,8 +8,8 @@ use crate::ros;
 use crate::tree::{self, Node};
 use crate::{
     Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Error, Executor,
-    Kernel, Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server,
-    Service, Subject, System, TimeUnit, Wait, check, draft,
+    Kernel, Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, MAX_SLICES_AT_ONCE, Overrun, Policy,
+    Segment, Server, Service, Subject, System, TimeUnit, Wait, check, draft,
 };
 use std::fs::File;
 use std::io::Read;
@@ -306,6 +306,7 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         "concurrent_lowest",
         "spin",
         "blocks_per_slice",
+        "slices_at_once",
         "provider",
         "kernels",
     ];
@@ -319,6 +320,10 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
     let blocks = fields.optional("blocks_per_slice");
     if let Some(field) = blocks.as_ref().filter(|_| !matches!(device, DeviceKind::Cuda(_))) {
         return Err(field.refuse("blocks_per_slice only with device cuda:N"));
+    }
+    let slices = fields.optional("slices_at_once");
+    if let Some(field) = slices.as_ref().filter(|_| !matches!(device, DeviceKind::Cuda(_))) {
+        return Err(field.refuse("slices_at_once only with device cuda:N"));
     }
     let provider = fields.optional("provider");
     if let Some(field) = provider.as_ref().filter(|_| device != DeviceKind::Onnx) {
@@ -340,6 +345,7 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         concurrent_lowest: fields.or("concurrent_lowest", false, |field| field.boolean())?,
         spin: spin.map_or(Ok(false), |field| field.boolean())?,
         blocks_per_slice: blocks.map_or(Ok(0), |field| field.number(0..=u32::MAX))?,
+        slices_at_once: slices.map_or(Ok(1), |field| field.number(1..=MAX_SLICES_AT_ONCE))?,
         provider: provider.map_or(Ok(None), self::provider)?,
         kernels,
     })

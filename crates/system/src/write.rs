@@ -144,6 +144,7 @@ fn accelerator(accelerator: &Accelerator) -> Map {
         concurrent_lowest,
         spin,
         blocks_per_slice,
+        slices_at_once,
         provider,
         kernels,
     } = accelerator;
@@ -154,6 +155,7 @@ fn accelerator(accelerator: &Accelerator) -> Map {
     map.put_unless("concurrent_lowest", *concurrent_lowest, false, |yes| yes);
     map.put_unless("spin", *spin, false, |yes| yes);
     map.put_unless("blocks_per_slice", *blocks_per_slice, 0, |blocks| blocks);
+    map.put_unless("slices_at_once", *slices_at_once, 1, |slices| slices);
     map.put_some("provider", *provider, |ordinal| text(&DeviceKind::Cuda(ordinal).to_string()));
     let flows: Vec<String> = kernels.iter().map(|of| kernel(of).flow()).collect();
     map.put_unless("kernels", flows.as_slice(), &[], flow_list);

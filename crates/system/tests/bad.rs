@@ -84,7 +84,7 @@ kappa: 2
     ),
     (
         "accelerators: [gpu0]\n",
-        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, provider, kernels"#,
+        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels"#,
     ),
     (
         "accelerators: [{id: gpu0}]\n",
@@ -125,6 +125,14 @@ kappa: 2
     (
         "accelerators: [{id: a, buckets: 6, device: 'vulkan:0', blocks_per_slice: 8}]\n",
         r#"bad.yaml:1:74: accelerators[0].blocks_per_slice: found "8", expected blocks_per_slice only with device cuda:N"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: onnx, slices_at_once: 8}]\n",
+        r#"bad.yaml:1:66: accelerators[0].slices_at_once: found "8", expected slices_at_once only with device cuda:N"#,
+    ),
+    (
+        "accelerators: [{id: a, buckets: 6, device: 'cuda:0', slices_at_once: 0}]\n",
+        r#"bad.yaml:1:70: accelerators[0].slices_at_once: found "0", expected a whole number from 1 to 64"#,
     ),
     (
         "accelerators: [{id: a, buckets: 6, device: 'cuda:0', blocks_per_slice: -1}]\n",
@@ -184,7 +192,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, units: 2}]\n",
-        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, provider, kernels",
+        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
     ),
     (
         "accelerators:
@@ -586,7 +594,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
   "buckets": 6,
   "bukets": 6}]}
 "##,
-        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, provider, kernels",
+        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
     ),
     (
         "{\"kappa\": 1\n",

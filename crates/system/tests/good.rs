@@ -103,7 +103,7 @@ epsilon: 2 us
 sigma: 3 ns
 hop: \"0.5 ms\"
 accelerators:
-  - {id: a, buckets: 3, device: cuda:1, cores: [4, 5], concurrent_lowest: true, blocks_per_slice: 528, kernels: [{name: k, code: k.cu, function: f, blocks_per_slice: 9, in_place: true}]}
+  - {id: a, buckets: 3, device: cuda:1, cores: [4, 5], concurrent_lowest: true, blocks_per_slice: 528, slices_at_once: 4, kernels: [{name: k, code: k.cu, function: f, blocks_per_slice: 9, in_place: true}]}
   - {id: b, buckets: 1, device: vulkan:0}
   - {id: c, buckets: 1, device: onnx}
 executors: [{id: e, core: 7, priority: 0}, {id: f, core: 7, priority: 0}]
@@ -144,6 +144,7 @@ server:
     assert_eq!(devices, [DeviceKind::Cuda(1), DeviceKind::Vulkan(0), DeviceKind::Onnx]);
     assert_eq!(system.accelerators[0].cores, [4, 5]);
     assert_eq!(system.accelerators[0].blocks_per_slice, 528);
+    assert_eq!(system.accelerators[0].slices_at_once, 4);
     let source = &system.accelerators[0].kernels[0].source;
     let Source::Code { blocks_per_slice, in_place, .. } = source else { panic!("{source:?}") };
     assert_eq!((*blocks_per_slice, *in_place), (9, true));

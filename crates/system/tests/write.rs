@@ -183,6 +183,7 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
                 let spin = spin && is_gpu;
                 let is_cuda = matches!(device, DeviceKind::Cuda(_));
                 let blocks_per_slice = if is_cuda { blocks } else { 0 };
+                let slices_at_once = if is_cuda { 1 + blocks % 64 } else { 1 };
                 let provider = provider.filter(|_| device == DeviceKind::Onnx);
                 Accelerator {
                     id,
@@ -192,6 +193,7 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
                     concurrent_lowest,
                     spin,
                     blocks_per_slice,
+                    slices_at_once,
                     provider,
                     kernels,
                 }

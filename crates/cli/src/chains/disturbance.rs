@@ -17,7 +17,7 @@ use super::executor::Report;
 /// A block of the software accelerator longer than this is told; a tenth of a millisecond is usual.
 const STANDSTILL_NS: u64 = 10_000_000;
 /// Shares of the duration above which stolen time and run delay are told.
-const LOST_SHARE: f64 = 0.01;
+pub const LOST_SHARE: f64 = 0.01;
 /// Stolen time that is told whatever the duration.
 const STOLEN_NS: u64 = 10_000_000;
 /// Processor time over nominal time above which the calibration or the machine is in doubt.
@@ -217,27 +217,13 @@ impl Evidence<'_> {
         (!stolen.is_empty()).then(|| format!("the hypervisor took {}", stolen.join(", ")))
     }
 
-    /// The kernel's limit that a delayed accelerator ran into, if it is that busy. Throttling and
-    /// the fair server look the same from here: real-time threads wait for the rest of a period.
+    /// The kernel's limit that a delayed accelerator ran into, if it is that busy.
     fn limit(&self, id: &str, accelerator: &Accelerator) -> String {
-        let (busy, limits) = (self.busy(id, accelerator), &self.limits);
-        let throttled = limits.throttles.then(|| {
-            let us = |us: i64| u64::try_from(us).unwrap_or(0) * 1000;
-            (us(limits.period_us - limits.runtime_us), us(limits.period_us))
-        });
-        let served =
-            limits.fair_server.as_ref().map(|server| (server.runtime_ns, server.period_ns));
+        let busy = self.busy(id, accelerator);
         let share = |(held_ns, period_ns): (u64, u64)| held_ns as f64 / period_ns.max(1) as f64;
-        let limit =
-            throttled.into_iter().chain(served).max_by(|a, b| share(*a).total_cmp(&share(*b)));
-        match limit {
-            Some(limit) if accelerator.realtime && limit.0 > 0 && busy > 1.0 - share(limit) => {
-                format!(
-                    ", being busy for {}: the kernel may keep {} of each {} from real-time threads",
-                    percent(busy),
-                    milliseconds(limit.0),
-                    milliseconds(limit.1)
-                )
+        match self.limits.kept_back() {
+            Some(limit) if accelerator.realtime && busy > 1.0 - share(limit) => {
+                format!(", being busy for {}{}", percent(busy), kept_back(limit))
             }
             _ => String::new(),
         }
@@ -250,11 +236,17 @@ impl Evidence<'_> {
     }
 }
 
-fn percent(share: f64) -> String {
+/// What the kernel may keep from real-time threads, to be put behind what it explains.
+pub fn kept_back((held_ns, period_ns): (u64, u64)) -> String {
+    let (held, period) = (milliseconds(held_ns), milliseconds(period_ns));
+    format!(": the kernel may keep {held} of each {period} from real-time threads")
+}
+
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-fn milliseconds(ns: u64) -> String {
+pub fn milliseconds(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms == 0.0 || ms >= 10.0 { format!("{ms:.0} ms") } else { format!("{ms:.2} ms") }
 }

@@ -15,6 +15,7 @@ use accel::{Request, Wait};
 use anyhow::Context;
 use executor::{Executor, Group, Period, Policy, Settings, Thread};
 use realtime::clock::monotonic_ns;
+use realtime::machine;
 use realtime::mutex::PiMutex;
 use realtime::thread;
 use realtime::work::Calibration;
@@ -93,6 +94,8 @@ pub struct ExecutorReport {
     pub id: String,
     /// Why it has no real-time priority, where it should.
     pub refused: Option<String>,
+    /// How long its thread could have run and did not: of an executor of one thread, if it is known.
+    pub run_delay_ns: Option<u64>,
     /// Its callbacks.
     pub callbacks: Vec<CallbackReport>,
 }
@@ -208,12 +211,19 @@ impl Process {
             };
             let executor = prepared.build(graph, outputs, (start_ns, stop_ns), at);
             let builder = std::thread::Builder::new().name(id.clone());
-            running.push((id, builder.spawn(move || executor.run(end_ns))?));
+            let run = move || {
+                let delay_ns = || machine::run_delay_ns(realtime::thread::id());
+                let before_ns = delay_ns();
+                let ran = executor.run(end_ns);
+                (ran, delay_ns().zip(before_ns).map(|(after, before)| after.saturating_sub(before)))
+            };
+            running.push((id, builder.spawn(run)?));
         }
         let mut executors = Vec::new();
         for (id, thread) in running {
-            let ran = thread.join().map_err(|_| anyhow::anyhow!("executor {id} panicked"))?;
-            executors.push(report(id, ran?));
+            let ended = thread.join().map_err(|_| anyhow::anyhow!("executor {id} panicked"));
+            let (ran, run_delay_ns) = ended?;
+            executors.push(ExecutorReport { run_delay_ns, ..report(id, ran?) });
         }
         Ok(ProcessReport {
             late_ns,
@@ -349,5 +359,6 @@ fn report(id: String, report: executor::Report) -> ExecutorReport {
             dropped: callback.dropped,
         }
     });
-    ExecutorReport { id, refused: report.refused, callbacks: callbacks.collect() }
+    let callbacks = callbacks.collect();
+    ExecutorReport { id, refused: report.refused, run_delay_ns: None, callbacks }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use realtime::clock::monotonic_ns;
-use realtime::machine;
+use realtime::machine::{self, RtLimits};
 use realtime::work::Calibration;
 use report::graph::{CallbackResult, CycleResult, MethodRun, PathResult, Times};
 use ros::Neighbours;
@@ -21,7 +21,9 @@ use super::wire::{Setup, Transport};
 use crate::chains::access::Way;
 use crate::chains::children::{Children, parent_option};
 use crate::chains::dialog::{self, Span};
-use crate::chains::disturbance::{Evidence, Snapshot, Summary};
+use crate::chains::disturbance::{
+    Evidence, LOST_SHARE, Snapshot, Summary, kept_back, milliseconds, percent,
+};
 use crate::chains::executor::Report;
 use crate::chains::fold::Cores;
 use crate::chains::progress::Progress;
@@ -154,6 +156,7 @@ impl Trial<'_> {
             executors: late.iter().map(|(id, report)| (id.as_str(), report)).collect(),
         };
         marks.extend(evidence.marks());
+        marks.extend(kept_from_core(self.executors, &reports, duration_ns, &machine::rt_limits()));
         Ok(MethodRun {
             method: method.name().into(),
             marks,
@@ -270,6 +273,39 @@ impl Trial<'_> {
 fn unlocked_ids(specs: &[Spec], refused: &[Refused]) -> Vec<String> {
     let processes = specs.iter().zip(refused).filter(|(_, refused)| refused.lock.is_some());
     processes.flat_map(|(spec, _)| &spec.executors).map(|plan| plan.id.clone()).collect()
+}
+
+/// Who is the most urgent on its core, and did not get it.
+fn kept_from_core(
+    plans: &[ExecutorPlan],
+    reports: &[ProcessReport],
+    duration_ns: u64,
+    limits: &RtLimits,
+) -> Vec<String> {
+    let is_first = |plan: &&ExecutorPlan| {
+        let [core] = plan.cores[..] else { return false };
+        let rival = |other: &ExecutorPlan| {
+            other.id != plan.id && other.cores.contains(&core) && other.priority >= plan.priority
+        };
+        plan.priority > 0 && !plans.iter().any(rival)
+    };
+    let seen = |id: &str| {
+        let mut all = reports.iter().flat_map(|report| &report.executors);
+        all.find(|report| report.id == id && report.refused.is_none())?.run_delay_ns
+    };
+    let mark = |plan: &ExecutorPlan| {
+        let delay_ns = seen(&plan.id)?;
+        let share = delay_ns as f64 / duration_ns.max(1) as f64;
+        (share > LOST_SHARE).then(|| {
+            let (id, core, cause) = (&plan.id, plan.cores[0], limits.kept_back().map(kept_back));
+            let (delay, share) = (milliseconds(delay_ns), percent(share));
+            let cause = cause.unwrap_or_default();
+            format!(
+                "{id} is the most urgent on core {core} and waited {delay} ({share}) for it{cause}"
+            )
+        })
+    };
+    plans.iter().filter(is_first).filter_map(mark).collect()
 }
 
 fn failure_marks(reports: &[ProcessReport]) -> Vec<String> {

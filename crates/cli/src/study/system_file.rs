@@ -24,6 +24,7 @@ pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
             concurrent_lowest: accelerator.concurrent_lowest,
             spin: false,
             blocks_per_slice: 0,
+            slices_at_once: 1,
             provider: None,
             kernels: Vec::new(),
         })

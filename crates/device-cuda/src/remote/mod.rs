@@ -28,8 +28,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Bits of a launch's number that count launches; the others tell the life of the process.
 const LIFE_SHIFT: u32 = 44;
-/// Slices that a unit is told to run at once, whatever the process says of itself.
-const MAX_BURST: u32 = 64;
 
 /// The program that has a GPU for another one: it calls [`crate::host::serve`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +84,8 @@ impl Remote {
             levels: config.levels,
             spins: config.spins,
             blocks_per_slice: config.blocks_per_slice,
+            slices_at_once: config.slices_at_once,
+            lowest: config.lowest,
             in_place: config.in_place,
             whole: config.whole,
             services,
@@ -101,7 +101,8 @@ impl Remote {
         Ok(Remote {
             name,
             catalog: Catalog::new(config, fill)?,
-            burst: burst.clamp(1, MAX_BURST),
+            // Whatever the process says of itself.
+            burst: burst.clamp(1, config.slices_at_once.max(1)),
             program: program.clone(),
             setup,
             process: RwLock::new(Arc::new(process)),

@@ -19,6 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How many queues the driver has for the streams of a context, eight unless it is told. Streams
+/// that share one wait for each other, whatever their priorities.
+const CONNECTIONS: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+/// The most that the driver takes.
+const MOST_CONNECTIONS: &str = "32";
 /// How long it may take until it is ready: services are compiled and opened.
 const START: Duration = Duration::from_secs(300);
 /// How long it may take to end once nothing is left for it to do.
@@ -69,7 +74,11 @@ impl Process {
         let board = segment.map().map_err(|error| failed("that memory", &error))?;
         let [socket, other] =
             Socket::pair().map_err(|errno| failed("a socket for the GPU's process", &errno))?;
-        let child = Command::new(&program.path)
+        let mut command = Command::new(&program.path);
+        if std::env::var_os(CONNECTIONS).is_none() {
+            command.env(CONNECTIONS, MOST_CONNECTIONS);
+        }
+        let child = command
             .args(&program.arguments)
             .stdin(Stdio::from(OwnedFd::from(other)))
             .stdout(Stdio::null())

@@ -89,6 +89,7 @@ fn make(device: &str, home: &[usize], kernels: &[KernelRun]) -> anyhow::Result<S
         concurrent_lowest: false,
         spin: false,
         blocks_per_slice: 0,
+        slices_at_once: 1,
         provider: None,
         kernels: Vec::new(),
     }];
