@@ -59,6 +59,12 @@ pub enum Error {
         /// Whose it was; 0 if the recording has ended.
         recorded: u64,
     },
+    /// Cores that would be faster than the machine's.
+    #[error("cores {factor} times slower than the machine's, expected 1 or more")]
+    Factor {
+        /// How many times slower.
+        factor: f64,
+    },
     /// The machine refused something to a worker.
     #[error("worker of group {group:?}: {source}")]
     Worker {

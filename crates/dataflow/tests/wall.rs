@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use dataflow::trace::{Class, Point, merge};
 use dataflow::{Cancel, Cx, Graph, Group, Part, Path, Settings, Stealing, Stop, Trigger, Wall};
+use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use stage::{Do, Stage};
 
 /// Two ends: the module says that it is in its first chunk, and waits until it may go on.
@@ -212,6 +213,59 @@ fn core_that_is_not_there_is_an_error() {
         matches!(&error, dataflow::Error::Worker { group, .. } if group == "nowhere"),
         "{error}"
     );
+}
+
+#[test]
+fn slower_core_is_kept_for_each_chunk_so_many_times() {
+    const FACTOR: f64 = 4.0;
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, out) = (graph.topic("a"), graph.topic("out"));
+    let source = graph.source("sensor", &a, None);
+    // Computes for a while in three chunks, and says what that took.
+    let run = |cx: &mut Cx<u64>, _, _: Path| {
+        let mut used_ns = 0;
+        for _ in 0..3 {
+            let began_ns = thread_cpu_ns();
+            realtime::work::run(200_000);
+            used_ns += thread_cpu_ns() - began_ns;
+            cx.go_on()?;
+        }
+        Ok(used_ns)
+    };
+    graph.module("stage", group, Do(run), a.latest(), &out);
+    let output = graph.output(&out);
+    let wall = Wall::prepare(graph, Settings::base(), FACTOR).unwrap();
+    wall.begin(monotonic_ns());
+    wall.inject(&source, 0, 0).unwrap();
+    let used_ns = *wall.wait(&output, u64::MAX)[0].value;
+    let events = merge(&wall.stop().rings);
+    let service_ns = events.iter().find_map(|event| match event.point {
+        Point::End { service_ns, .. } => Some(service_ns),
+        _ => None,
+    });
+    let least_ns = (used_ns as f64 * FACTOR) as u64;
+    assert!(service_ns >= Some(least_ns), "{used_ns} ns used, {service_ns:?} ns kept");
+}
+
+#[test]
+fn clock_stands_until_it_begins_and_no_core_is_faster_than_it_is() {
+    let graph = || {
+        let mut graph = Graph::new();
+        graph.group(Group::new("all", 1));
+        graph
+    };
+    let wall = Wall::prepare(graph(), Settings::base(), 1.0).unwrap();
+    assert_eq!(wall.now_ns(), 0);
+    wall.begin(monotonic_ns() + 60_000_000_000);
+    assert_eq!(wall.now_ns(), 0);
+    wall.begin(monotonic_ns() - 1_000_000);
+    assert!(wall.now_ns() >= 1_000_000);
+    wall.stop();
+    for factor in [0.5, f64::NAN, f64::INFINITY] {
+        let error = Wall::prepare(graph(), Settings::base(), factor).err().unwrap();
+        assert!(matches!(error, dataflow::Error::Factor { .. }), "{error}");
+    }
 }
 
 #[test]

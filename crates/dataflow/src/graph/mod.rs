@@ -213,6 +213,12 @@ impl Graph {
         GroupId(number(self.groups.len() - 1))
     }
 
+    /// The groups, in the order in which they were added: to say on which cores of the machine a
+    /// graph runs that somebody else has built.
+    pub fn groups_mut(&mut self) -> &mut [Group] {
+        &mut self.groups
+    }
+
     /// Adds a module, which runs on the cores of `group`. What else there is to say of it, the answer
     /// takes.
     pub fn module<M: Module>(

@@ -10,10 +10,11 @@
 //! One lock, with priority inheritance, guards the mailboxes and queues; no module runs under it.
 //! Threads without work are parked, and woken by whoever made work for them.
 
+mod chunk;
 mod clock;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
@@ -79,7 +80,10 @@ pub struct Stopped {
 
 /// What all threads share.
 struct Shared {
-    began_ns: u64,
+    /// What `CLOCK_MONOTONIC` says when the clock is 0.
+    began_ns: AtomicU64,
+    /// How many times slower the cores are.
+    factor: f64,
     stop: AtomicBool,
     locked: PiMutex<Locked>,
 }
@@ -139,7 +143,8 @@ impl Place {
 
 impl Shared {
     fn now_ns(&self) -> u64 {
-        monotonic_ns() - self.began_ns
+        // Set once; whoever has not seen it yet still finds the clock at 0.
+        monotonic_ns().saturating_sub(self.began_ns.load(Ordering::Relaxed))
     }
 
     fn stopping(&self) -> bool {
@@ -188,11 +193,27 @@ impl Locked {
 }
 
 impl Wall {
-    /// Starts the threads of a graph.
+    /// Starts the threads of a graph, on cores as fast as they are.
     ///
     /// # Errors
     /// If the graph makes no sense, a thread cannot be started, or a core is not there.
     pub fn start(graph: Graph, settings: Settings) -> Result<Wall, Error> {
+        let wall = Wall::prepare(graph, settings, 1.0)?;
+        wall.begin(monotonic_ns());
+        Ok(wall)
+    }
+
+    /// Starts the threads of a graph on cores that are `factor` times slower than this machine's:
+    /// after each chunk, from checkpoint to checkpoint, the core is kept busy with arithmetic until
+    /// the thread has used the processor time of the chunk so many times. The clock stands at 0 until
+    /// it begins ([`Wall::begin`]).
+    ///
+    /// # Errors
+    /// As [`Wall::start`], and [`Error::Factor`] if the factor is less than 1.
+    pub fn prepare(graph: Graph, settings: Settings, factor: f64) -> Result<Wall, Error> {
+        if !(factor.is_finite() && factor >= 1.0) {
+            return Err(Error::Factor { factor });
+        }
         let events = settings.trace_events;
         let twins = settings.proactive || settings.stealing.is_some();
         let engine = Engine::new(graph, settings)?;
@@ -211,7 +232,8 @@ impl Wall {
         let cores = ids.iter().copied().map(core).collect();
         let locked = Locked { engine, cores, outside: Ring::new(events), waiters: Vec::new() };
         let shared = Arc::new(Shared {
-            began_ns: monotonic_ns(),
+            began_ns: AtomicU64::new(u64::MAX),
+            factor,
             stop: AtomicBool::new(false),
             locked: PiMutex::new(locked),
         });
@@ -231,6 +253,11 @@ impl Wall {
             wall.refused.extend(answer?);
         }
         Ok(wall)
+    }
+
+    /// The clock begins when `CLOCK_MONOTONIC` says `at_ns`.
+    pub fn begin(&self, at_ns: u64) {
+        self.shared.began_ns.store(at_ns, Ordering::Relaxed);
     }
 
     /// Nanoseconds since the start.

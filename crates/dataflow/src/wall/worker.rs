@@ -6,12 +6,13 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use realtime::clock::thread_cpu_ns;
-use realtime::thread::{Policy, pin, set_name, set_policy};
+use realtime::thread::{Policy, pin, set_name, set_nice, set_policy};
 
 use crate::cx::{Host, Piece, Run, Work};
 use crate::engine::{Body, Ended, Rank, Start};
 use crate::message::Payload;
 use crate::trace::{Core, Point, Ring};
+use crate::wall::chunk::Chunk;
 use crate::wall::{CoreState, Locked, Shared};
 use crate::{Checkpoint, Error, Mechanism, Part, WorkCx};
 
@@ -31,6 +32,9 @@ pub(super) struct Worker {
     /// From when to when the worker last ran a guest.
     guest_ns: (u64, u64),
 }
+
+/// The nice value of a worker that may not have its real-time priority.
+const FIRST: i32 = -20;
 
 /// What the system refused to a thread, or why it cannot run at all.
 type Told = Result<Vec<String>, Error>;
@@ -76,13 +80,18 @@ impl Worker {
                 .map_err(|source| Error::Worker { group: group.name.clone(), source })?;
         }
         let refused = match (self.lane, group.priority) {
-            (Lane::Worker, Some(priority)) => set_policy(Policy::Fifo(priority)).err(),
+            (Lane::Worker, Some(priority)) => {
+                set_policy(Policy::Fifo(priority)).err().map(|error| match set_nice(FIRST) {
+                    Ok(()) => format!("{error}; it has the nice value {FIRST} instead"),
+                    Err(nice) => format!("{error}; {nice}"),
+                })
+            }
             (Lane::Worker, None) => None,
             // Not SCHED_IDLE: such a thread can be kept from the core by anybody while it has the
             // lock, and lends no priority from ordinary threads that wait for it.
-            (Lane::Twin, _) => set_policy(Policy::Normal).err(),
+            (Lane::Twin, _) => set_policy(Policy::Normal).err().map(|error| error.to_string()),
         };
-        Ok(refused.into_iter().map(|error| format!("group {}: {error}", group.name)).collect())
+        Ok(refused.into_iter().map(|refused| format!("group {}: {refused}", group.name)).collect())
     }
 
     fn work(&mut self) {
@@ -149,8 +158,8 @@ impl Worker {
         let (shared, job, lane) = (self.shared.clone(), start.job, self.lane);
         let (began_ns, cpu_ns) = (shared.now_ns(), thread_cpu_ns());
         self.ring.write(began_ns, job, Point::Resumed);
-        let mut host =
-            WallHost { shared: &shared, worker: self, job, rank: start.rank, lent_ns: 0 };
+        let (rank, chunk) = (start.rank, Chunk::begin(shared.factor));
+        let mut host = WallHost { shared: &shared, worker: self, job, rank, lent_ns: 0, chunk };
         let ended = match start.body {
             Body::Module { mut module, input, path, mut run } => {
                 let ran = module.run(&mut host, &mut run, &*input, path);
@@ -158,6 +167,7 @@ impl Worker {
             }
             Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
         };
+        host.chunk.end();
         let (lent_ns, guest) = (host.lent_ns, host.rank == Rank::Guest);
         let mut locked = shared.locked.lock();
         let now_ns = shared.now_ns();
@@ -186,14 +196,12 @@ struct WallHost<'a> {
     rank: Rank,
     /// For how long more urgent runs had the core.
     lent_ns: u64,
+    chunk: Chunk,
 }
 
-impl Host for WallHost<'_> {
-    fn now_ns(&self) -> u64 {
-        self.shared.now_ns()
-    }
-
-    fn checkpoint(&mut self) -> Checkpoint {
+impl WallHost<'_> {
+    /// Whether the run goes on; what is more urgent is run before.
+    fn pass(&mut self) -> Checkpoint {
         let mut locked = self.shared.locked.lock();
         if locked.engine.unwanted(self.job) {
             return Checkpoint::Cancel;
@@ -220,29 +228,53 @@ impl Host for WallHost<'_> {
             false => Checkpoint::Yielded,
         }
     }
+}
+
+impl Host for WallHost<'_> {
+    fn now_ns(&self) -> u64 {
+        self.shared.now_ns()
+    }
+
+    fn checkpoint(&mut self) -> Checkpoint {
+        self.chunk.end();
+        let answer = self.pass();
+        self.chunk.resume();
+        answer
+    }
 
     fn publish(&mut self, value: Payload, part: Part, run: &Run) {
+        self.chunk.end();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         locked.engine.publish(now_ns, self.job, value, part, run, &mut self.worker.ring);
         locked.settle(now_ns, &mut self.worker.ring);
+        drop(locked);
+        self.chunk.resume();
     }
 
     fn ahead(&mut self, key: &'static str, version: u64, work: Work) {
+        self.chunk.pause();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         let ring = &mut self.worker.ring;
         locked.engine.ask_ahead_of(now_ns, self.job, key, version, work, ring);
         locked.settle(now_ns, ring);
+        drop(locked);
+        self.chunk.resume();
     }
 
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>> {
+        self.chunk.pause();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
-        locked.engine.take_ahead(now_ns, self.job, key, version, &mut self.worker.ring)
+        let taken = locked.engine.take_ahead(now_ns, self.job, key, version, &mut self.worker.ring);
+        drop(locked);
+        self.chunk.resume();
+        taken
     }
 
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>> {
+        self.chunk.end();
         let (shared, core, began_ns) = (self.shared, self.worker.core, self.shared.now_ns());
         let mut locked = shared.locked.lock();
         locked.engine.divide(began_ns, self.job, self.rank, pieces, &mut self.worker.ring);
@@ -279,12 +311,17 @@ impl Host for WallHost<'_> {
         let end_ns = shared.now_ns();
         self.lent_ns += end_ns - began_ns;
         self.worker.ring.write(end_ns, self.job, Point::Resumed);
+        drop(locked);
+        self.chunk.resume();
         given
     }
 
     fn drop_ahead(&mut self, key: &'static str) {
+        self.chunk.pause();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         locked.engine.drop_ahead(now_ns, key, &mut self.worker.ring);
+        drop(locked);
+        self.chunk.resume();
     }
 }

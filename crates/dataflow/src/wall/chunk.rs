@@ -1,0 +1,63 @@
+//! What a chunk of a run takes on a core that is slower than the machine's.
+//!
+//! The processor time of the module's own code, without the executor's, is measured from checkpoint
+//! to checkpoint, as the virtual clock does it. Then the thread computes something else until it has
+//! used that time as often as the factor says, on the core that it has: whoever may preempt the
+//! run, preempts that, too. What it computed too long, it computes less after the next chunk.
+
+use realtime::clock::thread_cpu_ns;
+use realtime::work;
+
+/// Steps of arithmetic between two looks at the clock: less than a microsecond.
+const STEPS: u64 = 100;
+
+/// The chunk that a run is in.
+pub(super) struct Chunk {
+    /// How many times slower the core is; at 1 no clock is read.
+    factor: f64,
+    /// The thread's processor time when the module's code went on last, ns.
+    since_ns: u64,
+    /// What the module's code used in this chunk before, ns.
+    used_ns: u64,
+    /// What was computed too long, ns.
+    over_ns: u64,
+}
+
+impl Chunk {
+    /// The module's code begins.
+    pub(super) fn begin(factor: f64) -> Chunk {
+        let mut chunk = Chunk { factor, since_ns: 0, used_ns: 0, over_ns: 0 };
+        chunk.resume();
+        chunk
+    }
+
+    /// The module's code goes on.
+    pub(super) fn resume(&mut self) {
+        if self.factor > 1.0 {
+            self.since_ns = thread_cpu_ns();
+        }
+    }
+
+    /// The executor's code runs, in the middle of the chunk.
+    pub(super) fn pause(&mut self) {
+        if self.factor > 1.0 {
+            self.used_ns += thread_cpu_ns() - self.since_ns;
+        }
+    }
+
+    /// The chunk is over: returns when it would be on the slower core.
+    pub(super) fn end(&mut self) {
+        if self.factor <= 1.0 {
+            return;
+        }
+        let mut now_ns = thread_cpu_ns();
+        self.used_ns += now_ns - self.since_ns;
+        let rest_ns = (self.used_ns as f64 * (self.factor - 1.0)) as u64;
+        let end_ns = (now_ns + rest_ns).saturating_sub(self.over_ns);
+        while now_ns < end_ns {
+            work::run(STEPS);
+            now_ns = thread_cpu_ns();
+        }
+        (self.used_ns, self.over_ns) = (0, now_ns - end_ns);
+    }
+}
