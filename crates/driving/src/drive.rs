@@ -1,4 +1,5 @@
-//! A stack drives a scenario: the world and the graph in a closed loop on the virtual clock.
+//! A stack drives a scenario: the world and the graph in a closed loop on the virtual clock. The
+//! same on the clock of the wall is [`crate::wall`]'s.
 //!
 //! Every 10 ms localisation comes in, every 100 ms a turn of the lidar. The modules run for real
 //! and are charged on simulated cores; a command acts on the world from the step after the time at
@@ -25,6 +26,20 @@ pub enum Error {
     /// The graph was not run.
     #[error("the stack: {0}")]
     Stack(#[from] dataflow::Error),
+    /// The machine refused something to the thread of the world.
+    #[error("the world: {0}")]
+    World(#[from] realtime::Error),
+}
+
+/// When a drive ends, if neither its scenario nor a collision ends it before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Until {
+    /// Not before.
+    End,
+    /// When the ego has come so far along its route, m.
+    Distance(f64),
+    /// When the hazard, which had begun, has been visible for so long, s.
+    Seen(f64),
 }
 
 /// How a scenario went.
@@ -42,7 +57,7 @@ pub struct Outcome {
     pub braked: f64,
     /// How far the ego came along its route, m.
     pub progress: f64,
-    /// When it had come as far as it was to go ([`to`]), s.
+    /// When it had come as far as it was to go ([`Until::Distance`]), s.
     pub arrived: Option<f64>,
     /// The frames of the lidar that led to a command.
     pub frames: Vec<Frame>,
@@ -54,7 +69,7 @@ pub struct Outcome {
     /// from a frame that shows it which brakes or steers by clearly more than the command before.
     /// None if there was no hazard, it was never seen, or no command changed.
     pub reaction: Option<Reaction>,
-    /// How many simulated cores there are.
+    /// How many cores the stack has.
     pub cores: usize,
     /// What the modules and groups did.
     pub statistics: Statistics,
@@ -66,6 +81,20 @@ pub struct Outcome {
     pub scans: u16,
     /// What the numbers in it are called.
     pub names: Names,
+    /// How well the clock of the wall was kept; none on the virtual one.
+    pub kept: Option<Kept>,
+}
+
+/// How well the clock of the wall was kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// Frames, of localisation and of the lidar, that came in more than a millisecond after their
+    /// moment: the world was not ready.
+    pub late: usize,
+    /// The longest that a frame was late, s.
+    pub latest: f64,
+    /// What the system refused to the threads, and what would grant it.
+    pub refused: Vec<String>,
 }
 
 /// A frame of the lidar that led to a command.
@@ -112,25 +141,11 @@ pub fn run(
     features: &Features,
     costs: Costs,
 ) -> Result<Outcome, Error> {
-    watch(scenario, stack, features, costs, &mut |_| ())
+    watch(scenario, stack, features, costs, Until::End, &mut |_| ())
 }
 
-/// As [`run`]; ends when the ego has come `distance` m along its route.
-///
-/// # Errors
-///
-/// As [`run`].
-pub fn to(
-    distance: f64,
-    scenario: &Scenario,
-    stack: Stack,
-    features: &Features,
-    costs: Costs,
-) -> Result<Outcome, Error> {
-    Drive::new(scenario, stack, features, costs)?.go(distance, &mut |_| ())
-}
-
-/// As [`run`]; shows the world before each of its steps, and at the end.
+/// As [`run`], but not further than `until`; shows the world before each of its steps, and at the
+/// end.
 ///
 /// # Errors
 ///
@@ -140,19 +155,44 @@ pub fn watch(
     stack: Stack,
     features: &Features,
     costs: Costs,
+    until: Until,
     show: &mut dyn FnMut(&World),
 ) -> Result<Outcome, Error> {
-    Drive::new(scenario, stack, features, costs)?.go(f64::INFINITY, show)
+    let mut course = Course::start(scenario, until)?;
+    let (graph, doors) = stack::build(stack, features, &course.mission);
+    let mut clock = Virtual::new(graph, features.settings(), costs)?;
+    while !course.over() {
+        show(&course.world);
+        let (now_ns, frames) = course.sense();
+        clock.inject(&doors.localisation, now_ns, now_ns, frames.localisation)?;
+        if let Some(scan) = frames.scan {
+            clock.inject(&doors.scans, now_ns, now_ns, scan)?;
+        }
+        clock.advance_to(now_ns)?;
+        course.obey(clock.take(&doors.commands));
+        course.step()?;
+    }
+    show(&course.world);
+    let left = Left {
+        events: clock.trace().events().copied().collect(),
+        lost: clock.trace().lost(),
+        statistics: clock.statistics(),
+        names: clock.names().clone(),
+        kept: None,
+    };
+    Ok(course.outcome(&doors, stack::cores(features), left))
 }
 
-struct Drive {
-    world: World,
+/// A scenario while it is driven: everything but the stack and its clock.
+pub(crate) struct Course {
+    pub(crate) world: World,
     /// Whoever moves those whom the world does not.
     sumo: Option<sumo::Traffic>,
-    mission: Mission,
-    clock: Virtual,
-    cores: usize,
-    doors: Doors,
+    pub(crate) mission: Mission,
+    until: Until,
+    /// Where the ego started along its route, m.
+    start: f64,
+    arrived: Option<f64>,
     lidar: Lidar,
     command: Command,
     sent: Vec<Sent>,
@@ -167,16 +207,26 @@ struct Drive {
     seen: Option<f64>,
 }
 
+/// What comes in at one moment.
+pub(crate) struct Frames {
+    pub(crate) localisation: Localisation,
+    pub(crate) scan: Option<Scan>,
+}
+
+/// What a clock leaves of a drive.
+pub(crate) struct Left {
+    pub(crate) events: Vec<Event>,
+    pub(crate) lost: u64,
+    pub(crate) statistics: Statistics,
+    pub(crate) names: Names,
+    pub(crate) kept: Option<Kept>,
+}
+
 /// Steps of the world from one turn of the lidar to the next.
 const TURN: u64 = 10;
 
-impl Drive {
-    fn new(
-        scenario: &Scenario,
-        stack: Stack,
-        features: &Features,
-        costs: Costs,
-    ) -> Result<Drive, Error> {
+impl Course {
+    pub(crate) fn start(scenario: &Scenario, until: Until) -> Result<Course, Error> {
         let mut world = World::new(scenario)?;
         let sumo = sumo::Traffic::start(scenario, &mut world)?;
         let mission = Mission {
@@ -184,16 +234,13 @@ impl Drive {
             route: Arc::new(world.route().clone()),
             desired: scenario.ego.desired_kmh.map_or(f64::INFINITY, |kmh| kmh / 3.6),
         };
-        let (graph, doors) = stack::build(stack, features, &mission);
-        let cores = stack::cores(features);
-        let clock = Virtual::new(graph, features.settings(), costs)?;
-        Ok(Drive {
+        let mut course = Course {
             world,
             sumo,
             mission,
-            clock,
-            cores,
-            doors,
+            until,
+            start: 0.0,
+            arrived: None,
             lidar: Lidar::default(),
             command: Command::default(),
             sent: Vec::new(),
@@ -202,31 +249,44 @@ impl Drive {
             dangers: (0, false),
             accelerations: Vec::new(),
             seen: None,
-        })
+        };
+        course.start = course.along();
+        Ok(course)
     }
 
-    /// To the end, the first collision or so many metres on, whatever comes first.
-    fn go(mut self, distance: f64, show: &mut dyn FnMut(&World)) -> Result<Outcome, Error> {
-        let start = self.along();
-        let mut arrived = None;
-        while !self.world.ended() && self.world.collisions().is_empty() && arrived.is_none() {
-            show(&self.world);
-            self.step()?;
-            arrived = (self.along() - start >= distance).then(|| self.world.time());
-        }
-        show(&self.world);
-        Ok(self.outcome(start, arrived))
+    /// Has it come to its end?
+    pub(crate) fn over(&self) -> bool {
+        let (world, time) = (&self.world, self.world.time());
+        let there = match self.until {
+            Until::End => false,
+            Until::Distance(_) => self.arrived.is_some(),
+            Until::Seen(after) => self.seen.is_some_and(|seen| time - seen >= after - STEP / 2.0),
+        };
+        there || world.ended() || !world.collisions().is_empty()
     }
 
-    fn step(&mut self) -> Result<(), Error> {
-        let now_ns = ns(self.world.time());
-        self.sense(now_ns)?;
-        self.clock.advance_to(now_ns)?;
-        for message in self.clock.take(&self.doors.commands) {
-            let Message { header, value } = message;
+    /// What the sensors see now, and when that is, ns.
+    pub(crate) fn sense(&mut self) -> (u64, Frames) {
+        let (at, ego) = (self.world.time(), self.ego());
+        let now_ns = ns(at);
+        let scan = self.world.steps().is_multiple_of(TURN).then(|| {
+            self.scans_ns.push(now_ns);
+            let turn = self.world.steps() / TURN;
+            Scan { at, ego, cloud: self.lidar.scan(ego.pose, self.world.bodies(), turn) }
+        });
+        (now_ns, Frames { localisation: Localisation { at, ego }, scan })
+    }
+
+    /// Does as the newest of these commands says.
+    pub(crate) fn obey(&mut self, commands: Vec<Message<Command>>) {
+        for Message { header, value } in commands {
             self.command = *value;
             self.sent.push(Sent { command: *value, header });
         }
+    }
+
+    /// Judges the stack, and goes on by one step of the world.
+    pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.look();
         match &mut self.sumo {
             None => self.world.step(&self.command),
@@ -235,18 +295,9 @@ impl Drive {
                 self.world.step_among(&self.command, others);
             }
         }
-        Ok(())
-    }
-
-    fn sense(&mut self, now_ns: u64) -> Result<(), Error> {
-        let (at, ego) = (self.world.time(), self.ego());
-        let localisation = Localisation { at, ego };
-        self.clock.inject(&self.doors.localisation, now_ns, now_ns, localisation)?;
-        if self.world.steps().is_multiple_of(TURN) {
-            let turn = self.world.steps() / TURN;
-            let cloud = self.lidar.scan(ego.pose, self.world.bodies(), turn);
-            self.clock.inject(&self.doors.scans, now_ns, now_ns, Scan { at, ego, cloud })?;
-            self.scans_ns.push(now_ns);
+        if let Until::Distance(distance) = self.until {
+            let there = self.along() - self.start >= distance;
+            self.arrived = self.arrived.or(there.then(|| self.world.time()));
         }
         Ok(())
     }
@@ -280,7 +331,7 @@ impl Drive {
         self.mission.route.line().offset(self.world.ego().pose().position).along
     }
 
-    fn reaction(&self, events: &[Event], seen_ns: u64) -> Option<Reaction> {
+    fn reaction(&self, doors: &Doors, events: &[Event], seen_ns: u64) -> Option<Reaction> {
         let before = self.sent.iter().rfind(|sent| sent.header.published_ns <= seen_ns);
         // Before the first one the vehicle rolls on.
         let before = before.map_or(Command::default(), |sent| sent.command);
@@ -293,12 +344,12 @@ impl Drive {
             })
             .map(|sent| sent.header.id)
             .collect();
-        let scans = self.doors.scans.id();
-        Reactions::new(events).first(scans, seen_ns, |message| reacts.contains(&message))
+        Reactions::new(events).first(doors.scans.id(), seen_ns, |message| reacts.contains(&message))
     }
 
-    fn outcome(self, start: f64, arrived: Option<f64>) -> Outcome {
-        let scans = self.doors.scans.id();
+    /// What became of it, with a stack of so many cores.
+    pub(crate) fn outcome(self, doors: &Doors, cores: usize, left: Left) -> Outcome {
+        let scans = doors.scans.id();
         let mut frames = Vec::new();
         let mut unanswered = 0;
         let mut commands = self.sent.iter();
@@ -316,26 +367,27 @@ impl Drive {
                 None => unanswered += 1,
             }
         }
-        let events: Vec<Event> = self.clock.trace().events().copied().collect();
-        let reaction = self.seen.and_then(|seen| self.reaction(&events, ns(seen)));
+        let Left { events, lost, statistics, names, kept } = left;
+        let reaction = self.seen.and_then(|seen| self.reaction(doors, &events, ns(seen)));
         Outcome {
             driven: self.world.time(),
             collisions: self.world.collisions().to_vec(),
             dangerous: self.dangerous,
             dangers: self.dangers.0,
             braked: self.accelerations.iter().rev().take(BEFORE).fold(0.0, |most, a| most.max(-a)),
-            progress: self.along() - start,
-            arrived,
+            progress: self.along() - self.start,
+            arrived: self.arrived,
             frames,
             unanswered,
             began: self.world.hazard().and_then(|hazard| hazard.began),
             reaction,
-            cores: self.cores,
-            statistics: self.clock.statistics(),
-            lost_events: self.clock.trace().lost(),
+            cores,
+            statistics,
+            lost_events: lost,
             scans: scans.index() as u16,
             events,
-            names: self.clock.names().clone(),
+            names,
+            kept,
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod runs;
 pub mod segment;
 pub mod stack;
 pub mod track;
+pub mod wall;
 
 use std::ops::ControlFlow;
 

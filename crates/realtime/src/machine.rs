@@ -227,6 +227,14 @@ pub fn online_cores() -> Vec<usize> {
     line("/sys/devices/system/cpu/online").map_or_else(Vec::new, |list| core_list(&list))
 }
 
+/// The hardware threads of the physical core that `core` is one of, itself among them; `core` alone
+/// where the machine does not say, as many virtual ones do not.
+pub fn siblings(core: usize) -> Vec<usize> {
+    let file = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+    let found = line(file).map_or_else(Vec::new, |list| core_list(&list));
+    if found.contains(&core) { found } else { vec![core] }
+}
+
 /// The cores that the scheduler leaves alone (`isolcpus=`).
 pub fn isolated_cores() -> Vec<usize> {
     line("/sys/devices/system/cpu/isolated").map_or_else(Vec::new, |list| core_list(&list))

@@ -1,0 +1,167 @@
+//! A stack drives a scenario on the clock of the wall: the same graph of the same modules on real
+//! threads, the world in real time.
+//!
+//! Each core of the stack's groups is a core of the machine ([`Places`]). The world has one more,
+//! on which it is one step ahead: when a step's moment comes, what the sensors see then has been
+//! computed. The newest command is taken, the frames come in, and the world goes on by 10 ms, until
+//! whose end it has time to cast the lidar's rays. If it is not ready in time, that is counted
+//! ([`Kept`]).
+
+use crate::drive::{Course, Error, Kept, Left, Outcome, Until};
+use crate::stack::{self, Features, Stack};
+use dataflow::trace::{Ring, merge};
+use dataflow::{Settings, Wall};
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use realtime::thread::{Policy, pin, set_name, set_policy};
+use world::{Scenario, World};
+
+/// `SCHED_FIFO` priority of the stack's threads.
+pub const PRIORITY: u8 = 50;
+/// The world's: less than that of the thread that fires the stack's timers on the same core.
+const WORLD_PRIORITY: u8 = 40;
+/// From when all threads are there to the beginning, ns: the first frames are computed meanwhile.
+const START_NS: u64 = 50_000_000;
+/// From when on a frame is late, ns.
+const LATE_NS: u64 = 1_000_000;
+/// Events that each thread keeps.
+const EVENTS: usize = 1 << 17;
+
+/// The machine's cores that a drive has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// One for each core of the stack, in the order of its groups. In a folded drive some are there
+    /// more than once, and no thread has a real-time priority: one that does not end would keep
+    /// others from a core that is theirs as well.
+    pub stack: Vec<usize>,
+    /// The world's.
+    pub world: usize,
+    /// Whether cores of the stack, or the world, share one.
+    pub folded: bool,
+}
+
+impl Places {
+    /// How many cores a drive with these features takes.
+    pub fn needed(features: &Features) -> usize {
+        stack::cores(features) + 1
+    }
+
+    /// Disjoint places for as many drives as `cores` are enough for, each with `needed` of them.
+    pub fn side_by_side(cores: &[usize], needed: usize) -> Vec<Places> {
+        let place = |cores: &[usize]| {
+            let (world, stack) = cores.split_last()?;
+            Some(Places { stack: stack.to_vec(), world: *world, folded: false })
+        };
+        cores.chunks_exact(needed.max(2)).filter_map(place).collect()
+    }
+
+    /// A place for one drive on fewer cores than it needs: the world has the last, the stack's
+    /// share the others. None without any core.
+    pub fn folded(cores: &[usize], needed: usize) -> Option<Places> {
+        let (world, others) = cores.split_last()?;
+        let others = if others.is_empty() { cores } else { others };
+        let stack = others.iter().copied().cycle().take(needed - 1).collect();
+        Some(Places { stack, world: *world, folded: true })
+    }
+}
+
+/// Has `stack` drive `scenario` at `places`, on cores that are `factor` times slower than the
+/// machine's ([`Wall::prepare`]), not further than `until`; shows the world before each of its
+/// steps, and at the end, in its own thread.
+///
+/// # Errors
+///
+/// The scenario makes no world, the factor is less than 1, or a core is not there.
+///
+/// # Panics
+///
+/// If a module does, or there are fewer places than the stack has cores.
+pub fn watch(
+    scenario: &Scenario,
+    stack: Stack,
+    features: &Features,
+    (places, factor): (&Places, f64),
+    until: Until,
+    show: &mut (dyn FnMut(&World) + Send),
+) -> Result<Outcome, Error> {
+    // A thread of its own: the caller keeps its core and its policy.
+    std::thread::scope(|scope| {
+        let drive = || drive(scenario, stack, features, (places, factor), until, show);
+        scope.spawn(drive).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn drive(
+    scenario: &Scenario,
+    stack: Stack,
+    features: &Features,
+    (places, factor): (&Places, f64),
+    until: Until,
+    show: &mut dyn FnMut(&World),
+) -> Result<Outcome, Error> {
+    let mut course = Course::start(scenario, until)?;
+    let mut kept = Kept::default();
+    // The thread that fires the timers inherits the core.
+    set_up(places, &mut kept)?;
+    let (mut graph, doors) = stack::build(stack, features, &course.mission);
+    let mut cores = places.stack.iter().copied();
+    for group in graph.groups_mut() {
+        group.pin = cores.by_ref().take(group.cores).collect();
+        assert_eq!(group.pin.len(), group.cores, "a place for each core");
+        group.priority = (!places.folded).then_some(PRIORITY);
+    }
+    let settings = Settings { trace_events: EVENTS, ..features.settings() };
+    let clock = Wall::prepare(graph, settings, factor)?;
+    let began_ns = monotonic_ns() + START_NS;
+    clock.begin(began_ns);
+    while !course.over() {
+        show(&course.world);
+        let (now_ns, frames) = course.sense();
+        sleep_until_ns(began_ns + now_ns);
+        // Commands of this moment, before the frames of this moment make others.
+        course.obey(clock.take(&doors.commands));
+        clock.inject(&doors.localisation, now_ns, frames.localisation)?;
+        kept.came(clock.now_ns() - now_ns);
+        if let Some(scan) = frames.scan {
+            clock.inject(&doors.scans, now_ns, scan)?;
+            kept.came(clock.now_ns() - now_ns);
+        }
+        course.step()?;
+    }
+    show(&course.world);
+    let stopped = clock.stop();
+    kept.refused(stopped.refused);
+    let left = Left {
+        events: merge(&stopped.rings),
+        lost: stopped.rings.iter().map(Ring::lost).sum(),
+        statistics: stopped.statistics,
+        names: stopped.names,
+        kept: Some(kept),
+    };
+    Ok(course.outcome(&doors, stack::cores(features), left))
+}
+
+fn set_up(places: &Places, kept: &mut Kept) -> Result<(), Error> {
+    set_name("world");
+    pin(&[places.world])?;
+    if !places.folded
+        && let Err(error) = set_policy(Policy::Fifo(WORLD_PRIORITY))
+    {
+        kept.refused(vec![format!("the world: {error}")]);
+    }
+    Ok(())
+}
+
+impl Kept {
+    /// A frame came in so long after its moment.
+    fn came(&mut self, after_ns: u64) {
+        self.late += usize::from(after_ns > LATE_NS);
+        self.latest = self.latest.max(after_ns as f64 / 1e9);
+    }
+
+    /// What the system refused; the same to several threads of a group is said once.
+    fn refused(&mut self, refused: Vec<String>) {
+        self.refused.extend(refused);
+        self.refused.sort();
+        self.refused.dedup();
+    }
+}
