@@ -143,6 +143,11 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         (vec!["--policies", "base,base"], "--policies: found base twice"),
         (vec!["--policies", "all-0"], "all-none"),
         (vec!["--factor", "0"], "--factor: found 0"),
+        (vec!["--fold"], "--fold: found it without --experiment clocks"),
+        (vec!["--experiment", "clocks,corner"], "expected clocks alone"),
+        (vec!["--experiment", "clocks", "--factor", "0.5"], "--factor: found 0.5"),
+        (vec!["--experiment", "clocks", "--policies", "oracle"], "found oracle"),
+        (vec!["--experiment", "clocks", "--fold", "--jobs", "99"], "--jobs: found 99"),
         (vec!["--shard", "3/2"], "expected I/N"),
     ] {
         let output = study(&out, &arguments);

@@ -26,6 +26,7 @@ const COLUMNS: &[Column] = &[
     Column::Count("index", |row| Some(row.key.index as u64)),
     Column::Text("stack", |row| Some(row.key.stack.clone())),
     Column::Text("policy", |row| Some(row.key.policy.clone())),
+    Column::Text("clock", |row| Some(row.key.clock.name().to_owned())),
     Column::Text("scenario", |row| Some(row.scenario.clone())),
     Column::Number("critical_s", |row| row.critical_s),
     Column::Number("driven_s", |row| Some(row.driven_s)),
@@ -54,6 +55,7 @@ const COLUMNS: &[Column] = &[
     Column::Count("guests", |row| Some(row.guests)),
     Column::Count("host_violations", |row| Some(row.host_violations)),
     Column::Number("host_delay_s", |row| Some(row.host_delay_s)),
+    Column::Count("late_frames", |row| Some(row.late_frames as u64)),
     Column::Number("took_s", |row| Some(row.took_s)),
 ];
 
@@ -114,7 +116,7 @@ pub fn drives(rows: &[&Row]) -> Result<Vec<u8>, Error> {
 pub fn buckets(rows: &[&Row]) -> Result<Vec<u8>, Error> {
     const SCHEMA: &str = "optional binary suite (STRING); optional int64 index; \
         optional binary stack (STRING); optional binary policy (STRING); \
-        optional binary of (STRING); optional double up_to_ms; optional int64 count;";
+        optional binary clock (STRING); optional binary of (STRING); optional double up_to_ms; optional int64 count;";
     let cells: Vec<(&Row, &String, u32, u64)> = rows
         .iter()
         .flat_map(|row| row.times.iter().map(move |(name, times)| (*row, name, times)))
@@ -130,6 +132,7 @@ pub fn buckets(rows: &[&Row]) -> Result<Vec<u8>, Error> {
     put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.0.key.index as i64)))?;
     put.all::<ByteArrayType>(cells.iter().map(|cell| text(&cell.0.key.stack)))?;
     put.all::<ByteArrayType>(cells.iter().map(|cell| text(&cell.0.key.policy)))?;
+    put.all::<ByteArrayType>(cells.iter().map(|cell| text(cell.0.key.clock.name())))?;
     put.all::<ByteArrayType>(cells.iter().map(|cell| text(cell.1)))?;
     put.all::<DoubleType>(cells.iter().map(|cell| Some(times::upper_ns(cell.2) as f64 / 1e6)))?;
     put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.3 as i64)))?;

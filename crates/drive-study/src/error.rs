@@ -49,6 +49,9 @@ pub enum Error {
         /// Why.
         source: Box<driving::drive::Error>,
     },
+    /// The machine refused a core to a thread.
+    #[error(transparent)]
+    Core(#[from] realtime::Error),
     /// The results cannot be written as Parquet.
     #[error("Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),

@@ -1,7 +1,8 @@
 //! Suites of scenarios, and the experiments that drive them.
 
-use crate::{Scenarios, commute};
+use crate::{Clock, Scenarios, commute};
 use driving::Policy;
+use driving::drive::Until;
 use serde::{Deserialize, Serialize};
 use world::suite::{self, CORNER, NORMAL};
 use world::{Limit, Scenario};
@@ -16,6 +17,8 @@ pub enum Suite {
     Normal,
     /// Commutes.
     Commute,
+    /// The corner cases again, each to some time after its hazard could be seen, on both clocks.
+    Clocks,
 }
 
 impl Suite {
@@ -25,13 +28,14 @@ impl Suite {
             Suite::Corner => "corner",
             Suite::Normal => "normal",
             Suite::Commute => "commute",
+            Suite::Clocks => "clocks",
         }
     }
 
     /// How many scenarios there are.
     pub fn size(self) -> usize {
         match self {
-            Suite::Corner => CORNER,
+            Suite::Corner | Suite::Clocks => CORNER,
             Suite::Normal => NORMAL,
             Suite::Commute => commute::MAPS * commute::REPEATS,
         }
@@ -40,21 +44,46 @@ impl Suite {
     /// One of them.
     pub fn scenario(self, index: usize) -> Scenario {
         match self {
-            Suite::Corner => suite::corner(index),
+            Suite::Corner | Suite::Clocks => suite::corner(index),
             Suite::Normal => suite::normal(index),
             Suite::Commute => commute::commute(index),
         }
     }
 
+    /// Whether its scenarios are the corner cases.
+    pub(crate) fn is_corner(self) -> bool {
+        matches!(self, Suite::Corner | Suite::Clocks)
+    }
+
+    /// How far they are driven.
+    pub(crate) fn until(self) -> Until {
+        match self {
+            Suite::Corner | Suite::Normal => Until::End,
+            Suite::Commute => Until::Distance(commute::DISTANCE_M),
+            Suite::Clocks => Until::Seen(AFTER),
+        }
+    }
+
+    /// On which clocks.
+    pub(crate) fn clocks(self) -> &'static [Clock] {
+        match self {
+            Suite::Clocks => &[Clock::Virtual, Clock::Wall],
+            _ => &[Clock::Virtual],
+        }
+    }
+
     /// How late a reaction may come at most, s; none if there is no such time.
     pub fn critical_s(self, index: usize) -> Option<f64> {
-        let frozen = (self == Suite::Corner).then(suite::frozen)?;
+        let frozen = self.is_corner().then(suite::frozen)?;
         match frozen.into_iter().find(|case| case.index == index)?.limit {
             Limit::After(seconds) => Some(seconds),
             Limit::Unavoidable | Limit::Never => None,
         }
     }
 }
+
+/// How long after a hazard could be seen a drive on both clocks ends, s.
+const AFTER: f64 = 2.0;
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -72,17 +101,20 @@ pub enum Experiment {
     Commute,
     /// Table 1, for which nothing is driven by a stack.
     Table1,
+    /// Reaction times on the clock of the wall and on the virtual one.
+    Clocks,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Experiment; 6] = [
+    pub const ALL: [Experiment; 7] = [
         Experiment::Corner,
         Experiment::Normal,
         Experiment::Latency,
         Experiment::Deadlines,
         Experiment::Commute,
         Experiment::Table1,
+        Experiment::Clocks,
     ];
 
     /// As it is typed.
@@ -94,6 +126,7 @@ impl Experiment {
             Experiment::Deadlines => "deadlines",
             Experiment::Commute => "commute",
             Experiment::Table1 => "table1",
+            Experiment::Clocks => "clocks",
         }
     }
 
@@ -104,6 +137,7 @@ impl Experiment {
             Experiment::Normal | Experiment::Latency | Experiment::Deadlines => Some(Suite::Normal),
             Experiment::Commute => Some(Suite::Commute),
             Experiment::Table1 => None,
+            Experiment::Clocks => Some(Suite::Clocks),
         }
     }
 
@@ -115,6 +149,8 @@ impl Experiment {
             // Spread over the suite.
             Experiment::Latency => Scenarios::Range(0, NORMAL - 1, 100),
             Experiment::Deadlines => Scenarios::Range(0, NORMAL - 1, 200),
+            // The families come in turns of 11.
+            Experiment::Clocks => Scenarios::Range(0, CORNER - 1, 6),
             Experiment::Commute => Scenarios::First(commute::MAPS * commute::REPEATS),
         }
     }
@@ -124,7 +160,7 @@ impl Experiment {
         use Policy::{All, Base, Fast, Oracle, Proactive, Stealing, Within};
         match self {
             Experiment::Corner => Policy::NAMED.map(|(policy, _)| policy).to_vec(),
-            Experiment::Normal => vec![Base, All],
+            Experiment::Normal | Experiment::Clocks => vec![Base, All],
             Experiment::Latency => vec![Base, Fast, Proactive, Stealing, All],
             Experiment::Deadlines => {
                 let others = [75, 100, 150].map(|ms| Within(Some(ms)));

@@ -212,7 +212,7 @@ impl Folder {
 
     /// How many drives are over, and how many there are to be.
     pub fn done(&self) -> (usize, usize) {
-        (self.rows.len(), self.units.iter().map(|unit| unit.policies.len()).sum())
+        (self.rows.len(), self.keys().count())
     }
 
     /// The drives that are over, in the order of the study.

@@ -1,14 +1,14 @@
 //! One drive, and what is kept of it.
 
-use crate::commute::DISTANCE_M;
 use crate::study::Unit;
-use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
+use crate::{Error, Hit, Key, Reaction, Row, Study, Times};
 use dataflow::Path;
 use dataflow::trace::{Class, Outcome as End};
 use driving::Policy;
 use driving::drive::{self, Frame, Outcome};
 use driving::runs::{Run, runs};
 use driving::stack::Features;
+use driving::wall::{self, Places};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 use world::{Collision, Kind, Scenario, Side};
@@ -16,15 +16,27 @@ use world::{Collision, Kind, Scenario, Side};
 /// A command is late after this if the policy has no deadline for each frame, s.
 const LATE: f64 = 0.125;
 
-/// Drives it.
-pub fn drive(study: &Study, unit: &Unit, policy: Policy, key: Key) -> Result<Row, Error> {
+/// Drives it: at `places` on the clock of the wall, without any on the virtual one.
+pub fn drive(
+    study: &Study,
+    unit: &Unit,
+    policy: Policy,
+    key: Key,
+    places: Option<&Places>,
+) -> Result<Row, Error> {
     let scenario = unit.suite.scenario(unit.index);
     let features = Features { confirm_frames: study.confirm_frames, ..policy.features() };
-    let costs = policy.costs(study.factor);
+    let until = unit.suite.until();
     let begun = Instant::now();
-    let outcome = match unit.suite {
-        Suite::Commute => drive::to(DISTANCE_M, &scenario, unit.stack, &features, costs),
-        _ => drive::run(&scenario, unit.stack, &features, costs),
+    let outcome = match places {
+        Some(places) => {
+            let at = (places, study.factor);
+            wall::watch(&scenario, unit.stack, &features, at, until, &mut |_| ())
+        }
+        None => {
+            let costs = policy.costs(study.factor);
+            drive::watch(&scenario, unit.stack, &features, costs, until, &mut |_| ())
+        }
     };
     let outcome = outcome.map_err(|source| {
         let source = Box::new(source);
@@ -74,6 +86,7 @@ fn row(
         guests: groups.iter().map(|group| group.admitted).sum(),
         host_violations: groups.iter().map(|group| group.violations).sum(),
         host_delay_s: delay_ns as f64 / 1e9,
+        late_frames: outcome.kept.as_ref().map_or(0, |kept| kept.late),
         times: times(outcome, &runs, &fast),
         took_s,
     }

@@ -4,6 +4,33 @@ use crate::{Suite, Times};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The clock of a drive.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The virtual one.
+    #[default]
+    Virtual,
+    /// That of the wall.
+    Wall,
+}
+
+impl Clock {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Virtual => "virtual",
+            Clock::Wall => "wall",
+        }
+    }
+
+    fn is_virtual(&self) -> bool {
+        *self == Clock::Virtual
+    }
+}
+
 /// Which drive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
@@ -15,12 +42,19 @@ pub struct Key {
     pub stack: String,
     /// The policy's name.
     pub policy: String,
+    /// On which clock.
+    #[serde(default, skip_serializing_if = "Clock::is_virtual")]
+    pub clock: Clock,
 }
 
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Key { suite, index, stack, policy } = self;
-        write!(f, "{} {index}, stack {stack}, {policy}", suite.name())
+        let Key { suite, index, stack, policy, clock } = self;
+        write!(f, "{} {index}, stack {stack}, {policy}", suite.name())?;
+        match clock {
+            Clock::Virtual => Ok(()),
+            Clock::Wall => f.write_str(", on the clock of the wall"),
+        }
     }
 }
 
@@ -65,10 +99,17 @@ pub struct Row {
     pub host_violations: u64,
     /// For how long, in all, s.
     pub host_delay_s: f64,
+    /// On the clock of the wall, frames that came in late: the world was not ready.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub late_frames: usize,
     /// Durations, by what they are of: see [`TIMES`].
     pub times: BTreeMap<String, Times>,
     /// How long the drive took this machine, s.
     pub took_s: f64,
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// What durations are kept of each drive.

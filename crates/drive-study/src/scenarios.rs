@@ -73,7 +73,7 @@ impl Scenarios {
                 Err(wrong(last.to_string(), expected))
             }
             Scenarios::Range(first, last, step) => Ok((first..=last).step_by(step).collect()),
-            Scenarios::Band(low, high) if suite == Suite::Corner => {
+            Scenarios::Band(low, high) if suite.is_corner() => {
                 let inside = frozen().into_iter().filter(|case| match case.limit {
                     Limit::After(seconds) => (low..=high).contains(&(seconds * 1e3)),
                     _ => false,

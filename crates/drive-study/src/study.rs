@@ -1,6 +1,6 @@
 //! What is driven: experiments, each a list of scenarios and of policies, by one or both stacks.
 
-use crate::{Error, Experiment, Key, Scenarios, Suite};
+use crate::{Clock, Error, Experiment, Key, Scenarios, Suite};
 use driving::Policy;
 use driving::stack::Stack;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,13 @@ pub struct Study {
     pub confirm_frames: u32,
     /// The experiments.
     pub parts: Vec<Part>,
+    /// Whether several cores of a stack share one of the machine, on the clock of the wall.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub folded: bool,
+}
+
+fn is_not(flag: &bool) -> bool {
+    !flag
 }
 
 /// A scenario to be driven by a stack, under several policies one after the other.
@@ -60,6 +67,7 @@ impl Study {
         (factor, confirm_frames): (f64, u32),
     ) -> Result<Study, Error> {
         once("--experiment", experiments.iter().map(|one| one.name().to_owned()))?;
+        alone(experiments)?;
         once("--stack", stacks.iter().map(|stack| letter(*stack).to_owned()))?;
         once("--policies", policies.unwrap_or_default().iter().map(Policy::to_string))?;
         let part = |experiment: Experiment| {
@@ -72,14 +80,24 @@ impl Study {
             let policies = chosen.iter().map(Policy::to_string).collect();
             Ok(Part { experiment, scenarios, policies })
         };
-        let parts = experiments.iter().map(|one| part(*one)).collect::<Result<_, Error>>()?;
+        let parts = experiments.iter().map(|one| part(*one)).collect::<Result<Vec<_>, Error>>()?;
+        for part in parts.iter().filter(|part| part.experiment == Experiment::Clocks) {
+            on_the_wall(part, factor)?;
+        }
         Ok(Study {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             stacks: stacks.iter().map(|stack| letter(*stack).to_owned()).collect(),
             factor,
             confirm_frames,
             parts,
+            folded: false,
         })
+    }
+
+    /// The policies that are driven on the clock of the wall.
+    pub fn on_wall(&self) -> Vec<Policy> {
+        let clocks = self.parts.iter().filter(|part| part.experiment == Experiment::Clocks);
+        clocks.flat_map(|part| &part.policies).filter_map(|name| name.parse().ok()).collect()
     }
 
     /// Everything that is driven, each drive once; an error says what a study from a file has that
@@ -120,9 +138,15 @@ impl Study {
 impl Unit {
     /// What is driven.
     pub fn keys(&self) -> impl Iterator<Item = (Policy, Key)> {
-        self.policies.iter().map(|policy| {
-            let (stack, policy_name) = (letter(self.stack).to_owned(), policy.to_string());
-            (*policy, Key { suite: self.suite, index: self.index, stack, policy: policy_name })
+        self.suite.clocks().iter().flat_map(|clock| self.on(*clock))
+    }
+
+    /// What is driven on a clock.
+    pub(crate) fn on(&self, clock: Clock) -> impl Iterator<Item = (Policy, Key)> {
+        let policies = if self.suite.clocks().contains(&clock) { &self.policies[..] } else { &[] };
+        policies.iter().map(move |policy| {
+            let (suite, index, stack) = (self.suite, self.index, letter(self.stack).to_owned());
+            (*policy, Key { suite, index, stack, policy: policy.to_string(), clock })
         })
     }
 }
@@ -141,6 +165,30 @@ fn stack(letter: &str) -> Option<Stack> {
         "b" => Some(Stack::B),
         _ => None,
     }
+}
+
+/// Drives on the clock of the wall have the machine for themselves.
+fn alone(experiments: &[Experiment]) -> Result<(), Error> {
+    if experiments.len() > 1 && experiments.contains(&Experiment::Clocks) {
+        let found = format!("clocks and {} others", experiments.len() - 1);
+        let expected = "clocks alone: nothing else may run beside it".to_owned();
+        return Err(Error::Option { option: "--experiment", found, expected });
+    }
+    Ok(())
+}
+
+/// What there is on no real core is not driven on one.
+fn on_the_wall(part: &Part, factor: f64) -> Result<(), Error> {
+    let oracle = Policy::Oracle.to_string();
+    if part.policies.contains(&oracle) {
+        let expected = "policies whose modules take time (clocks)".to_owned();
+        return Err(Error::Option { option: "--policies", found: oracle, expected });
+    }
+    if factor < 1.0 {
+        let (found, expected) = (factor.to_string(), "1 or more (clocks)".to_owned());
+        return Err(Error::Option { option: "--factor", found, expected });
+    }
+    Ok(())
 }
 
 fn once(option: &'static str, names: impl Iterator<Item = String>) -> Result<(), Error> {

@@ -4,7 +4,10 @@
 //! yet, one after the other; each drive is kept before the next begins.
 
 use crate::measure;
-use crate::{Error, Folder};
+use crate::study::Unit;
+use crate::{Clock, Error, Folder, Row, Study};
+use driving::wall::Places;
+use realtime::thread::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,52 +23,112 @@ pub struct Progress {
     pub left: Option<Duration>,
 }
 
-/// Drives what is not in the folder yet, on `threads` threads. `tell` is called after each drive.
-/// If `interrupted` becomes true, drives that have begun are ended and kept, and no other begins.
+/// How many drives there are at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Jobs {
+    /// So many, wherever the kernel puts their threads. None is driven on the clock of the wall.
+    Threads(usize),
+    /// One at each place. First everything is driven on the virtual clock, each thread on a core of
+    /// its place's stack; then on the clock of the wall, with nothing beside it.
+    Places(Vec<Places>),
+}
+
+/// Drives what is not in the folder yet. `tell` is called after each drive. If `interrupted`
+/// becomes true, drives that have begun are ended and kept, and no other begins.
 ///
 /// # Errors
 /// A drive or the folder failed; drives that were over are kept.
 pub fn drive_all(
     folder: &mut Folder,
-    threads: usize,
+    jobs: &Jobs,
     interrupted: &AtomicBool,
     tell: &(dyn Fn(Progress) + Sync),
 ) -> Result<(), Error> {
-    let study = folder.study().clone();
-    let units = folder.units().to_vec();
-    let (before, all) = folder.done();
-    let begun = Instant::now();
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let folder = Mutex::new(folder);
-    let work = || -> Result<(), Error> {
+    let work = Work {
+        study: folder.study().clone(),
+        units: folder.units().to_vec(),
+        begun: (Instant::now(), folder.done().0),
+        folder: Mutex::new(folder),
+        next: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
+        interrupted,
+        tell,
+    };
+    match jobs {
+        Jobs::Threads(count) => work.on_threads(&vec![None; (*count).max(1)], Clock::Virtual),
+        Jobs::Places(places) => {
+            let places: Vec<Option<&Places>> = places.iter().map(Some).collect();
+            work.on_threads(&places, Clock::Virtual)?;
+            work.on_threads(&places, Clock::Wall)
+        }
+    }
+}
+
+/// What the threads share.
+struct Work<'a> {
+    study: Study,
+    units: Vec<Unit>,
+    /// When it began, and how many drives were over then.
+    begun: (Instant, usize),
+    folder: Mutex<&'a mut Folder>,
+    next: AtomicUsize,
+    failed: AtomicBool,
+    interrupted: &'a AtomicBool,
+    tell: &'a (dyn Fn(Progress) + Sync),
+}
+
+impl Work<'_> {
+    /// Drives everything on a clock, with a thread for each place.
+    fn on_threads(&self, places: &[Option<&Places>], clock: Clock) -> Result<(), Error> {
+        self.next.store(0, Ordering::Relaxed);
+        let run = |place: Option<&Places>| {
+            let ran = self.run(place, clock);
+            ran.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                places.iter().map(|place| scope.spawn(move || run(*place))).collect();
+            let ends = threads.into_iter().map(|thread| thread.join());
+            ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<()>, Error>>()
+                .map(|_| ())
+        })
+    }
+
+    /// One thread.
+    fn run(&self, place: Option<&Places>, clock: Clock) -> Result<(), Error> {
+        let place = match clock {
+            Clock::Wall => place,
+            Clock::Virtual => {
+                pin(place.map_or(&[], |place| &place.stack[..1]))?;
+                None
+            }
+        };
         // The counter only has to give each unit once; rows are handed over by the lock.
-        while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-            for (policy, key) in unit.keys() {
-                if interrupted.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
+        while let Some(unit) = self.units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            for (policy, key) in unit.on(clock) {
+                if self.interrupted.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                if locked(&folder).has(&key) {
+                if locked(&self.folder).has(&key) {
                     continue;
                 }
-                let row = measure::drive(&study, unit, policy, key)?;
-                let mut folder = locked(&folder);
-                folder.append(row)?;
-                let done = folder.done().0;
-                drop(folder);
-                let each = begun.elapsed() / (done - before).max(1) as u32;
-                tell(Progress { done, all, left: Some(each * (all - done) as u32) });
+                self.keep(measure::drive(&self.study, unit, policy, key, place)?)?;
             }
         }
         Ok(())
-    };
-    let run = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(run)).collect();
-        let ends = threads.into_iter().map(|thread| thread.join());
-        ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Result<Vec<()>, Error>>()
-            .map(|_| ())
-    })
+    }
+
+    fn keep(&self, row: Row) -> Result<(), Error> {
+        let mut folder = locked(&self.folder);
+        folder.append(row)?;
+        let (done, all) = folder.done();
+        drop(folder);
+        let (began, before) = self.begun;
+        let each = began.elapsed() / (done - before).max(1) as u32;
+        (self.tell)(Progress { done, all, left: Some(each * (all - done) as u32) });
+        Ok(())
+    }
 }
 
 fn locked<'a, 'f>(folder: &'a Mutex<&'f mut Folder>) -> std::sync::MutexGuard<'a, &'f mut Folder> {

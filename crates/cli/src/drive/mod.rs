@@ -1,9 +1,11 @@
 //! `keeptime drive`: one scenario, driven by a whole stack in a closed loop, under one policy after
 //! another.
 //!
-//! A scenario is found by its name ([`scenario`]), driven on the virtual clock by the crate
-//! `driving`, watched ([`film`]) and shown by the crate `report`. Whole suites are [`study`]'s.
+//! A scenario is found by its name ([`scenario`]), driven by the crate `driving` on the virtual
+//! clock or that of the wall ([`clock`]), watched ([`film`]) and shown by the crate `report`. Whole
+//! suites are [`study`]'s.
 
+mod clock;
 mod film;
 mod scenario;
 mod study;
@@ -16,11 +18,14 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use driving::Policy;
+use driving::drive::Until;
 use driving::stack::{Features, Stack};
+use driving::wall::Places;
 use report::drive::{DriveRun, Hazard, Lane};
 use world::World;
 
 use crate::output;
+use clock::Clock;
 use scenario::{Named, Which};
 
 /// How many times slower simulated cores are than this machine's, if nobody says.
@@ -43,10 +48,18 @@ pub struct Args {
     /// The policies to drive under, in this order
     #[arg(long, value_delimiter = ',', default_value = "base,all")]
     policies: Vec<Policy>,
-    /// How many times slower the simulated cores are than this machine's; with the usual factor the
+    /// How many times slower the stack's cores are than this machine's; with the usual factor the
     /// base policy is about as slow as the stack that document 002 measured
     #[arg(long, default_value_t = USUAL_FACTOR)]
     factor: f64,
+    /// virtual: the modules run one after the other, on simulated cores; wall: all at the same time,
+    /// on cores of this machine, and the world in real time
+    #[arg(long, value_enum, default_value_t = Clock::Virtual)]
+    clock: Clock,
+    /// On the clock of the wall, let cores of the stack share those of this machine where there are
+    /// too few; its times are not those of the stack then
+    #[arg(long)]
+    fold: bool,
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
@@ -95,19 +108,30 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     check_factor(args.factor)?;
     let scenario = args.scenario.as_ref().context("SCENARIO: found none, expected one")?;
+    let places = clock::places(args.clock, &args.policies, args.factor, args.fold)?;
     let named = scenario.load()?;
     output::write("--write", args.write.as_deref(), || Ok(named.scenario.to_yaml()))?;
-    let mut run = beginning(args, &named)?;
+    let mut run = beginning(args, &named, places.as_ref())?;
     let stack = args.stack.stack();
-    let tape = |path: &PathBuf| trace::Tape::create(path, &run.scenario, &run.stack);
+    let tape = |path: &PathBuf| trace::Tape::create(path, &run, args.clock);
     let mut tape = args.trace.as_ref().map(tape).transpose()?;
     for policy in &args.policies {
         let features = Features { confirm_frames: args.confirm, ..policy.features() };
-        let costs = policy.costs(args.factor);
         eprintln!("keeptime drive: {policy}: driving");
         let mut film = film::Film::default();
         let show = &mut |world: &World| film.take(world);
-        let outcome = driving::drive::watch(&named.scenario, stack, &features, costs, show)?;
+        let (scenario, until) = (&named.scenario, Until::End);
+        let outcome = match &places {
+            None => {
+                let costs = policy.costs(args.factor);
+                driving::drive::watch(scenario, stack, &features, costs, until, show)?
+            }
+            Some(places) => {
+                let at = (places, args.factor);
+                driving::wall::watch(scenario, stack, &features, at, until, show)?
+            }
+        };
+        run.marks.extend(clock::marks(*policy, &outcome));
         if let (Some(hazard), Some(began)) = (&mut run.hazard, outcome.began) {
             hazard.began_s = began;
         }
@@ -130,7 +154,7 @@ fn check_factor(factor: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn beginning(args: &Args, named: &Named) -> anyhow::Result<DriveRun> {
+fn beginning(args: &Args, named: &Named, places: Option<&Places>) -> anyhow::Result<DriveRun> {
     let world = World::new(&named.scenario)?;
     let lanes = world.road().lanes().map(|(_, lane)| {
         let along = |step: u32| (f64::from(step) * 2.0).min(lane.line.length());
@@ -151,19 +175,16 @@ fn beginning(args: &Args, named: &Named) -> anyhow::Result<DriveRun> {
         Wiring::A => "A: each module started by the message of the one before it",
         Wiring::B => "B: prediction and planning started by timers of 10 Hz",
     };
-    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let mut machine = vec![("Machine".to_owned(), crate::chains::machine_in_words())];
+    machine.extend(clock::facts(places, args.factor));
     Ok(DriveRun {
         scenario: named.scenario.name.clone(),
         about: named.about.clone(),
-        stack: stack.to_owned(),
+        stack: format!("{stack}; {}", args.clock.words()),
         command: crate::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        machine: vec![
-            fact("Machine", crate::chains::machine_in_words()),
-            fact("Clock", "virtual: modules run for real, one after the other".to_owned()),
-            fact("Cores", format!("simulated, {} times slower than this machine's", args.factor)),
-        ],
-        marks: Vec::new(),
+        machine,
+        marks: clock::mark(places),
         lanes: lanes.collect(),
         hazard,
         drives: Vec::new(),

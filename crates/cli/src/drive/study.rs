@@ -13,20 +13,20 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{bail, ensure};
 use drive_study::judge::{Origin, judge};
 use drive_study::{
-    Experiment, Folder, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
+    Experiment, Folder, Jobs, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
 };
 use driving::Policy;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::drive_study::{html, json, table};
 
-use super::Wiring;
+use super::{Wiring, clock};
 use crate::output;
 
 /// Between two lines of progress where there is no terminal.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
 /// Options that say what is driven.
-const STUDIED: [&str; 9] = [
+const STUDIED: [&str; 10] = [
     "experiment",
     "stack",
     "policies",
@@ -34,6 +34,7 @@ const STUDIED: [&str; 9] = [
     "factor",
     "confirm",
     "jobs",
+    "fold",
     "shard",
     "resume",
 ];
@@ -42,7 +43,8 @@ const STUDIED: [&str; 9] = [
 #[derive(clap::Args)]
 pub struct Args {
     /// What to show: corner (crashes in corner cases), normal (collisions and safe distances in
-    /// normal traffic), latency, deadlines, commute, table1
+    /// normal traffic), latency, deadlines, commute, table1; or clocks (reaction times on the clock
+    /// of the wall and on the virtual one), which is driven alone
     #[arg(
         long,
         value_delimiter = ',',
@@ -61,15 +63,20 @@ pub struct Args {
     /// corner cases by their critical reaction times in ms (band:150-300) [default: whole suites]
     #[arg(long)]
     scenarios: Option<Scenarios>,
-    /// How many times slower the simulated cores are than this machine's
+    /// How many times slower the stack's cores are than this machine's
     #[arg(long, default_value_t = super::USUAL_FACTOR)]
     factor: f64,
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
-    /// Drives at the same time [default: one for each core]
+    /// Drives at the same time [default: one for each core; clocks: one for each set of physical
+    /// cores that holds a stack and its world]
     #[arg(long)]
     jobs: Option<std::num::NonZeroU16>,
+    /// Where there are too few cores for clocks, let cores of a stack share those of this machine;
+    /// the times are not those of the stack then
+    #[arg(long)]
+    fold: bool,
     /// Drive only part I of N of the scenarios, for --merge
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
@@ -105,13 +112,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stacks: Vec<_> = args.stack.iter().map(|wiring| wiring.stack()).collect();
     let policies = args.policies.as_deref();
     let with = (args.factor, args.confirm);
-    let study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(cores, |jobs| usize::from(jobs.get()));
-    let mut folder = Folder::open(&args.out, &study, args.shard, machine(jobs), args.resume)?;
+    let mut study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
+    let jobs = jobs(args, &study)?;
+    study.folded = match &jobs {
+        Jobs::Threads(_) => false,
+        Jobs::Places(places) => places.iter().any(|places| places.folded),
+    };
+    let mut folder = Folder::open(&args.out, &study, args.shard, machine(&jobs), args.resume)?;
     let interrupted = crate::study::signals()?;
     let teller = Teller::new();
-    drive_all(&mut folder, jobs, &interrupted, &|progress| teller.tell(progress))?;
+    drive_all(&mut folder, &jobs, &interrupted, &|progress| teller.tell(progress))?;
     teller.bar.finish_and_clear();
     finish(args, &folder)?;
     let (done, all) = folder.done();
@@ -122,14 +132,35 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn machine(jobs: usize) -> Vec<(String, String)> {
+fn jobs(args: &Args, study: &Study) -> anyhow::Result<Jobs> {
+    let wanted = args.jobs.map(|jobs| jobs.get().into());
+    let policies = study.on_wall();
+    if !policies.is_empty() {
+        return Ok(Jobs::Places(clock::side_by_side(&policies, wanted, args.fold)?));
+    }
+    ensure!(!args.fold, "--fold: found it without --experiment clocks, expected it with that");
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Jobs::Threads(wanted.unwrap_or_else(cores)))
+}
+
+fn machine(jobs: &Jobs) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    vec![
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let mut machine = vec![
         fact("Machine", crate::chains::machine_in_words()),
-        fact("Build", if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
+        fact("Build", build.to_owned()),
         fact("Clock", "virtual: modules run for real, one after the other".to_owned()),
-        fact("Drives at the same time", jobs.to_string()),
-    ]
+    ];
+    let count = match jobs {
+        Jobs::Threads(count) => *count,
+        Jobs::Places(places) => {
+            machine.extend(places.iter().map(|places| fact("Clock", clock::on_the_wall(places))));
+            machine.push(fact("Real-time priority", clock::priority()));
+            places.len()
+        }
+    };
+    machine.push(fact("Drives at the same time", count.to_string()));
+    machine
 }
 
 /// Says how far it is: a bar on a terminal, a line from time to time elsewhere.

@@ -6,11 +6,14 @@
 
 use std::path::Path;
 
-use ::trace::metadata::{Clock, Flow, FlowDrive, LostRange, Machine};
+use ::trace::metadata::{self, Flow, FlowDrive, LostRange, Machine};
 use ::trace::{BlockHead, Metadata, StreamKind, TraceWriter};
 use anyhow::Context;
 use dataflow::trace::{Event, Point, record};
 use driving::drive::Outcome;
+use report::drive::DriveRun;
+
+use super::clock::Clock;
 
 /// Records of a block.
 const BLOCK: usize = 1 << 14;
@@ -19,15 +22,16 @@ const BLOCK: usize = 1 << 14;
 pub struct Tape {
     writer: TraceWriter,
     flow: Flow,
+    clock: Clock,
     end_ns: u64,
 }
 
 impl Tape {
     /// Begins a trace of drives of this scenario by this stack.
-    pub fn create(path: &Path, scenario: &str, stack: &str) -> anyhow::Result<Tape> {
+    pub fn create(path: &Path, run: &DriveRun, clock: Clock) -> anyhow::Result<Tape> {
         let writer = TraceWriter::create_flow(path).context("--trace")?;
-        let (scenario, stack) = (scenario.to_owned(), stack.to_owned());
-        Ok(Tape { writer, flow: Flow { scenario, stack, drives: Vec::new() }, end_ns: 0 })
+        let (scenario, stack) = (run.scenario.clone(), run.stack.clone());
+        Ok(Tape { writer, flow: Flow { scenario, stack, drives: Vec::new() }, clock, end_ns: 0 })
     }
 
     /// Adds a drive.
@@ -51,8 +55,13 @@ impl Tape {
     /// Ends the trace.
     pub fn finish(self) -> anyhow::Result<()> {
         let end = self.end_ns.max(1_000);
-        let source = "simulated".to_owned();
-        let clock = Clock { source, even: true, start: (0, 0), end: (end, end), spread: 0 };
+        let source = match self.clock {
+            Clock::Virtual => "simulated",
+            Clock::Wall => "monotonic",
+        };
+        let source = source.to_owned();
+        let clock =
+            metadata::Clock { source, even: true, start: (0, 0), end: (end, end), spread: 0 };
         let processors = std::thread::available_parallelism().map_or(0, |count| count.get() as u32);
         let metadata = Metadata {
             command: std::env::args().collect(),

@@ -1,7 +1,7 @@
 //! Made-up drives, whose numbers can be told by heart.
 
 use super::*;
-use crate::{Hit, Scenarios, Shard, Times};
+use crate::{Hit, Reaction, Scenarios, Shard, Times};
 use driving::Policy;
 use driving::stack::Stack;
 
@@ -46,6 +46,7 @@ fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
                 guests: 0,
                 host_violations: 0,
                 host_delay_s: 0.0,
+                late_frames: 0,
                 times: BTreeMap::new(),
                 took_s: 1.0,
                 key,
@@ -189,6 +190,44 @@ fn commutes_that_were_given_up_count_and_crashes_do_not() {
     assert!((number(longer) - 4.0).abs() < 1e-9 && longer.verdict == Verdict::Met, "{longer:?}");
     let all = &crashed.sections[0].tables[0].rows[1];
     assert_eq!((all[1].as_str(), all[2].as_str()), ("39 of 40", "1"));
+}
+
+#[test]
+fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
+    let with = |count: usize, longer: u64, folded: bool| {
+        let mut study = study(Experiment::Clocks, &[Policy::Base], Scenarios::First(count));
+        study.folded = folded;
+        found(&study, |place, _, row| {
+            let on_wall = row.key.clock == Clock::Wall;
+            let of = |percent: u64| 1_000_000 * (100 + place as u64) * percent / 100;
+            // One scenario in which only the virtual one reacts.
+            row.reaction = (place > 0 || !on_wall).then(|| Reaction {
+                sensor_ns: 0,
+                confirm_ns: 0,
+                module_ns: of(if on_wall { 100 + longer } else { 100 }),
+                bubble_ns: 0,
+            });
+        })
+    };
+    let verdict = |count, longer, folded| {
+        let run = with(count, longer, folded);
+        let demand = one(&run, "virtual clock: base, p99");
+        (number(demand).round(), demand.verdict)
+    };
+    assert_eq!(verdict(60, 8, false), (8.0, Verdict::Met));
+    assert_eq!(verdict(60, 12, false), (12.0, Verdict::Missed));
+    assert_eq!(verdict(50, 0, false), (0.0, Verdict::NotMeasured));
+    assert_eq!(verdict(60, 0, true), (0.0, Verdict::NotMeasured));
+    let run = with(60, 8, false);
+    assert!(one(&run, "base, p50").note.contains("of 59 scenarios"));
+    let rows = &run.sections[0].tables[0].rows;
+    let reacted: Vec<[&str; 2]> =
+        rows.iter().map(|row| [row[1].as_str(), row[3].as_str()]).collect();
+    assert_eq!(reacted, [["virtual", "60"], ["wall", "59"]]);
+    // Without the experiment the demand is there, and open.
+    let other = self::study(Experiment::Table1, &[], Scenarios::First(1));
+    let other = found(&other, |_, _, _| ());
+    assert_eq!(one(&other, "Reaction time on the wall clock").verdict, Verdict::NotMeasured);
 }
 
 #[test]

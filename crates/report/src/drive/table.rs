@@ -6,6 +6,7 @@ use crate::text::clean;
 /// The tables, at most 120 columns.
 pub fn table(run: &DriveRun) -> String {
     let mut text = format!("{}: {}\n", clean(&run.scenario), clean(&run.about));
+    text += &format!("Stack {}\n", clean(&run.stack));
     for mark in &run.marks {
         text += &format!("! {}\n", clean(mark));
     }

@@ -1,0 +1,217 @@
+//! Reaction times on the clock of the wall and on the virtual one, of the same scenarios.
+
+use super::latency::{distribution, millis};
+use super::{Findings, Found, Limit, cell, demand};
+use crate::statistics::bootstrap;
+use crate::{Clock, Experiment, Interval, Part, Row, Times};
+use report::drive_study::{Plot, Section, Shape, Table};
+
+const WHAT: &str = "Reaction time on the wall clock and on the virtual one";
+
+/// How far the clocks may be apart, %.
+const APART: f64 = 10.0;
+/// Scenarios with a reaction on both clocks that it takes to say so.
+const ENOUGH: usize = 50;
+/// The quantiles that are compared.
+const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+
+pub(super) fn found(findings: &Findings) -> Found {
+    let Some(part) = findings.part(Experiment::Clocks) else {
+        let note = "Not in this study: --experiment clocks measures it.".to_owned();
+        return (vec![demand(WHAT, "", None, (Limit::Within(APART), "%"), note)], None);
+    };
+    let mut demands = Vec::new();
+    for stack in &findings.study.stacks {
+        for policy in &part.policies {
+            let pairs = reactions(&findings.drives.on_both(part, stack, policy));
+            demands.extend(SHARES.map(|share| {
+                let (found, mut note) = of_quantile(&pairs, share.1);
+                let enough = pairs.len() >= ENOUGH && !findings.study.folded;
+                let found = found.map(|found| if enough { found } else { nothing(found) });
+                if !enough {
+                    note += &format!(" It takes {ENOUGH}, and a core for each of the stack's.");
+                }
+                let what = format!("Reaction time, wall and virtual clock: {policy}, {}", share.0);
+                demand(&what, stack, found, (Limit::Within(APART), "%"), note)
+            }));
+        }
+    }
+    let tables = findings.study.stacks.iter().map(|stack| table(findings, part, stack));
+    let section = Section {
+        title: "Both clocks".to_owned(),
+        about: "The same scenarios on real threads and in simulation, each driven until two \
+                seconds after its hazard could be seen. Compared are those in which both reacted; \
+                the longest reactions are those in which it takes many frames until a command \
+                changes."
+            .to_owned(),
+        tables: tables.collect(),
+        plots: findings
+            .study
+            .stacks
+            .iter()
+            .flat_map(|stack| plots(findings, part, stack))
+            .collect(),
+    };
+    (demands, Some(section))
+}
+
+/// The reactions of scenarios in which there is one on both clocks, ns.
+fn reactions(pairs: &[[&Row; 2]]) -> Vec<[u64; 2]> {
+    let both =
+        |pair: &[&Row; 2]| Some([pair[0].reaction?.total_ns(), pair[1].reaction?.total_ns()]);
+    pairs.iter().filter_map(both).collect()
+}
+
+/// By how much a quantile differs, and what it is on both clocks.
+fn of_quantile(pairs: &[[u64; 2]], share: f64) -> (Option<Interval>, String) {
+    let of = |clock: usize| {
+        let times = pairs.iter().map(|pair| pair[clock]).collect();
+        millis(quantile(times, share).map(|ns| ns as f64 / 1e6))
+    };
+    let count = pairs.len();
+    let note = format!("Wall {} ms, virtual {} ms, of {count} scenarios.", of(1), of(0));
+    (apart(pairs, share), note)
+}
+
+/// A value that decides nothing.
+fn nothing(found: Interval) -> Interval {
+    Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, ..found }
+}
+
+/// By how much a quantile is longer on the clock of the wall, %.
+fn apart(pairs: &[[u64; 2]], share: f64) -> Option<Interval> {
+    bootstrap(pairs, |drawn| {
+        let of = |clock: usize| quantile(drawn.iter().map(|pair| pair[clock]).collect(), share);
+        let (simulated, wall) = (of(0)?, of(1)?);
+        (simulated > 0).then(|| 100.0 * (wall as f64 / simulated as f64 - 1.0))
+    })
+}
+
+/// The least of these that a share of them does not exceed.
+fn quantile(mut times: Vec<u64>, share: f64) -> Option<u64> {
+    times.sort_unstable();
+    let rank = (share * times.len() as f64).ceil() as usize;
+    times.get(rank.max(1) - 1).copied()
+}
+
+fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
+    let mut rows = Vec::new();
+    for policy in &part.policies {
+        let pairs = findings.drives.on_both(part, stack, policy);
+        let reactions = reactions(&pairs);
+        for (place, clock) in [Clock::Virtual, Clock::Wall].into_iter().enumerate() {
+            let drives: Vec<&Row> = pairs.iter().map(|pair| pair[place]).collect();
+            let times: Vec<u64> = reactions.iter().map(|pair| pair[place]).collect();
+            rows.push(cells(policy, clock, &drives, times, &reactions));
+        }
+    }
+    let head = [
+        "policy",
+        "clock",
+        "scenarios",
+        "reacted",
+        "collisions",
+        "reaction p50, ms",
+        "p99",
+        "longest",
+        "modules, mean",
+        "waiting, mean",
+        "frame to command p50, ms",
+        "p99",
+        "longest",
+        "median of each scenario, wall against virtual",
+        "late frames",
+    ];
+    Table {
+        title: format!("Stack {}", stack.to_uppercase()),
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    }
+}
+
+fn cells(
+    policy: &str,
+    clock: Clock,
+    drives: &[&Row],
+    times: Vec<u64>,
+    reactions: &[[u64; 2]],
+) -> Vec<String> {
+    let ms = |ns: Option<u64>| millis(ns.map(|ns| ns as f64 / 1e6));
+    let share = |share| ms(quantile(times.clone(), share));
+    let reacted: Vec<_> = drives.iter().filter_map(|row| row.reaction).collect();
+    let mean = |ns: fn(&crate::Reaction) -> u64| {
+        ms(reacted.iter().map(ns).sum::<u64>().checked_div(reacted.len() as u64))
+    };
+    let frames = frames(drives);
+    vec![
+        policy.to_owned(),
+        clock.name().to_owned(),
+        drives.len().to_string(),
+        reacted.len().to_string(),
+        drives.iter().filter(|row| row.collision.is_some()).count().to_string(),
+        share(0.5),
+        share(0.99),
+        share(1.0),
+        mean(|reaction| reaction.module_ns),
+        mean(|reaction| reaction.bubble_ns),
+        millis(frames.quantile_ms(0.5)),
+        millis(frames.quantile_ms(0.99)),
+        millis(frames.max_ms()),
+        match clock {
+            Clock::Virtual => "-".to_owned(),
+            Clock::Wall => cell(each(reactions), "%"),
+        },
+        match clock {
+            Clock::Virtual => "-".to_owned(),
+            Clock::Wall => drives.iter().map(|row| row.late_frames).sum::<usize>().to_string(),
+        },
+    ]
+}
+
+/// By how much the reaction is longer on the clock of the wall, scenario by scenario: the median, %.
+fn each(reactions: &[[u64; 2]]) -> Option<Interval> {
+    let ratios = reactions.iter().filter(|pair| pair[0] > 0);
+    let ratios: Vec<f64> = ratios.map(|pair| pair[1] as f64 / pair[0] as f64).collect();
+    bootstrap(&ratios, |drawn| {
+        let mut drawn: Vec<f64> = drawn.iter().map(|ratio| **ratio).collect();
+        drawn.sort_by(f64::total_cmp);
+        Some(100.0 * (drawn.get(drawn.len() / 2)? - 1.0))
+    })
+}
+
+fn frames(drives: &[&Row]) -> Times {
+    drives.iter().fold(Times::default(), |mut all, row| {
+        all.merge(&row.times("frames"));
+        all
+    })
+}
+
+fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
+    let of_policy = |policy: &String| {
+        let pairs = findings.drives.on_both(part, stack, policy);
+        let reactions = reactions(&pairs);
+        let series = |of: &dyn Fn(usize) -> Times| {
+            [Clock::Virtual, Clock::Wall]
+                .into_iter()
+                .enumerate()
+                .map(|(place, clock)| distribution(clock.name(), &of(place)))
+                .collect()
+        };
+        let reaction = |place: usize| {
+            let mut times = Times::default();
+            reactions.iter().for_each(|pair| times.add(pair[place]));
+            times
+        };
+        let frame =
+            |place: usize| frames(&pairs.iter().map(|pair| pair[place]).collect::<Vec<_>>());
+        let plot = |what: &str, series| Plot {
+            title: format!("{what} on both clocks, {policy}, stack {}", stack.to_uppercase()),
+            x: "ms".to_owned(),
+            y: "% that are not longer".to_owned(),
+            shape: Shape::Distribution,
+            series,
+        };
+        [plot("Reaction", series(&reaction)), plot("Frame to command", series(&frame))]
+    };
+    part.policies.iter().flat_map(of_policy).collect()
+}
