@@ -5,6 +5,7 @@
 //! runs, and how long it took after it.
 #![forbid(unsafe_code)]
 
+mod again;
 mod coverage;
 mod demo;
 mod devices;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use again::Notes;
 use step::Step;
 
 /// Keeptime's task runner
@@ -55,47 +57,49 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    let mut notes = Notes::default();
     let answer = match Arguments::parse().task {
         Task::Demo(args) => demo::run(&args),
-        Task::Test => test(),
+        Task::Test => test(&mut notes),
         Task::Devices => devices::run(),
         Task::Soak => soak(),
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
         Task::Coverage => coverage::run(),
-        Task::Ci => tidy::run().and_then(|()| test()).and_then(|()| coverage::run()),
+        Task::Ci => tidy::run().and_then(|()| test(&mut notes)).and_then(|()| coverage::run()),
     };
-    match answer {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
-        }
+    if let Err(error) = &answer {
+        eprintln!("xtask: {error:#}");
     }
+    // Last, so that nobody overlooks it.
+    eprint!("{notes}");
+    if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A test that waits for ever fails by itself, with its name in the output, before somebody else
 /// gives up the whole run. No program of tests needs half of this on two slow cores.
 const TIME_LIMIT: &str = "target.'cfg(all())'.runner=['timeout', '--kill-after=10', '1200']";
 
-fn test() -> anyhow::Result<()> {
+fn test(notes: &mut Notes) -> anyhow::Result<()> {
     // The fake CUDA driver of the examples, on which many tests run.
     let build = std::path::absolute(target())?.join("late-launch");
-    Step::program("make")
-        .args(["--no-print-directory", "-C", "examples/late-launch", "check"])
-        .arg(format!("BUILD={}", build.display()))
-        .run()?;
+    notes.checks(|| {
+        Step::program("make")
+            .args(["--no-print-directory", "-C", "examples/late-launch", "check"])
+            .arg(format!("BUILD={}", build.display()))
+    })?;
     devices::vulkan_driver();
-    let mut tests = Step::cargo("test --workspace --config")
-        .arg(TIME_LIMIT)
-        .env(perfetto::VARIABLE, perfetto::folder()?)
-        .env(devices::ONNX_VARIABLE, devices::onnx_library()?)
-        .env(ros::VARIABLE, ros::python()?)
-        .env(sumo::VARIABLE, sumo::program()?);
-    if let Some(python) = rss::python()? {
-        tests = tests.env(rss::VARIABLE, python);
-    }
-    tests.run()?;
+    let mut variables = vec![
+        (perfetto::VARIABLE, perfetto::folder()?),
+        (devices::ONNX_VARIABLE, devices::onnx_library()?),
+        (ros::VARIABLE, ros::python()?),
+        (sumo::VARIABLE, sumo::program()?),
+    ];
+    variables.extend(rss::python()?.map(|python| (rss::VARIABLE, python)));
+    notes.cargo("--workspace", |packages| {
+        let tests = Step::cargo(&format!("test {packages} --config")).arg(TIME_LIMIT);
+        variables.iter().fold(tests, |tests, (name, value)| tests.env(name, value))
+    })?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
