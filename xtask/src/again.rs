@@ -13,6 +13,8 @@ use crate::step::Step;
 
 /// So many targets may fail the first time. More are no coincidence.
 const MOST_TARGETS: usize = 3;
+/// So much of what a test said is repeated.
+const MOST_CHARACTERS: usize = 400;
 /// Cargo's exit status where tests failed, and also where something did not compile.
 const CARGO_FAILED: i32 = 101;
 
@@ -62,7 +64,11 @@ impl Notes {
                 Err(_) => broken.push(format!("\n{failed}")),
             }
         }
-        if broken.is_empty() { Ok(()) } else { bail!("failed twice:{}", broken.concat()) }
+        if broken.is_empty() {
+            Ok(())
+        } else {
+            bail!("failed again by itself; the first time:{}", broken.concat())
+        }
     }
 
     /// Runs the late launches' checks, a second time if the first one failed.
@@ -72,7 +78,7 @@ impl Notes {
     pub fn checks(&mut self, step: impl Fn() -> Step) -> anyhow::Result<()> {
         let first = step().watch()?;
         let Err(error) = first.succeeded() else { return Ok(()) };
-        step().run().context("failed twice")?;
+        step().run().context("failed again")?;
         let tests = failed_checks(&first.output);
         self.0.push(Failed { target: "make check".into(), tests, end: Some(error.to_string()) });
         Ok(())
@@ -188,7 +194,7 @@ fn message(name: &str, wrote: &[&str]) -> String {
         Some(at) => &own[at..own.len().min(at + 2)],
         None => own.iter().position(|line| !line.is_empty()).map_or(&[][..], |at| &own[at..=at]),
     };
-    shown.join(" ")
+    shown.join(" ").chars().take(MOST_CHARACTERS).collect()
 }
 
 /// The checks that `tests/check.sh` says have failed, with the first line that each wrote.
@@ -455,7 +461,7 @@ make: *** [Makefile:85: check] Error 1
         let said = notes.to_string();
         assert!(said.contains("FAILED the first time") && said.contains("-p a --lib"), "{said}");
         let error = cargo("exit 101").map(|_| ()).expect_err("it failed twice").to_string();
-        assert!(error.contains("failed twice") && error.contains("-p a --lib"), "{error}");
+        assert!(error.contains("failed again") && error.contains("-p a --lib"), "{error}");
         assert!(Notes::default().to_string().is_empty());
     }
 
