@@ -87,9 +87,12 @@ fn third_chain_is_refused_until_there_is_room_and_disturbs_nobody() {
     }
     assert_eq!(after.chains.len(), 2);
     assert_eq!((after.server.refused, after.counters.refusals), (1, 1));
-    assert_eq!(brake.run(callback, &work(1)).unwrap().status, Status::Done);
+    let outcome = brake.run(callback, &work(1)).unwrap();
+    assert_eq!(outcome.status, Status::Done);
     let seen = chain(&snapshot(&fixture), "brake");
-    assert_eq!((seen.requests, seen.overruns, seen.origin), (1, 0, Some(Origin::Clients)));
+    // A machine with other work may interrupt it for longer than the chain declares.
+    let overruns = u64::from(outcome.overran);
+    assert_eq!((seen.requests, seen.overruns, seen.origin), (1, overruns, Some(Origin::Clients)));
     assert!(seen.longest_ns.unwrap() > 500_000);
 
     brake.deregister(callback).unwrap();
