@@ -406,7 +406,9 @@ mod tests {
         let log = &regulator.shared.logs[0];
         let ordinary = |yes| log.is_ordinary.store(yes, Ordering::Relaxed);
         ordinary(true);
-        let first = until(&regulator, |statistics| statistics.cores[0].missed > 5);
+        // The thread may still be in a stop, and come late to the next periods.
+        let some = regulator.statistics().cores[0].missed + 50;
+        let first = until(&regulator, |statistics| statistics.cores[0].missed > some);
         let more = first.cores[0].missed + 20;
         let second = until(&regulator, |statistics| statistics.cores[0].missed > more);
         assert_eq!(second.cores[0].stops, first.cores[0].stops);
@@ -422,7 +424,8 @@ mod tests {
         // Twice, as the attendant does.
         regulator.shared.suspend(true);
         regulator.shared.suspend(true);
-        let during = until(&regulator, |statistics| statistics.suspended_ns > 1_000_000);
+        // The attendant may have ended it already: it gets its answers.
+        let during = until(&regulator, |statistics| statistics.suspended_ns > 0);
         regulator.shared.suspend(false);
         let after = regulator.statistics();
         assert!(after.suspended_ns >= during.suspended_ns);

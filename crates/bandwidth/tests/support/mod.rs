@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what must come.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Holders at a socket of their own.
 pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
