@@ -8,7 +8,9 @@ use device_cuda::{Config, CudaDevice};
 use realtime::thread::{self, Policy};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Numbers, apart, begin, device, end, gpus, on_the_fake_driver, stream, turn};
+use support::{
+    Numbers, PATIENCE, apart, begin, device, end, gpus, on_the_fake_driver, stream, turn,
+};
 
 const LOST: Status = Status::Failed(FailureCode::Lost as u32);
 const ENDLESS: Status = Status::Failed(FailureCode::Endless as u32);
@@ -111,8 +113,8 @@ fn endless_is_ended(config: Config) {
     let took = start.elapsed();
     assert_eq!(ended.status, ENDLESS);
     assert!(ended.overrun, "{ended:?}");
-    // On a machine with other work, too.
-    assert!((LEAST..5 * LEAST).contains(&took), "{took:?}");
+    // On a machine with other work, too; it would not end by itself.
+    assert!((LEAST..PATIENCE).contains(&took), "{took:?}");
     works(&device, &numbers);
     assert_eq!(device.statistics().resets, 1);
 }

@@ -140,7 +140,7 @@ fn busy_lasts_about_as_long_as_it_is_told() {
         times.sort_unstable();
         println!("{}: 5 ms of busy last {} us (median)", found.name, times[7] / 1_000);
         // A wide range: a shared machine changes its speed meanwhile.
-        assert!((1_000_000..100_000_000).contains(&times[7]), "{times:?}");
+        assert!((1_000_000..1_000_000_000).contains(&times[7]), "{times:?}");
     }
 }
 

@@ -62,7 +62,7 @@ fn until<T>(bell: &Bell, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}: nothing came");
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: nothing came");
         bell.wait(Some(Duration::from_millis(100))).unwrap();
     }
 }
@@ -104,7 +104,7 @@ fn messages_arrive_in_order_and_bad_ones_are_reported_and_skipped() {
         };
         let sample = until(&bell, "a message", next);
         assert_eq!(sample.message.data, i.to_string());
-        assert!(sample.sent.unwrap().elapsed().unwrap() < Duration::from_secs(60));
+        assert!(sample.sent.unwrap().elapsed().unwrap() < Duration::from_secs(600));
     }
     // No text: not UTF-8, and too long. Each is reported, and the next is there.
     let mut errors = Vec::new();
@@ -148,7 +148,7 @@ fn each_message_after_an_empty_take_rings() {
             match chatter.take().unwrap() {
                 Some(sample) => got = Some(sample.message),
                 // Nothing else is looked at: without a ring this waits in vain.
-                None => assert!(bell.wait(Some(Duration::from_secs(20))).unwrap(), "no ring"),
+                None => assert!(bell.wait(Some(Duration::from_secs(60))).unwrap(), "no ring"),
             }
         }
     }

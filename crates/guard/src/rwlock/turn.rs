@@ -433,7 +433,7 @@ mod tests {
                         let waited = begin.elapsed();
                         assert_eq!(result, Err(Failure::TimedOut));
                         assert!(waited >= Duration::from_millis(20), "{waited:?}");
-                        assert!(waited < Duration::from_secs(2), "{waited:?}");
+                        assert!(waited < Duration::from_secs(60), "{waited:?}");
                         // Whoever leaves earlier would let another one in.
                         barrier.wait();
                         let left = lending.lock.unlock_lending(&reads, lender);
