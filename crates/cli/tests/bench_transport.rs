@@ -27,15 +27,16 @@ fn has_hosts() -> bool {
 }
 
 /// The parts of the request, and that they sum to its whole.
-fn parts(request: &Value) -> [f64; 9] {
+fn parts(request: &Value, is_best: bool) -> [f64; 9] {
     let parts = &request["parts_ns"];
     let steps = STEPS.map(|step| number(&parts[step]));
     assert!(steps.iter().all(|ns| *ns >= 0.0), "{request}");
     let rest = number(&parts["unexplained"]);
     let (sum, whole) = (steps.iter().sum::<f64>() + rest, number(&request["whole_ns"]));
     assert!((sum - whole).abs() < 1.0, "{sum} of {whole}: {request}");
-    // Time stamps of two clocks are compared, which are read one after the other.
-    assert!(rest.abs() < 0.05 * whole, "{rest} of {whole} is unexplained: {request}");
+    // Time stamps of two clocks are compared, which are read one after the other: a thread that is
+    // interrupted in between leaves something unexplained, but not of the best request.
+    assert!(!is_best || rest.abs() < 0.05 * whole, "{rest} of {whole} is unexplained: {request}");
     let overhead = number(&request["overhead_ns"]);
     assert!((overhead + steps[5] - whole).abs() < 1.0, "{request}");
     steps
@@ -82,7 +83,7 @@ fn ways_are_measured_in_one_run_and_parts_sum_to_the_whole() {
             let request = &cell["requests"][which];
             let whole = number(&request["whole_ns"]);
             assert!((latency[0]..=latency[3]).contains(&whole), "{cell}");
-            let steps = parts(request);
+            let steps = parts(request, which == "best");
             // Each way has its steps, and no others.
             let dds = [1, 2, 7].map(|step| steps[step] > 0.0);
             assert_eq!(dds, [*way != "shared"; 3], "{cell}");

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const HOLDER: &str = "KEEPTIME_TEST_HOLDER";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn keeptime() -> Command {
     Command::new(env!("CARGO_BIN_EXE_keeptime"))
@@ -34,6 +34,13 @@ fn core() -> Option<usize> {
     let (core, others) = cores.split_last()?;
     realtime::thread::pin(others).unwrap();
     Some(*core)
+}
+
+/// Whether it is so in one of a few attempts: something else, or a hypervisor, may have the core in
+/// any of them.
+fn in_one_of_a_few(mut attempt: impl FnMut() -> Result<(), String>) {
+    let failed: Vec<String> = (0..5).map_while(|_| attempt().err()).collect();
+    assert!(failed.len() < 5, "{failed:#?}");
 }
 
 /// One regulator at a time: it keeps others from their core.
@@ -221,52 +228,60 @@ fn core_has_its_share_while_the_lock_is_held_and_all_of_it_otherwise() {
         let ran = of_thread(&totals, load.id())["run_ns"].as_f64().unwrap();
         (ran / totals["elapsed_ns"].as_f64().unwrap(), of_core(&totals, "stopped_ns"))
     };
-    let (held, stopped_ns) = share(&["--hold"]);
-    let (free, not_stopped_ns) = share(&[]);
-    // What it has without depends on whatever else runs there.
-    assert!(held < 0.35, "{held} of the time with the lock held, {free} without");
-    assert!(held > free / 20.0, "{held}");
-    assert!(stopped_ns > 500_000_000 && not_stopped_ns == 0, "{stopped_ns} {not_stopped_ns}");
+    in_one_of_a_few(|| {
+        let (held, stopped_ns) = share(&["--hold"]);
+        let (free, not_stopped_ns) = share(&[]);
+        assert_eq!(not_stopped_ns, 0);
+        // What it has without depends on whatever else runs there.
+        let is_right = held < 0.35 && held > free / 20.0 && stopped_ns > 500_000_000;
+        let said = format!("{held} of the time with the lock held, {free} without; {stopped_ns}");
+        if is_right { Ok(()) } else { Err(said) }
+    });
 }
 
 #[test]
 fn stop_ends_with_the_release_and_not_with_its_period() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
     let _load = load("compute", core);
-    let regulate = Regulate::start(core, &["--budget", "5%", "--period", "1s"]);
-    let hold = Hold::attach(&regulate.socket).unwrap();
-    let begun = Instant::now();
-    for _ in 0..3 {
-        hold.acquire();
-        std::thread::sleep(Duration::from_millis(150));
-        hold.release();
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let most = begun.elapsed();
-    // A second more, in which a stop that went on would be seen.
-    std::thread::sleep(Duration::from_secs(1));
-    let totals = regulate.end(Signal::INT);
-    let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
-    assert!(stopped > Duration::from_millis(50) && stopped < most, "{stopped:?} of {most:?}");
+    in_one_of_a_few(|| {
+        let regulate = Regulate::start(core, &["--budget", "5%", "--period", "1s"]);
+        let hold = Hold::attach(&regulate.socket).unwrap();
+        let begun = Instant::now();
+        for _ in 0..3 {
+            hold.acquire();
+            std::thread::sleep(Duration::from_millis(150));
+            hold.release();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let most = begun.elapsed();
+        // A second more, in which a stop that went on would be seen.
+        std::thread::sleep(Duration::from_secs(1));
+        let totals = regulate.end(Signal::INT);
+        let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
+        let is_right = stopped > Duration::from_millis(50) && stopped < most;
+        if is_right { Ok(()) } else { Err(format!("{stopped:?} of {most:?}")) }
+    });
 }
 
 #[test]
 fn many_short_holds_share_the_budget_of_a_period() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
     let _load = load("compute", core);
-    let regulate = Regulate::start(core, &["--budget", "20%", "--period", "200ms"]);
-    let hold = Hold::attach(&regulate.socket).unwrap();
-    let begun = Instant::now();
-    // None of them is as long as the budget.
-    while begun.elapsed() < Duration::from_secs(2) {
-        hold.acquire();
-        std::thread::sleep(Duration::from_millis(20));
-        hold.release();
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let totals = regulate.end(Signal::TERM);
-    let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
-    assert!(stopped > begun.elapsed() / 4, "{stopped:?}");
+    in_one_of_a_few(|| {
+        let regulate = Regulate::start(core, &["--budget", "20%", "--period", "200ms"]);
+        let hold = Hold::attach(&regulate.socket).unwrap();
+        let begun = Instant::now();
+        // None of them is as long as the budget.
+        while begun.elapsed() < Duration::from_secs(2) {
+            hold.acquire();
+            std::thread::sleep(Duration::from_millis(20));
+            hold.release();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let totals = regulate.end(Signal::TERM);
+        let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
+        if stopped > begun.elapsed() / 4 { Ok(()) } else { Err(format!("{stopped:?}")) }
+    });
 }
 
 #[test]
@@ -283,16 +298,13 @@ fn killed_holder_holds_no_core() {
     holder.signal(Signal::KILL);
     holder.0.wait().unwrap();
     let begun = Instant::now();
-    std::thread::sleep(Duration::from_millis(800));
+    std::thread::sleep(Duration::from_secs(3));
     let free = begun.elapsed();
     let totals = regulate.end(Signal::TERM);
     assert_eq!(totals["statistics"]["died_holding"], 1, "{totals}");
     let elapsed = Duration::from_nanos(totals["elapsed_ns"].as_u64().unwrap());
     let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
-    assert!(
-        stopped > Duration::ZERO && stopped < elapsed - free * 3 / 4,
-        "{stopped:?} {elapsed:?}"
-    );
+    assert!(stopped > Duration::ZERO && stopped < elapsed - free / 2, "{stopped:?} {elapsed:?}");
 }
 
 /// Not a test by itself: the process that `killed_holder_holds_no_core` kills.
@@ -364,20 +376,25 @@ fn next_regulator_restores_what_a_killed_one_has_left() {
 fn the_more_stopped_time_counts_the_less_the_memory_bound_task_runs() {
     let (_alone, Some(_)) = (alone(), core()) else { return };
     let options = ["--rounds", "2", "--duration", "400ms", "--takings", "20", "--json"];
-    let output = keeptime().args(["bench", "regulate"]).args(options).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for case in outcome["cases"].as_array().unwrap() {
-        let share = |run: &Value| {
-            let had = [0, 1].map(|task| run["had_periods"][task].as_f64().unwrap());
-            had[0] / (had[0] + had[1])
-        };
-        let shares: Vec<_> = case["runs"].as_array().unwrap().iter().map(share).collect();
-        assert!(shares[0] > shares[1] + 0.05 && shares[1] > shares[2] + 0.05, "{shares:?}");
-    }
-    for effect in outcome["effects"].as_array().unwrap() {
-        assert!(effect["effect"]["count"].as_u64().unwrap() >= 10, "{effect}");
-    }
+    in_one_of_a_few(|| {
+        let output = keeptime().args(["bench", "regulate"]).args(options).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let cases = outcome["cases"].as_array().unwrap();
+        let effects = outcome["effects"].as_array().unwrap();
+        assert!(!cases.is_empty() && !effects.is_empty(), "{outcome}");
+        let are_in_order = cases.iter().all(|case| {
+            let share = |run: &Value| {
+                let had = [0, 1].map(|task| run["had_periods"][task].as_f64().unwrap());
+                had[0] / (had[0] + had[1])
+            };
+            let shares: Vec<_> = case["runs"].as_array().unwrap().iter().map(share).collect();
+            shares[0] > shares[1] + 0.05 && shares[1] > shares[2] + 0.05
+        });
+        let count = |effect: &Value| effect["effect"]["count"].as_u64().unwrap();
+        let are_enough = effects.iter().all(|effect| count(effect) >= 10);
+        if are_in_order && are_enough { Ok(()) } else { Err(outcome.to_string()) }
+    });
 }
 
 /// The kernel keeps real-time threads from a core for 50 ms of each second that they fill. That is
@@ -386,12 +403,14 @@ fn the_more_stopped_time_counts_the_less_the_memory_bound_task_runs() {
 fn core_that_is_stopped_for_nearly_all_of_the_time_stays_regulated() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
     let _load = load("compute", core);
-    let regulate = Regulate::start(core, &["--budget", "2%", "--hold"]);
-    std::thread::sleep(Duration::from_secs(5));
-    let totals = regulate.end(Signal::TERM);
-    let share = of_core(&totals, "stopped_ns") as f64 / totals["elapsed_ns"].as_f64().unwrap();
-    assert!(share > 0.7, "{share}: {totals}");
-    assert_eq!(of_core(&totals, "demotions"), of_core(&totals, "promotions"), "{totals}");
+    in_one_of_a_few(|| {
+        let regulate = Regulate::start(core, &["--budget", "2%", "--hold"]);
+        std::thread::sleep(Duration::from_secs(5));
+        let totals = regulate.end(Signal::TERM);
+        let share = of_core(&totals, "stopped_ns") as f64 / totals["elapsed_ns"].as_f64().unwrap();
+        let has_all_back = of_core(&totals, "demotions") == of_core(&totals, "promotions");
+        if share > 0.7 && has_all_back { Ok(()) } else { Err(format!("{share}: {totals}")) }
+    });
 }
 
 #[test]
@@ -432,11 +451,13 @@ fn thread_that_looks_by_itself_costs_the_taker_no_wake_up() {
         let mut took: Vec<_> = (0..25).map(once).collect();
         took.sort_unstable();
         let totals = regulate.end(Signal::TERM);
-        assert!(of_core(&totals, "stops") >= 25, "{totals}");
-        took[took.len() / 2]
+        (took[took.len() / 2], of_core(&totals, "stops") >= 25, totals)
     };
-    let (bell, look) = (taking("bell"), taking("look"));
-    assert!(look * 2 < bell, "{bell:?} with the bell, {look:?} looking");
+    in_one_of_a_few(|| {
+        let [bell, look] = ["bell", "look"].map(taking);
+        let is_right = look.0 * 2 < bell.0 && look.1 && bell.1;
+        if is_right { Ok(()) } else { Err(format!("{bell:?} with the bell, {look:?} looking")) }
+    });
 }
 
 #[test]

@@ -221,7 +221,8 @@ mod tests {
                 threads: 1,
                 reads: 50,
                 calls,
-                measured_ms: 5,
+                // Long enough that a thread runs at all on a machine with other work.
+                measured_ms: 300,
                 ..Shape::default()
             };
             let Run { reading, guard } = programs.run(Policy::Default, &shape).unwrap();

@@ -252,7 +252,8 @@ mod tests {
                 think_ns: 100,
                 reads: 50,
                 warm_up_ms: 1,
-                measured_ms: 20,
+                // Long enough that each thread does everything on a machine with other work.
+                measured_ms: 300,
                 ..Shape::default()
             };
             let reading = measure(&shape).unwrap();
