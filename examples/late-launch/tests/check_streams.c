@@ -248,7 +248,7 @@ static void higher_stream_priority_runs_first(void) {
     SUCCEEDS(cuStreamCreateWithPriority(&low, CU_STREAM_NON_BLOCKING, 0));
     SUCCEEDS(cuStreamCreateWithPriority(&high, CU_STREAM_NON_BLOCKING, -5));
     SUCCEEDS(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
-    SUCCEEDS(launch_spin(busy, 300000000)); /* the compute engine is taken meanwhile */
+    SUCCEEDS(launch_spin(busy, 1000000000)); /* the compute engine is taken meanwhile */
     SUCCEEDS(launch_spin(low, 20000000));
     SUCCEEDS(cuLaunchHostFunc(low, note_low, NULL));
     SUCCEEDS(launch_spin(high, 20000000));
