@@ -176,7 +176,10 @@ fn users_outside_the_rules_are_turned_away() {
     // The folder of the tests may be closed to other users.
     let name = format!("keeptime-test-client-{}", std::process::id());
     let program = std::env::temp_dir().join(name);
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: what this one has open for writing is also open in processes that other
+    // tests have just forked, and cannot be executed meanwhile.
+    let own = std::env::current_exe().unwrap();
+    assert!(Command::new("cp").args([&own, &program]).status().unwrap().success());
     for (uid, said) in [(65534, "user 65534 is not among server.access"), (65533, "welcome")] {
         let mut child = command_of(&program, "client_that_says_how_it_was_received", &fixture, "");
         let mut child = child.uid(uid).gid(uid).current_dir("/").spawn().unwrap();

@@ -320,7 +320,11 @@ fn policy_of_a_library_that_is_not_there_is_left_out() {
     // As on a machine without libck-dev.
     let script = "#!/bin/sh\ncase \"$*\" in\n*WITH_CK*) echo 'ck_pflock.h: No such file' >&2; \
                   exit 1;;\nesac\nexec cc \"$@\"\n";
-    std::fs::write(&compiler, script).unwrap();
+    // The program itself by another process: what this one has open for writing is also open in
+    // processes that other tests have just forked, and cannot be executed meanwhile.
+    let text = folder.0.join("compiler.sh");
+    std::fs::write(&text, script).unwrap();
+    assert!(Command::new("cp").args([&text, &compiler]).status().unwrap().success());
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
     let options =

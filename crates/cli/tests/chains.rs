@@ -338,7 +338,10 @@ impl Bench {
     /// A copy of the program where every user can run it; the build folder may be private.
     fn program_for_all(&self) -> PathBuf {
         let path = self.folder.join("keeptime");
-        std::fs::copy(env!("CARGO_BIN_EXE_keeptime"), &path).unwrap();
+        // By another process: what this one has open for writing is also open in processes that
+        // other tests have just forked, and cannot be executed meanwhile.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_keeptime")).arg(&path).status();
+        assert!(copied.unwrap().success());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path
     }

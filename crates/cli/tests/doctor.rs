@@ -112,7 +112,10 @@ impl ProgramForAll {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::set_permissions(&folder, everyone.clone()).unwrap();
         let path = folder.join("keeptime");
-        std::fs::copy(env!("CARGO_BIN_EXE_keeptime"), &path).unwrap();
+        // By another process: what this one has open for writing is also open in processes that
+        // other tests have just forked, and cannot be executed meanwhile.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_keeptime")).arg(&path).status();
+        assert!(copied.unwrap().success());
         std::fs::set_permissions(&path, everyone).unwrap();
         Self { folder, path }
     }

@@ -185,7 +185,10 @@ fn nothing_is_run_when_the_trace_cannot_be_written() {
 fn missing_library_is_an_error_that_says_where_it_was_looked_for() {
     let folder = Folder::new();
     let copy = folder.0.join("keeptime");
-    fs::copy(env!("CARGO_BIN_EXE_keeptime"), &copy).unwrap();
+    // By another process: what this one has open for writing is also open in processes that other
+    // tests have just forked, and cannot be executed meanwhile.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_keeptime")).arg(&copy).status();
+    assert!(copied.unwrap().success());
     let run = |variable: Option<&str>| {
         let mut command = Command::new(&copy);
         command.env_remove("KEEPTIME_PRELOAD").args(["run", "--record"]).arg(folder.trace());

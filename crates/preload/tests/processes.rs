@@ -122,7 +122,10 @@ fn program_that_drops_its_rights_is_recorded_and_so_are_those_it_starts() {
     // Where nobody else may go, nobody could start it again.
     let folder = public_folder();
     let path = folder.join(NAME);
-    std::fs::copy(subject_path(), &path).expect("a copy");
+    // By another process: what this one has open for writing is also open in processes that other
+    // tests have just forked, and cannot be executed meanwhile.
+    let copied = Command::new("cp").arg(subject_path()).arg(&path).status();
+    assert!(copied.expect("cp starts").success());
     let library = folder.join("libkeeptime_preload.so");
     std::fs::copy(support::library(), &library).expect("a copy");
     let subject = Subject::new(&path).args(["without-root"]);
