@@ -23,8 +23,9 @@ use std::mem::MaybeUninit;
 
 /// The environment variable that tells a process where to attach.
 pub const VARIABLE: &str = "KEEPTIME_RECORD";
-/// How long a process waits for its recorder.
-pub const PATIENCE_MS: u32 = 500;
+/// How long a process waits for its recorder: who gives up is not recorded at all, and a recorder
+/// that shares its core with a real-time thread may not run for most of a second.
+pub const PATIENCE_MS: u32 = 2000;
 const HALF: usize = 16;
 
 /// Where and with what to attach: a name and a token of 16 bytes each.
@@ -185,7 +186,10 @@ pub fn knock(invitation: &Invitation) -> Option<(OwnedFd, usize)> {
 
 /// Waits until the socket is ready, but not for long.
 fn wait(socket: &OwnedFd, flags: PollFlags) -> bool {
-    let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE_MS) * 1_000_000 };
+    let timeout = rustix::time::Timespec {
+        tv_sec: i64::from(PATIENCE_MS / 1000),
+        tv_nsec: i64::from(PATIENCE_MS % 1000) * 1_000_000,
+    };
     loop {
         match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
             Ok(ready) => return ready == 1,
