@@ -144,6 +144,7 @@ impl Scene {
             limit: 13.9,
             lanes,
             predictions,
+            danger: false,
         };
         planner.plan(&situation, &mut go()).unwrap().free
     }

@@ -90,6 +90,12 @@ pub(crate) mod tests {
         Road::new(vec![right, left]).unwrap()
     }
 
+    /// One lane to the east, and one to the west on its left.
+    pub fn two_ways() -> Road {
+        let lanes = [((0.0, 0.0), (400.0, 0.0)), ((400.0, 3.5), (0.0, 3.5))];
+        Road::new(lanes.map(|(from, to)| straight(from, to)).to_vec()).unwrap()
+    }
+
     #[test]
     fn lanes_are_found_by_place_and_direction() {
         let road = two_lanes();

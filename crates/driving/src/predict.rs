@@ -20,7 +20,7 @@ use glam::DVec2;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use world::road::{Lane, LaneId, Road};
-use world::{Kind, Line, Offset, Pose, Rectangle};
+use world::{Kind, Line, Offset, Pose, Rectangle, geometry::wrapped};
 
 /// How far and how finely is predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -360,7 +360,7 @@ impl Predictor {
     ) -> Vec<Hypothesis> {
         let road = &around.road;
         let Some((lane, _)) = lanes_at(road, track.pose, 0.5).into_iter().next() else {
-            return self.off_road(track);
+            return self.beside_lanes(track, near, around);
         };
         let goals = [
             (Intent::Keep, 0.86, Some(lane)),
@@ -410,11 +410,10 @@ impl Predictor {
         near: &[(&Track, &Extrapolation)],
         ways: &[Line],
     ) -> Option<Hypothesis> {
-        const PRIOR: f64 = 0.05;
+        const PRIOR: f64 = 0.02;
         const FARTHEST: f64 = 4.0;
         let left = soon(track, &lane.line);
-        // Not one that comes from beside and swings in.
-        let outward = lane.line.offset(track.pose.position).left * left > 0.0;
+        let outward = !swings_in(track, &lane.line);
         let beside = if left > 0.0 { lane.left } else { lane.right };
         let way = ways.first().filter(|_| beside.is_none() && outward)?;
         let along = Along::on(track, way).to(left.clamp(-FARTHEST, FARTHEST));
@@ -473,6 +472,41 @@ impl Predictor {
             states.push(along.advance(acceleration, self.step, step as f64 * self.step, way));
         }
         states
+    }
+
+    /// Out of every lane of its direction: straight on, along the nearest one as far beside it as now,
+    /// or back into it, if it comes from where others come towards it or is on its way.
+    fn beside_lanes(
+        &self,
+        track: &Track,
+        near: &[(&Track, &Extrapolation)],
+        around: &Surroundings,
+    ) -> Vec<Hypothesis> {
+        const FARTHEST: f64 = 4.0;
+        const TURNED: f64 = 0.8;
+        const RETURNS: f64 = 0.2;
+        const MOVES: f64 = 1.5;
+        // Straight on counts as 1.
+        const LIKELY: f64 = 0.7;
+        let mut found = self.off_road(track);
+        let lanes = lanes_at(&around.road, track.pose, FARTHEST).into_iter();
+        let along = lanes.filter(|(lane, offset)| {
+            let direction = around.road.lane(*lane).line.pose(offset.along).heading;
+            wrapped(track.pose.heading - direction).abs() < TURNED
+        });
+        let moves = track.velocity.length() > MOVES;
+        for (lane, offset) in along.take(usize::from(moves)) {
+            let Lane { line, limit, .. } = around.road.lane(lane);
+            let Some(way) = around.ways(lane).first() else { continue };
+            let toward = -offset.left.signum() * track.velocity.dot(line.pose(offset.along).left());
+            let returns = offset.left > 0.0 || toward > RETURNS;
+            for end in [Some(offset.left), returns.then_some(0.0)].into_iter().flatten() {
+                let course = Along::on(track, way).to(end);
+                let states = self.follow_from(track, course, way, *limit, near);
+                found.push(Hypothesis { intent: Intent::Keep, probability: LIKELY, states });
+            }
+        }
+        found
     }
 
     /// Straight on, and aside as it begins to.
@@ -539,18 +573,31 @@ fn likelihood(track: &Track, lane: &Line) -> f64 {
     let across = lane.pose(offset.along).left();
     let doubt = across.dot(track.doubt * across);
     let soon = soon(track, lane);
-    let beside = if offset.left * soon < 0.0 { SWINGS * soon } else { soon };
-    let variance = SPREAD * SPREAD + SOON * SOON * doubt;
+    let beside = if swings_in(track, lane) { SWINGS * soon } else { soon };
+    // The less a velocity is known, the less an acceleration.
+    let jumps = ACCELERATION * (SHAKES * doubt).min(3.0);
+    let variance = SPREAD * SPREAD + SOON * SOON * doubt + jumps * jumps;
     (-0.5 * beside.powi(2) / variance).exp().max(1e-6)
+}
+
+/// Does it come from beside the lane's middle, and on to the other side? Where it is may be known to
+/// within `MIDDLE` m.
+fn swings_in(track: &Track, lane: &Line) -> bool {
+    const MIDDLE: f64 = 0.25;
+    let left = lane.offset(track.pose.position).left;
+    left * soon(track, lane) < 0.0 && left.abs() > MIDDLE
 }
 
 /// s.
 const SOON: f64 = 1.5;
+/// How much of an acceleration aside counts, m for each m/s²: who begins to move over does so for
+/// longer than who corrects his course.
+const ACCELERATION: f64 = 0.5;
+/// For each m²/s² of a velocity's variance the acceleration is uncertain by so many m/s².
+const SHAKES: f64 = 8.0;
 
 /// How far left of the line it will be then, m.
 fn soon(track: &Track, line: &Line) -> f64 {
-    // Who begins to move over does so for longer than who corrects his course.
-    const ACCELERATION: f64 = 0.5;
     let offset = line.offset(track.pose.position);
     let direction = line.pose(offset.along);
     let bend = line.curvature(offset.along) * track.velocity.dot(direction.forward()).powi(2);

@@ -169,16 +169,17 @@ impl Tracker {
         self.objects.iter().filter(confirmed).map(told).collect()
     }
 
-    /// What lies within a larger object is a part of it.
+    /// What lies within a larger object is a part of it; of two vehicles in one place that drive
+    /// alike one is what became of the other when its parts were taken for two.
     fn forget_parts(&mut self) {
         let larger: Vec<Object> = self.objects.clone();
         self.objects.retain(|part| {
             let of = |whole: &Object| {
                 let alike = whole.track.velocity.distance(part.track.velocity) < ALIKE
                     && whole.track.velocity.length() > DRIVES;
-                let near = if alike && small(part.track.kind) { AROUND } else { NEARLY };
+                let near = if alike { AROUND } else { NEARLY };
                 whole.track.id != part.track.id
-                    && whole.track.length > part.track.length
+                    && (whole.track.length > part.track.length || alike && whole.replaces(part))
                     && whole.moves == part.moves
                     && whole.covers(part.track.pose.position, near)
             };
@@ -198,12 +199,13 @@ impl Tracker {
 
 impl Object {
     fn new(id: u32, at: f64, from: Pose, detection: &Detection, noise: f64, road: &Road) -> Object {
-        let part = part_of_car(detection, from);
+        let sized = kind_by_size(detection);
+        let part = part_of_car(detection, from) || small(sized.0) && rushes(detection);
         let (kind, length, width) = if part {
             let Rectangle { length, width, .. } = detection.rectangle;
             (Kind::Car, length.max(4.5), width.max(1.8))
         } else {
-            kind_by_size(detection)
+            sized
         };
         let (heading, aside) = first_heading(detection, kind, road);
         let position = detection.rectangle.pose.position;
@@ -262,6 +264,12 @@ impl Object {
         let parked = !small(self.track.kind) && !self.moves && expected.abs() < 0.1;
         let much: f64 = if small(self.track.kind) { 0.25 } else { 2.0 };
         apart > much.max(4.0 * spread) || walks && parked
+    }
+
+    /// Was it seen later or, if not, known earlier?
+    fn replaces(&self, other: &Object) -> bool {
+        let (one, other) = (&self.track, &other.track);
+        one.at > other.at || one.at == other.at && one.id < other.id
     }
 
     /// How far what is seen is from what should be, m: between the two rectangles' centres, less
@@ -415,6 +423,12 @@ fn part_of_car(detection: &Detection, from: Pose) -> bool {
     const LOW: f64 = 1.53;
     let distance = detection.rectangle.pose.position.distance(from.position);
     distance < NEAR && detection.height < LOW && detection.rectangle.length < LONG
+}
+
+/// Is it faster than anybody walks or cycles? However little of it is seen, it is a vehicle.
+fn rushes(detection: &Detection) -> bool {
+    const RUSHES: f64 = 8.0;
+    detection.doppler.is_some_and(|doppler| doppler.speeds.x.abs() > RUSHES)
 }
 
 /// What a thing of which this is seen is taken for, and how long and wide it is taken to be, m.

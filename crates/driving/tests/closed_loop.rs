@@ -84,6 +84,7 @@ impl Drive {
             limit: 13.9,
             lanes: &self.lanes,
             predictions: &predictions,
+            danger: false,
         };
         let trajectory = Planner::default().plan(&situation, go).unwrap();
         for tick in 0..10 {

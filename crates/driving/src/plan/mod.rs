@@ -81,6 +81,8 @@ pub struct Situation<'a> {
     pub lanes: &'a [f64],
     /// What others may do.
     pub predictions: &'a [Prediction],
+    /// Somebody is nearer than is safe, along and across (RSS).
+    pub danger: bool,
 }
 
 /// The best candidate of a lane.
@@ -180,6 +182,9 @@ impl Planner {
         let reference = Reference::of(self, situation);
         let start = reference.start(situation);
         let scene = Scene::of(self, situation);
+        if self.must_brake(situation, &reference, &scene, &start) {
+            return Ok(None);
+        }
         let profiles = self.profiles(situation);
         let paths = self.paths(lane, &start);
         let mut best: Option<(f64, &Path, &Profile)> = None;
@@ -215,9 +220,74 @@ impl Planner {
         }
         let reference = Reference::of(self, situation);
         let start = reference.start(situation);
+        let scene = Scene::of(self, situation);
         let brake = Profile::brake(start.speed, self.brake);
-        let points = self.points(&reference, &Path::hold(&start), &brake);
+        let stations = [1.0, 1.5, 2.0].map(|share| share * shortest(&start));
+        let beside = |station: f64| ASIDE.map(|aside| Path::to(&start, aside, station));
+        let paths = [Path::hold(&start)].into_iter().chain(stations.into_iter().flat_map(beside));
+        let safest = paths
+            .map(|path| (self.unhurt(&reference, &scene, &path, &brake), path))
+            .reduce(|one, other| if other.0 > one.0 { other } else { one });
+        let path = safest.map_or_else(|| Path::hold(&start), |(_, path)| path);
+        let points = self.points(&reference, &path, &brake);
         Trajectory { at: situation.at, points, free: false }
+    }
+
+    /// For how many steps a candidate hits nothing, none at all if the vehicle cannot drive it; and,
+    /// below 0, how near it comes to others until then.
+    fn unhurt(
+        &self,
+        reference: &Reference,
+        scene: &Scene,
+        path: &Path,
+        profile: &Profile,
+    ) -> (usize, f64) {
+        let steps = (self.horizon / self.step).round() as usize;
+        let mut driven = profile.begin();
+        let mut near = 0.0;
+        for step in 1..=steps {
+            let Some(next) = profile.advance(driven, self.step) else { return (step, near) };
+            driven = next;
+            let point = reference.point(path, &driven);
+            if !self.possible(&point) {
+                return (0, near);
+            }
+            match scene.check(step, &point, driven.along, false) {
+                Some(cost) => near -= cost,
+                None => return (step, near),
+            }
+        }
+        (steps + 1, near)
+    }
+
+    /// RSS's proper response is due: distances are dangerous, and the brake that RSS assumes of the
+    /// ego, along its path, does not do any more. Nothing else is tried then, neither to the side nor
+    /// to be through before: what it gains depends on what the other does next. An emergency brake
+    /// that has begun is let go only when half of that brake does.
+    fn must_brake(
+        &self,
+        situation: &Situation,
+        reference: &Reference,
+        scene: &Scene,
+        start: &scene::Start,
+    ) -> bool {
+        let brakes = situation.ego.acceleration < -scene::LEAST;
+        if !situation.danger && !brakes {
+            return false;
+        }
+        let brake = if brakes { scene::LEAST / 2.0 } else { scene::LEAST };
+        let (path, profile) = (Path::hold(start), Profile::brake(start.speed, brake));
+        let mut driven = profile.begin();
+        let mut step = 0;
+        while driven.speed > 0.0 {
+            step += 1;
+            let Some(next) = profile.advance(driven, self.step) else { return false };
+            driven = next;
+            if scene.is_struck(step, &reference.point(&path, &driven)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Every way to change the speed.
@@ -237,7 +307,7 @@ impl Planner {
             let end = situation.limit.max(speed);
             profiles.push(Profile::Steady { from: speed, acceleration, end });
         }
-        for brake in [1.0, 2.0, 3.0, 4.0, 6.0, self.brake] {
+        for brake in [1.0, 2.0, 3.0, scene::LEAST, self.brake] {
             profiles.push(Profile::brake(speed, brake));
         }
         profiles
@@ -245,8 +315,7 @@ impl Planner {
 
     /// Every way to the side.
     fn paths(&self, lane: f64, start: &scene::Start) -> Vec<Path> {
-        const ASIDE: [f64; 5] = [0.0, 0.4, -0.4, 0.8, -0.8];
-        let shortest = (0.8 * start.speed).max(6.0);
+        let shortest = shortest(start);
         let stations = (1..).map(|index| f64::from(index) * self.spacing);
         let stations: Vec<f64> = stations
             .take_while(|station| *station <= self.lookahead)
@@ -315,9 +384,14 @@ impl Planner {
         self.stops(reference, scene, path, driven, step, changes).then_some(cost)
     }
 
+    /// Within the vehicle's limits. Who has to brake harder than RSS assumes brakes as hard as he can:
+    /// what is saved now is missing if it comes a little worse.
     fn possible(&self, point: &Point) -> bool {
         let sideways = point.curvature * point.speed.powi(2);
-        (-self.brake - 1e-6..=self.throttle + 1e-6).contains(&point.acceleration)
+        let braking = -point.acceleration;
+        let brakes = braking <= scene::LEAST + 1e-6 || (braking - self.brake).abs() < 1e-6;
+        brakes
+            && point.acceleration <= self.throttle + 1e-6
             && point.curvature.abs() <= self.curvature
             && sideways.abs() <= self.sideways
     }
@@ -356,6 +430,14 @@ impl Planner {
         }
         points
     }
+}
+
+/// How far beside the middle of a lane a candidate may end, m.
+const ASIDE: [f64; 5] = [0.0, 0.4, -0.4, 0.8, -0.8];
+
+/// The nearest station, m.
+fn shortest(start: &scene::Start) -> f64 {
+    (0.8 * start.speed).max(6.0)
 }
 
 #[cfg(test)]

@@ -92,6 +92,8 @@ struct Mover {
     speed: f64,
     /// Somebody without a car around.
     bare: bool,
+    /// Somebody ahead who moves or is on foot: who is behind has to keep its distance itself.
+    counts: bool,
     /// The half of its diagonal, m.
     radius: f64,
     footprints: Vec<Rectangle>,
@@ -101,6 +103,11 @@ impl Mover {
     /// How far along the ego's heading it goes until it stands, m; towards the ego, less than 0.
     fn braking(&self) -> f64 {
         self.speed.abs() * self.speed / (2.0 * STRONGEST)
+    }
+
+    /// Towards the ego.
+    fn comes(&self) -> bool {
+        self.speed < -1.0
     }
 }
 
@@ -148,6 +155,7 @@ impl Scene {
                     follows: behind && same_way && local.y.abs() < 1.8,
                     speed: now.pose.forward().dot(ego.forward()) * hypothesis.states[0].speed,
                     bare,
+                    counts: local.x > 0.0 && (bare || hypothesis.states[0].speed > 1.5),
                     radius: (prediction.length + stretch).hypot(prediction.width) / 2.0,
                     footprints: (0..steps).map(footprint).collect(),
                 });
@@ -163,6 +171,21 @@ impl Scene {
             length: situation.length + 2.0 * MARGIN.0,
             width: situation.width + 2.0 * MARGIN.1,
         }
+    }
+
+    /// Does the ego, moving through a point at a step, hit somebody ahead who moves or is on foot?
+    pub fn is_struck(&self, step: usize, point: &Point) -> bool {
+        let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
+        let radius = self.length.hypot(self.width) / 2.0;
+        let counts = |mover: &&Mover| mover.forbids && mover.counts;
+        self.movers.iter().filter(counts).any(|mover| {
+            let other = &mover.footprints[step.min(mover.footprints.len() - 1)];
+            let near = radius + mover.radius;
+            let moves_on = point.speed >= 0.05 || !mover.comes();
+            moves_on
+                && other.pose.position.distance_squared(point.pose.position) <= near * near
+                && ego.overlaps(other)
+        })
     }
 
     /// What it costs to be at a point at a step: nearness, in front and beside. None if something
@@ -203,8 +226,9 @@ impl Scene {
                 continue;
             }
             if distance <= near * near && ego.overlaps(other) {
-                // Who stands and is run into by somebody has nothing to avoid.
-                let standing = point.speed < 0.05 && along < 0.5;
+                // Who stands and is run into by somebody has nothing to avoid; nor can the ego do more
+                // than stand when somebody comes towards it.
+                let standing = point.speed < 0.05 && (along < 0.5 || mover.comes());
                 if mover.forbids && !standing {
                     return None;
                 }
@@ -231,7 +255,7 @@ impl Scene {
 }
 
 /// The brakes that RSS assumes, m/s²: of the ego at least, and of others at most.
-const LEAST: f64 = 4.0;
+pub const LEAST: f64 = 4.0;
 const STRONGEST: f64 = 8.0;
 
 /// How far the ego goes that responds after a second, in which it may accelerate, and brakes then,

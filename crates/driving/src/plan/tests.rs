@@ -34,8 +34,18 @@ fn moving(id: u32, kind: Kind, pose: Pose, speed: f64, acceleration: f64) -> Pre
 }
 
 fn plan(planner: &Planner, speed: f64, lanes: &[f64], predictions: &[Prediction]) -> Trajectory {
-    let line = straight();
     let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed, ..Ego::default() };
+    respond(planner, ego, false, lanes, predictions)
+}
+
+fn respond(
+    planner: &Planner,
+    ego: Ego,
+    danger: bool,
+    lanes: &[f64],
+    predictions: &[Prediction],
+) -> Trajectory {
+    let line = straight();
     let situation = Situation {
         at: 0.0,
         ego,
@@ -45,6 +55,7 @@ fn plan(planner: &Planner, speed: f64, lanes: &[f64], predictions: &[Prediction]
         limit: 13.9,
         lanes,
         predictions,
+        danger,
     };
     planner.plan(&situation, &mut go()).unwrap()
 }
@@ -109,7 +120,8 @@ fn it_follows_a_slower_car() {
     let found = plan(&Planner::default(), 12.0, &[0.0], from_ref(&slow));
     assert!(found.free);
     assert_eq!(hit(&found, from_ref(&slow)), None);
-    assert!((6.0..8.5).contains(&last(&found).speed), "{:?}", last(&found));
+    // It may fall back, to be as far behind as is safe.
+    assert!((4.0..8.5).contains(&last(&found).speed), "{:?}", last(&found));
 }
 
 #[test]
@@ -140,6 +152,7 @@ fn a_short_horizon_brakes_for_what_it_could_not_brake_for_later() {
             limit: 13.9,
             lanes: &[0.0],
             predictions: from_ref(&wall),
+            danger: false,
         };
         let next = short.plan(&situation, &mut go()).unwrap().points[1];
         let (speed, acceleration) = (next.speed, next.acceleration);
@@ -157,6 +170,54 @@ fn if_every_candidate_hits_something_it_brakes_as_hard_as_it_can() {
     assert!(!found.free);
     assert_eq!(found.points[1].acceleration, -8.0);
     assert_eq!(last(&found).speed, 0.0);
+}
+
+#[test]
+fn in_danger_it_brakes_and_neither_swerves_nor_hurries_past() {
+    // Somebody at the edge of its lane: to stop at 4 m/s² it is too late, there is room beside.
+    let stands = moving(1, Kind::Pedestrian, Pose::new(66.0, -1.4, FRAC_PI_2), 0.0, 0.0);
+    let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 12.0, ..Ego::default() };
+    let safe = respond(&Planner::default(), ego, false, &[0.0], from_ref(&stands));
+    assert!(safe.free && last(&safe).pose.position.x > 70.0, "{:?}", last(&safe));
+    let danger = respond(&Planner::default(), ego, true, &[0.0], from_ref(&stands));
+    assert_eq!((danger.free, danger.points[1].acceleration), (false, -8.0));
+    assert!(last(&danger).pose.position.x < 66.0, "{:?}", last(&danger));
+    let far = moving(1, Kind::Pedestrian, Pose::new(90.0, -1.4, FRAC_PI_2), 0.0, 0.0);
+    let eased = respond(&Planner::default(), ego, true, &[0.0], from_ref(&far));
+    assert!(eased.free && eased.points[1].acceleration > -4.1, "{:?}", eased.points[1]);
+}
+
+#[test]
+fn an_emergency_brake_is_held_until_half_of_it_does() {
+    let slow = |x: f64| moving(1, Kind::Car, Pose::new(x, 0.0, 0.0), 4.0, 0.0);
+    let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 13.0, ..Ego::default() };
+    let brakes = Ego { acceleration: -7.0, ..ego };
+    // From 13 to 4 m/s: 20 m more than the other at 2 m/s², 10 m at 4 m/s².
+    let lanes = [0.0];
+    let begins = respond(&Planner::default(), ego, true, &lanes, &[slow(70.0)]);
+    assert!(begins.points[1].acceleration > -7.9, "{:?}", begins.points[1]);
+    let holds = respond(&Planner::default(), brakes, true, &lanes, &[slow(70.0)]);
+    assert_eq!(holds.points[1].acceleration, -8.0);
+    let ends = respond(&Planner::default(), brakes, true, &lanes, &[slow(82.0)]);
+    assert!(ends.free && ends.points[1].acceleration > -7.9, "{:?}", ends.points[1]);
+}
+
+#[test]
+fn it_is_not_the_one_to_brake_for_who_is_behind() {
+    let passes = moving(1, Kind::Truck, Pose::new(40.0, 3.0, -0.15), 14.0, 0.0);
+    let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 10.0, ..Ego::default() };
+    let alone = respond(&Planner::default(), ego, false, &[0.0], from_ref(&passes));
+    let danger = respond(&Planner::default(), ego, true, &[0.0], from_ref(&passes));
+    assert_eq!(alone, danger);
+}
+
+#[test]
+fn who_comes_towards_it_far_away_is_no_reason_for_an_emergency_brake() {
+    let comes = |x: f64| moving(1, Kind::Car, Pose::new(x, 0.0, std::f64::consts::PI), 9.0, 0.0);
+    let far = plan(&Planner::default(), 9.0, &[0.0], &[comes(140.0)]);
+    assert!(far.free && far.points[1].acceleration > -4.1, "{:?}", far.points[1]);
+    let near = plan(&Planner::default(), 9.0, &[0.0], &[comes(78.0)]);
+    assert_eq!(near.points[1].acceleration, -8.0);
 }
 
 #[test]
@@ -218,6 +279,7 @@ fn it_stops_between_two_batches() {
         limit: 13.9,
         lanes: &[0.0],
         predictions: &[],
+        danger: false,
     };
     let count = |planner: Planner, most: u32| {
         let mut asked = 0;

@@ -175,3 +175,32 @@ fn it_stops_between_two_objects_and_keeps_the_order() {
     let stopped = Predictor::default().predict(0.0, &scene, &order, &around, stop);
     assert_eq!(stopped, Err(Stopped));
 }
+
+#[test]
+fn who_sets_out_from_near_the_middle_of_his_lane_is_not_taken_for_one_who_swings_in() {
+    let sets_out = |left: f64| {
+        let pose = Pose::new(50.0, left, 0.0);
+        let velocity = DVec2::new(8.0, -0.8);
+        let car = Track { velocity, ..track(1, Kind::Car, pose, 8.0, 0.0) };
+        probability(&predict(&[car], two_lanes())[0], Intent::Right)
+    };
+    // In the left lane, whose middle is at 3.5 m.
+    assert!(sets_out(3.6) > 0.1, "{}", sets_out(3.6));
+    assert!(sets_out(4.3) < 0.05, "{}", sets_out(4.3));
+}
+
+#[test]
+fn who_drives_where_others_come_towards_him_may_stay_there_or_go_back() {
+    // To the west, in a lane to the east.
+    let road = crate::map::tests::two_ways();
+    let heading = std::f64::consts::PI + 0.3;
+    let car = track(1, Kind::Car, Pose::new(80.0, 0.5, heading), 12.0, 0.0);
+    let found = &predict(&[car], road)[0];
+    let ends: Vec<f64> =
+        found.hypotheses.iter().map(|one| one.states[30].pose.position.y).collect();
+    let near = |left: f64| ends.iter().any(|end| (end - left).abs() < 0.3);
+    assert!(near(0.5) && near(3.5), "{ends:?}");
+    assert!(ends.iter().any(|end| *end < -4.0), "straight on: {ends:?}");
+    let parked = track(1, Kind::Car, Pose::new(80.0, -3.0, 0.0), 0.4, 0.0);
+    assert_eq!(predict(&[parked], crate::map::tests::two_ways())[0].hypotheses.len(), 1);
+}

@@ -63,6 +63,8 @@ pub struct Predicted {
     pub at: f64,
     /// Each object's; in a first part, those that are not urgent do what they were last found to do.
     pub predictions: Vec<Prediction>,
+    /// Somebody is nearer than is safe, along and across (RSS).
+    pub danger: bool,
 }
 
 /// Where the ego is.

@@ -1,6 +1,6 @@
 //! The modules: each takes messages, calls the plain computation, and passes its checkpoints on.
 
-use super::danger::deadlines;
+use super::danger::{dangerous, deadlines};
 use super::{
     Brake, Deadlines, Detections, Features, Localisation, Mission, Order, Predicted, STATE, Scan,
     Scene, anytime,
@@ -259,6 +259,7 @@ impl Module for PredictionModule {
             Some(expected) => expected.around.clone(),
             None => Arc::new(surroundings(&self.mission.road, ego.pose, &mut || cx.go_on())?),
         };
+        let danger = dangerous(&scene.ego, &scene.tracks, &self.mission.route);
         let mut tracks = scene.tracks.clone();
         tracks.push(own(&scene.ego, scene.at));
         let expected = expected.as_ref().map(|expected| &expected.crowd);
@@ -273,7 +274,7 @@ impl Module for PredictionModule {
         if let Some(budget) = self.features.budget {
             let work = (scene.at, tracks, order.as_slice());
             let predictions = anytime::predict(cx, ns(budget), &self.predictor, work, &around)?;
-            return Ok(Predicted { at: scene.at, predictions });
+            return Ok(Predicted { at: scene.at, predictions, danger });
         }
         let first = match path {
             Path::Normal => order.len(),
@@ -287,13 +288,14 @@ impl Module for PredictionModule {
         if path == Path::Fast && !rest.is_empty() {
             let others = rest.iter().map(|index| self.last_known(&tracks[*index], at));
             let part = predictions.iter().cloned().chain(others).collect();
-            cx.publish_partial(Predicted { at, predictions: part }, Part::first(2));
+            let first = Predicted { at, predictions: part, danger };
+            cx.publish_partial(first, Part::first(2));
         }
         let later = self.predict(cx, at, &crowd, rest)?;
         self.know(&later);
         predictions.extend(later);
         self.expect(cx, scene.header.frame, ego.pose, crowd);
-        Ok(Predicted { at, predictions })
+        Ok(Predicted { at, predictions, danger })
     }
 }
 
@@ -452,6 +454,7 @@ impl Task {
             limit: self.mission.limit(self.along()),
             lanes: &lanes,
             predictions: &self.predicted.predictions,
+            danger: self.predicted.danger,
         })
     }
 

@@ -173,3 +173,32 @@ fn the_far_end_of_a_lorry_does_not_swing_it_round() {
         }
     }
 }
+
+#[test]
+fn what_is_seen_of_a_fast_vehicle_far_away_is_a_vehicle() {
+    let bodies = |at: f64| {
+        let pose = Pose::new(80.0 - 17.0 * at, 3.5, PI);
+        vec![body(1, Kind::Car, pose, 17.0, 4.5, 1.8)]
+    };
+    let frames = follow(&mut Tracker::default(), 12, |_| Pose::default(), bodies);
+    for (frame, tracks) in frames.iter().enumerate() {
+        assert!(tracks.len() <= 1, "frame {frame}: {tracks:#?}");
+        assert!(tracks.iter().all(|track| track.kind == Kind::Car), "frame {frame}: {tracks:#?}");
+    }
+}
+
+#[test]
+fn an_oncoming_car_that_turns_aside_leaves_no_second_one_behind() {
+    // It pulls out to overtake, and turns by 0.3 within half a second.
+    let pose = |at: f64| {
+        let turn = (at - 0.5).clamp(0.0, 0.5) * 0.6;
+        let aside = 16.0 * (at - 0.5).clamp(0.0, 0.5).powi(2) * 0.3
+            + 16.0 * 0.3 * (at - 1.0).clamp(0.0, 0.4);
+        Pose::new(66.0 - 16.0 * at, 3.5 - aside, PI + turn)
+    };
+    let bodies = |at: f64| vec![body(1, Kind::Car, pose(at), 16.0, 4.5, 1.8)];
+    let frames = follow(&mut Tracker::default(), 14, |_| Pose::default(), bodies);
+    for (frame, tracks) in frames.iter().enumerate() {
+        assert_eq!(tracks.len(), 1, "frame {frame}: {tracks:#?}");
+    }
+}
