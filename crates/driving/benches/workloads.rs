@@ -145,6 +145,7 @@ impl Scene {
             lanes,
             predictions,
             danger: false,
+            holds: false,
         };
         planner.plan(&situation, &mut go()).unwrap().free
     }

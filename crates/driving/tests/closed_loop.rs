@@ -85,6 +85,7 @@ impl Drive {
             lanes: &self.lanes,
             predictions: &predictions,
             danger: false,
+            holds: false,
         };
         let trajectory = Planner::default().plan(&situation, go).unwrap();
         for tick in 0..10 {

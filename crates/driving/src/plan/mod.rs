@@ -83,6 +83,8 @@ pub struct Situation<'a> {
     pub predictions: &'a [Prediction],
     /// Somebody is nearer than is safe, along and across (RSS).
     pub danger: bool,
+    /// It began to brake as hard as it can a moment ago: as long as there is danger it goes on.
+    pub holds: bool,
 }
 
 /// The best candidate of a lane.
@@ -208,6 +210,12 @@ impl Planner {
         }))
     }
 
+    /// Is this the hardest brake, from its beginning?
+    pub fn brakes_hardest(&self, trajectory: &Trajectory) -> bool {
+        let first = trajectory.points.get(1).unwrap_or(&trajectory.points[0]);
+        first.acceleration <= 1e-6 - self.brake
+    }
+
     /// The cheapest of the choices, or the hardest brake if there is none.
     pub fn decide(
         &self,
@@ -271,6 +279,9 @@ impl Planner {
         scene: &Scene,
         start: &scene::Start,
     ) -> bool {
+        if situation.danger && situation.holds {
+            return true;
+        }
         let brakes = situation.ego.acceleration < -scene::LEAST;
         if !situation.danger && !brakes {
             return false;

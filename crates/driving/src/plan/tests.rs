@@ -56,6 +56,7 @@ fn respond(
         lanes,
         predictions,
         danger,
+        holds: false,
     };
     planner.plan(&situation, &mut go()).unwrap()
 }
@@ -153,6 +154,7 @@ fn a_short_horizon_brakes_for_what_it_could_not_brake_for_later() {
             lanes: &[0.0],
             predictions: from_ref(&wall),
             danger: false,
+            holds: false,
         };
         let next = short.plan(&situation, &mut go()).unwrap().points[1];
         let (speed, acceleration) = (next.speed, next.acceleration);
@@ -200,6 +202,31 @@ fn an_emergency_brake_is_held_until_half_of_it_does() {
     assert_eq!(holds.points[1].acceleration, -8.0);
     let ends = respond(&Planner::default(), brakes, true, &lanes, &[slow(82.0)]);
     assert!(ends.free && ends.points[1].acceleration > -7.9, "{:?}", ends.points[1]);
+}
+
+#[test]
+fn a_brake_that_has_just_begun_is_not_let_go_while_there_is_danger() {
+    let line = straight();
+    let held = |danger, holds| {
+        let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 10.0, ..Ego::default() };
+        let situation = Situation {
+            at: 0.0,
+            ego,
+            length: LENGTH,
+            width: WIDTH,
+            reference: &line,
+            limit: 13.9,
+            lanes: &[0.0],
+            predictions: &[],
+            danger,
+            holds,
+        };
+        let planner = Planner::default();
+        let found = planner.plan(&situation, &mut go()).unwrap();
+        planner.brakes_hardest(&found)
+    };
+    assert!(held(true, true));
+    assert!(!held(false, true) && !held(true, false));
 }
 
 #[test]
@@ -280,6 +307,7 @@ fn it_stops_between_two_batches() {
         lanes: &[0.0],
         predictions: &[],
         danger: false,
+        holds: false,
     };
     let count = |planner: Planner, most: u32| {
         let mut asked = 0;

@@ -359,13 +359,26 @@ pub struct Planning {
     /// The lanes beside are planned for at the same time as its own, not after it.
     at_once: bool,
     budget: Option<f64>,
+    /// When it last began to brake as hard as it can, s.
+    braked: Option<f64>,
 }
+
+/// What an object is about flickers from frame to frame: so long an emergency brake is not let go
+/// because of what the next frame says, if it is dangerous as before, s.
+const HOLD: f64 = 0.35;
 
 impl Planning {
     pub fn new(mission: Mission, features: &Features) -> Planning {
         let normal = Planner::default();
         let fast = normal.fast(features.lookahead, features.horizon);
-        Planning { normal, fast, mission, at_once: features.proactive, budget: features.budget }
+        Planning {
+            normal,
+            fast,
+            mission,
+            at_once: features.proactive,
+            budget: features.budget,
+            braked: None,
+        }
     }
 }
 
@@ -391,7 +404,18 @@ impl Module for Planning {
             mission: self.mission.clone(),
             predicted: predicted.clone(),
             now: **newest,
+            holds: self.braked.is_some_and(|began| newest.at - began < HOLD),
         };
+        let trajectory = self.plan(cx, &task)?;
+        if !task.holds && planner.brakes_hardest(&trajectory) {
+            self.braked = Some(newest.at);
+        }
+        Ok(trajectory)
+    }
+}
+
+impl Planning {
+    fn plan(&self, cx: &mut Cx<'_, Trajectory>, task: &Task) -> Result<Trajectory, Stop> {
         let lanes = task.lanes();
         if let Some(budget) = self.budget {
             let levels = anytime::levels(&self.fast, &self.normal);
@@ -432,6 +456,7 @@ struct Task {
     mission: Mission,
     predicted: Message<Predicted>,
     now: Localisation,
+    holds: bool,
 }
 
 impl Task {
@@ -455,6 +480,7 @@ impl Task {
             lanes: &lanes,
             predictions: &self.predicted.predictions,
             danger: self.predicted.danger,
+            holds: self.holds,
         })
     }
 
