@@ -231,7 +231,7 @@ fn a_brake_that_has_just_begun_is_not_let_go_while_there_is_danger() {
 
 #[test]
 fn it_is_not_the_one_to_brake_for_who_is_behind() {
-    let passes = moving(1, Kind::Truck, Pose::new(40.0, 3.0, -0.15), 14.0, 0.0);
+    let passes = moving(1, Kind::Truck, Pose::new(30.0, 3.5, -0.1), 14.0, 0.0);
     let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 10.0, ..Ego::default() };
     let alone = respond(&Planner::default(), ego, false, &[0.0], from_ref(&passes));
     let danger = respond(&Planner::default(), ego, true, &[0.0], from_ref(&passes));
@@ -241,7 +241,7 @@ fn it_is_not_the_one_to_brake_for_who_is_behind() {
 #[test]
 fn who_comes_towards_it_far_away_is_no_reason_for_an_emergency_brake() {
     let comes = |x: f64| moving(1, Kind::Car, Pose::new(x, 0.0, std::f64::consts::PI), 9.0, 0.0);
-    let far = plan(&Planner::default(), 9.0, &[0.0], &[comes(140.0)]);
+    let far = plan(&Planner::default(), 9.0, &[0.0], &[comes(100.0)]);
     assert!(far.free && far.points[1].acceleration > -4.1, "{:?}", far.points[1]);
     let near = plan(&Planner::default(), 9.0, &[0.0], &[comes(78.0)]);
     assert_eq!(near.points[1].acceleration, -8.0);

@@ -175,10 +175,10 @@ fn the_far_end_of_a_lorry_does_not_swing_it_round() {
 }
 
 #[test]
-fn what_is_seen_of_a_fast_vehicle_far_away_is_a_vehicle() {
+fn what_is_faster_than_anybody_walks_is_a_vehicle_however_narrow() {
     let bodies = |at: f64| {
         let pose = Pose::new(80.0 - 17.0 * at, 3.5, PI);
-        vec![body(1, Kind::Car, pose, 17.0, 4.5, 1.8)]
+        vec![body(1, Kind::Cyclist, pose, 17.0, 2.0, 0.6)]
     };
     let frames = follow(&mut Tracker::default(), 12, |_| Pose::default(), bodies);
     for (frame, tracks) in frames.iter().enumerate() {
