@@ -14,6 +14,7 @@ mod perfetto;
 mod ros;
 mod rss;
 mod sched_ext;
+mod security;
 mod step;
 mod sumo;
 mod tidy;
@@ -109,7 +110,8 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
         .args(["--config", TIME_LIMIT, "--target-dir"])
         .arg(target().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
-        .run()
+        .run()?;
+    security::tests()
 }
 
 /// The sanitizer is not stable in rustc: the variable lets a stable one have it. Only the crate

@@ -17,6 +17,7 @@ mod regulate;
 mod remote;
 mod report;
 mod ros_gateway;
+mod ros_security;
 mod run;
 mod serve;
 mod simulate;

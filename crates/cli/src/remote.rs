@@ -22,6 +22,10 @@ pub struct Args {
     /// The server's machine, where multicast does not reach it; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     peer: Vec<Ipv4Addr>,
+    /// The folder of the enclave that secures this client, instead of what ROS_SECURITY_KEYSTORE,
+    /// ROS_SECURITY_ENABLE, ROS_SECURITY_STRATEGY and ROS_SECURITY_ENCLAVE_OVERRIDE say
+    #[arg(long, value_name = "FOLDER")]
+    security: Option<PathBuf>,
     /// The server's node
     #[arg(long, default_value = "/keeptime")]
     server: String,
@@ -89,6 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         interfaces: args.interface.clone(),
         peers: args.peer.clone(),
         distribution: Distribution::default(),
+        security: crate::ros_security::enclave(args.security.clone())?,
     };
     let client = Client::connect(&options, &args.server, args.middleware, args.timeout)?;
     match &args.what {

@@ -46,9 +46,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limit = Rlimit { current: Some(ros.memory_bytes), maximum: Some(ros.memory_bytes) };
     rustix::process::setrlimit(Resource::Data, limit).context("limit of memory")?;
     let socket = args.socket.clone().unwrap_or_else(|| system.server.socket_path());
-    let settings = settings(ros, socket, args.restarts);
+    let options = options(&system, ros)?;
     let node = format!("{}/{}", ros.namespace.trim_end_matches('/'), ros.node);
-    eprintln!("keeptime ros-gateway: node {node} in domain {}", ros.domain);
+    let secured = match &options.security {
+        Some(folder) => format!(", secured by {}", folder.display()),
+        None => String::new(),
+    };
+    eprintln!("keeptime ros-gateway: node {node} in domain {}{secured}", ros.domain);
+    let settings = settings(ros, options, socket, args.restarts);
     match ros::gateway::run(settings).with_context(|| file.to_string())? {}
 }
 
@@ -65,7 +70,15 @@ fn follow(parent: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn settings(ros: &Ros, socket: PathBuf, restarts: u32) -> Settings {
+/// Whether the gateway of a system can be secured as is asked for; sends nothing.
+pub fn check(system: &System) -> anyhow::Result<()> {
+    match &system.ros {
+        Some(ros) => Ok(options(system, ros)?.check()?),
+        None => Ok(()),
+    }
+}
+
+fn settings(ros: &Ros, options: Options, socket: PathBuf, restarts: u32) -> Settings {
     let limits = Limits {
         clients: ros.limits.clients,
         registrations: ros.limits.registrations,
@@ -76,7 +89,7 @@ fn settings(ros: &Ros, socket: PathBuf, restarts: u32) -> Settings {
         lease: Duration::from_nanos(ros.limits.lease_ns),
     };
     Settings {
-        options: options(ros),
+        options,
         namespace: ros.namespace.clone(),
         name: ros.node.clone(),
         mapping: mapping(ros.middleware),
@@ -87,13 +100,14 @@ fn settings(ros: &Ros, socket: PathBuf, restarts: u32) -> Settings {
     }
 }
 
-fn options(ros: &Ros) -> Options {
+fn options(system: &System, ros: &Ros) -> anyhow::Result<Options> {
     let distribution = match ros.distribution {
         system::Distribution::Humble => Distribution::Humble,
         system::Distribution::Jazzy => Distribution::Jazzy,
     };
     let (interfaces, peers) = (ros.interfaces.clone(), ros.peers.clone());
-    Options { domain: ros.domain, interfaces, peers, distribution }
+    let security = crate::ros_security::enclave(system.enclave_path())?;
+    Ok(Options { domain: ros.domain, interfaces, peers, distribution, security })
 }
 
 fn mapping(middleware: Middleware) -> Mapping {

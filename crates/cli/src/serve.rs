@@ -75,6 +75,7 @@ fn parse_accelerator_cores(text: &str) -> Result<(String, Vec<usize>), String> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let system = System::read(&args.config)?;
+    crate::ros_gateway::check(&system).with_context(|| args.config.display().to_string())?;
     // Before the server has threads, so that none of them takes the signal.
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
         .context("signals cannot be caught")?;

@@ -12,6 +12,7 @@ use rustdds::no_key::DataWriter;
 use rustdds::{DomainParticipant, DomainParticipantBuilder, GUID, QosPolicyBuilder, RTPSEntity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The largest domain that has ports of its own (RTPS 2.3, section 9.6.1.1: 7400 + 250 x domain).
@@ -40,6 +41,22 @@ pub struct Options {
     pub peers: Vec<Ipv4Addr>,
     /// Whose form of `ros_discovery_info` is sent.
     pub distribution: Distribution,
+    /// The enclave that secures this participant: a folder with the six files of ROS 2, as
+    /// [`security`](crate::security) says. None: no security.
+    pub security: Option<PathBuf>,
+}
+
+impl Options {
+    /// Whether the domain can be joined with the files of `security`; sends nothing.
+    ///
+    /// # Errors
+    /// [`Error::Domain`], [`Error::Enclave`], [`Error::NoSecurity`].
+    pub fn check(&self) -> Result<(), Error> {
+        if self.domain > LAST_DOMAIN {
+            return Err(Error::Domain(self.domain));
+        }
+        self.security.iter().try_for_each(|folder| crate::security::check(folder, self.domain))
+    }
 }
 
 /// A participant in a domain.
@@ -54,12 +71,14 @@ impl Context {
     /// Joins a domain, and starts the threads that do.
     ///
     /// # Errors
-    /// [`Error::Domain`]; [`Error::Create`] when the sockets cannot be had.
+    /// Those of [`Options::check`]; [`Error::Create`] when the sockets cannot be had.
     pub fn new(options: &Options) -> Result<Context, Error> {
-        if options.domain > LAST_DOMAIN {
-            return Err(Error::Domain(options.domain));
-        }
+        options.check()?;
         let mut builder = DomainParticipantBuilder::new(options.domain);
+        #[cfg(feature = "security")]
+        if let Some(folder) = &options.security {
+            builder = builder.builtin_security(crate::security::files(folder));
+        }
         if !options.interfaces.is_empty() {
             builder = builder.with_only_networks(options.interfaces.iter().copied());
         }

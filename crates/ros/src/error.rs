@@ -16,6 +16,25 @@ pub enum Error {
     /// The domain has no ports of its own.
     #[error("domain {0}: expected 0 to 232")]
     Domain(u16),
+    /// A file of an enclave is not what security needs.
+    #[error("{file}: {found}, expected {expected}")]
+    Enclave {
+        /// The file, or the variable that should name it.
+        file: String,
+        /// What is there.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// Security is asked for, and this program cannot do it.
+    #[error(
+        "{folder}: DDS security is asked for, but this program was built without it, expected a \
+         build with --features dds-security (crate ros: security)"
+    )]
+    NoSecurity {
+        /// The enclave.
+        folder: String,
+    },
     /// DDS refused to make an entity.
     #[error("DDS cannot create {what}: {reason}")]
     Create {

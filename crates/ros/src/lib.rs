@@ -50,6 +50,7 @@ mod pace;
 mod peers;
 mod qos;
 pub mod remote;
+pub mod security;
 mod service;
 mod topic;
 mod wire;

@@ -1,9 +1,10 @@
 //! The `ros` section: the accelerator server as a node on the ROS 2 graph.
 
 use crate::field::Field;
-use crate::{Error, TimeUnit};
+use crate::{Error, System, TimeUnit};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 /// The `ros` section, defaults filled in. A server without the section stays off the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +31,9 @@ pub struct Ros {
     pub limits: RosLimits,
     /// The services that clients on the graph may ask for; none means all.
     pub services: Vec<String>,
+    /// The folder of the enclave that secures the node; a relative path begins at the folder of
+    /// the system file. See [`System::enclave_path`](crate::System::enclave_path).
+    pub security: Option<PathBuf>,
 }
 
 /// How services are called.
@@ -85,6 +89,7 @@ impl Default for Ros {
             memory_bytes: 1 << 30,
             limits: RosLimits::default(),
             services: Vec::new(),
+            security: None,
         }
     }
 }
@@ -102,6 +107,14 @@ impl Default for RosLimits {
     }
 }
 
+impl System {
+    /// Where the enclave that secures the node on the graph is, if the file says so: a relative
+    /// path begins at the folder of the system file.
+    pub fn enclave_path(&self) -> Option<PathBuf> {
+        Some(self.path(self.ros.as_ref()?.security.as_ref()?))
+    }
+}
+
 /// Reads the section.
 pub(crate) fn ros(field: Field<'_>, unit: TimeUnit) -> Result<Ros, Error> {
     let fields = field.fields(&[
@@ -116,6 +129,7 @@ pub(crate) fn ros(field: Field<'_>, unit: TimeUnit) -> Result<Ros, Error> {
         "memory",
         "limits",
         "services",
+        "security",
     ])?;
     let default = Ros::default();
     Ok(Ros {
@@ -141,6 +155,7 @@ pub(crate) fn ros(field: Field<'_>, unit: TimeUnit) -> Result<Ros, Error> {
         })?,
         limits: fields.or("limits", default.limits, |field| limits(field, unit))?,
         services: fields.each("services", |field| field.name())?,
+        security: fields.or("security", None, |field| folder(&field).map(Some))?,
     })
 }
 
@@ -191,6 +206,14 @@ fn peer(field: &Field<'_>) -> Result<Ipv4Addr, Error> {
     field.text(expected)?.parse().map_err(|_| field.refuse(expected))
 }
 
+fn folder(field: &Field<'_>) -> Result<PathBuf, Error> {
+    let expected = "the folder of an enclave";
+    match field.text(expected)? {
+        "" => Err(field.refuse(expected)),
+        path => Ok(path.into()),
+    }
+}
+
 fn node(field: &Field<'_>) -> Result<String, Error> {
     let expected = "a node's name: letters, digits and _, no digit first";
     match field.text(expected)? {
@@ -218,7 +241,6 @@ fn is_token(token: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::System;
 
     const ALL: &str = r#"
 ros:
@@ -233,6 +255,7 @@ ros:
   memory: 256 MiB
   limits: {clients: 2, registrations: 3, request: 64 KiB, in_flight: 4, priority: 40, lease: 2 s}
   services: [vecadd]
+  security: keystore/enclaves/robot
 "#;
 
     #[test]
@@ -255,6 +278,8 @@ ros:
         };
         assert_eq!(ros.limits, limits);
         assert_eq!(ros.services, ["vecadd"]);
+        let here = System::parse(ALL, "conf/robot.yaml").unwrap();
+        assert_eq!(here.enclave_path(), Some("conf/keystore/enclaves/robot".into()));
         assert_eq!(System::parse(&system.to_yaml(), "robot.yaml").unwrap(), system);
         let default = System::parse("ros: {}", "robot.yaml").unwrap();
         assert_eq!(default.ros, Some(Ros::default()));
@@ -273,6 +298,7 @@ ros:
             ("{namespace: robot}", "namespace"),
             ("{namespace: /robot/}", "namespace"),
             ("{node: 1st}", "node"),
+            ("{security: \"\"}", "security"),
             ("{status: 1 ms}", "status"),
             ("{memory: 1 MiB}", "memory"),
             ("{limits: {clients: 0}}", "clients"),

@@ -353,6 +353,8 @@ fn ros(ros: &Ros) -> String {
     map.put_unless("limits", set, usual, |_| limits.flow());
     let services: Vec<String> = ros.services.iter().map(|name| text(name)).collect();
     map.put_unless("services", services.as_slice(), &[], flow_list);
+    let security = ros.security.as_ref().map(|path| path.to_string_lossy());
+    map.put_some("security", security, |path| text(&path));
     match map.entries.is_empty() {
         true => "ros: {}\n".into(),
         false => format!("ros:\n{}", map.block(2)),
