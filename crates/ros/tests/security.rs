@@ -146,6 +146,10 @@ fn bad_files_are_named_before_anything_is_sent() {
     let Some(keystore) = Keystore::new() else { return };
     let Some(other) = Keystore::new() else { return };
     let Some(payload) = Keystore::with(["SIGN", "ENCRYPT", "ENCRYPT"]) else { return };
+    let Some(signed) = Keystore::with(["SIGN", "SIGN", "NONE"]) else { return };
+    let origin = ["ENCRYPT_WITH_ORIGIN_AUTHENTICATION", "ENCRYPT", "NONE"];
+    let Some(origin) = Keystore::with(origin) else { return };
+    let [signed, origin] = [&signed, &origin].map(|of| of.enclave("robot", &EVERYTHING));
     let foreign = other.enclave("robot", &EVERYTHING);
     let payload = payload.enclave("robot", &EVERYTHING);
     let good = keystore.enclave("robot", &EVERYTHING);
@@ -184,6 +188,9 @@ fn bad_files_are_named_before_anything_is_sent() {
     }
     assert!(said(&good, 201).contains("governance.p7s: no domain_rule for domain 201"));
     assert!(said(&payload, 0).contains("governance.p7s: data_protection_kind ENCRYPT"));
+    let signed = said(&signed, 0);
+    assert!(signed.contains("governance.p7s: metadata_protection_kind SIGN"), "{signed}");
+    assert!(said(&origin, 0).contains("rtps_protection_kind ENCRYPT_WITH_ORIGIN_AUTHENTICATION"));
     std::fs::copy(twin.join("permissions.p7s"), good.join("permissions.p7s")).unwrap();
     assert!(said(&good, 0).contains("permissions.p7s: no grant for CN=robot"));
     std::fs::set_permissions(twin.join("key.pem"), std::fs::Permissions::from_mode(0o644)).unwrap();

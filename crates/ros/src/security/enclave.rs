@@ -94,6 +94,18 @@ fn private_key(file: &Path, own: &X509) -> Result<(), Error> {
     }
 }
 
+/// Protection that carries large messages between participants of RustDDS 0.15.1: keys of the
+/// governance, values, and what to say of others.
+const PROTECTION: &[(&str, &[&str], &str)] = &[
+    (
+        "data_protection_kind",
+        &["NONE"],
+        "NONE, and metadata_protection_kind ENCRYPT, which encrypts data, too",
+    ),
+    ("metadata_protection_kind", &["NONE", "ENCRYPT"], "NONE or ENCRYPT"),
+    ("rtps_protection_kind", &["NONE", "SIGN", "ENCRYPT"], "NONE, SIGN or ENCRYPT"),
+];
+
 /// The governance document has a rule for the domain, and none in it that protects data by itself.
 ///
 /// RustDDS 0.15.1 cannot read back what it writes then: it takes an encrypted fragment for one
@@ -110,14 +122,14 @@ fn governance(file: &Path, ca: &X509, domain: u16) -> Result<(), Error> {
         let found = format!("no domain_rule for domain {domain}");
         return Err(bad(file, found, "a rule for the domain that is joined"));
     };
-    let mut kinds = rule.descendants().filter(|node| node.has_tag_name("data_protection_kind"));
-    match kinds.find_map(|kind| kind.text().map(str::trim).filter(|kind| *kind != "NONE")) {
-        None => Ok(()),
-        Some(kind) => {
-            let expected = "NONE, and metadata_protection_kind ENCRYPT, which encrypts data, too";
-            Err(bad(file, format!("data_protection_kind {kind}"), expected))
+    for (key, works, expected) in PROTECTION {
+        let kinds = rule.descendants().filter(|node| node.has_tag_name(*key));
+        let mut kinds = kinds.filter_map(|kind| kind.text().map(str::trim));
+        if let Some(kind) = kinds.find(|kind| !works.contains(kind)) {
+            return Err(bad(file, format!("{key} {kind}"), *expected));
         }
     }
+    Ok(())
 }
 
 /// The permissions have a grant for the certificate that is valid today.
