@@ -1,9 +1,11 @@
 //! Both stacks in a closed loop on the virtual clock, with declared costs: what happens does not
 //! depend on the machine.
 
+use dataflow::trace::{Event, Point};
 use dataflow::{Chunk, Costs, Path};
 use driving::drive::{Outcome, run};
 use driving::stack::{Features, Stack};
+use std::collections::BTreeMap;
 use world::Scenario;
 
 /// A car ahead brakes hard after 1.2 s, and there is no other lane.
@@ -77,6 +79,32 @@ fn the_fast_path_answers_earlier_when_planning_takes_too_long() {
     assert!(planning(&fast) > 0);
     let (fast_mean, base_mean) = (fast.mean_latency().unwrap(), base.mean_latency().unwrap());
     assert!(1.3 * fast_mean < base_mean, "{fast_mean} {base_mean}");
+}
+
+#[test]
+fn usual_plan_follows_a_short_one_also_where_a_timer_starts_planning() {
+    for stack in [Stack::A, Stack::B] {
+        let features = Features { fast_path: true, ..Features::base() };
+        let outcome = drive(stack, &features, 3_000_000);
+        let runs = outcome.events.iter().filter_map(|event| match event.point {
+            Point::Start { module, .. } => Some((event.job, module?.index())),
+            _ => None,
+        });
+        let runs: BTreeMap<u64, usize> = runs.collect();
+        let published = |part: u16| {
+            let of_planning = outcome.events.iter().filter(|event| {
+                runs.get(&event.job).is_some_and(|&n| outcome.names.modules[n] == "planning")
+            });
+            let is_it = |event: &&Event| matches!(event.point, Point::Published { part: p, of: 2, .. } if p == part);
+            of_planning.filter(is_it).count()
+        };
+        // In stack A the rest of a prediction starts planning once more.
+        let [short, usual] = [published(1), published(2)];
+        match stack {
+            Stack::A => assert_eq!([short, usual], [0, 0]),
+            Stack::B => assert!(short > 5 && 2 * usual > short, "{usual} after {short}"),
+        }
+    }
 }
 
 #[test]

@@ -270,13 +270,17 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
         module = module.trigger(Trigger::Timer { period_ns: PERIOD_NS, offset_ns: 50_000_000 });
     }
     module.id();
-    let planning = || Planning::new(mission.clone(), features);
+    // A part of a prediction starts stack A's planning, and the rest does once more; the timer starts
+    // it once for each frame.
+    let planning = || Planning::new(mission.clone(), features, stack == Stack::B);
     let wires = (predicted.latest(), localised.latest().passive());
     let mut module =
         graph.module("planning", plans, planning(), wires, &planned).fast_path().guest_pieces();
     module = match stack {
         Stack::A => module.extra_worker(plans, planning()),
-        Stack::B => module.trigger(Trigger::Timer { period_ns: PERIOD_NS, offset_ns: 0 }),
+        Stack::B => module
+            .cancel(Cancel::Rest)
+            .trigger(Trigger::Timer { period_ns: PERIOD_NS, offset_ns: 0 }),
     };
     module.id();
     let trajectories = match stack {

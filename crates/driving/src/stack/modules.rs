@@ -358,6 +358,8 @@ pub struct Planning {
     mission: Mission,
     /// The lanes beside are planned for at the same time as its own, not after it.
     at_once: bool,
+    /// Behind a short plan comes the usual one for the same frame.
+    goes_on: bool,
     budget: Option<f64>,
     /// When it last began to brake as hard as it can, s.
     braked: Option<f64>,
@@ -368,7 +370,9 @@ pub struct Planning {
 const HOLD: f64 = 0.35;
 
 impl Planning {
-    pub fn new(mission: Mission, features: &Features) -> Planning {
+    /// `goes_on`: behind a short plan comes the usual one for the same frame, unless it brakes as
+    /// hard as it can or a newer frame waits.
+    pub fn new(mission: Mission, features: &Features, goes_on: bool) -> Planning {
         let normal = Planner::default();
         let fast = normal.fast(features.lookahead, features.horizon);
         Planning {
@@ -376,6 +380,7 @@ impl Planning {
             fast,
             mission,
             at_once: features.proactive,
+            goes_on,
             budget: features.budget,
             braked: None,
         }
@@ -399,14 +404,20 @@ impl Module for Planning {
     ) -> Result<Trajectory, Stop> {
         let newest = localisation.as_ref().ok_or(Stop::Nothing)?;
         let planner = if path == Path::Fast { &self.fast } else { &self.normal };
-        let task = Task {
+        let mut task = Task {
             planner: planner.clone(),
             mission: self.mission.clone(),
             predicted: predicted.clone(),
             now: **newest,
             holds: self.braked.is_some_and(|began| newest.at - began < HOLD),
         };
-        let trajectory = self.plan(cx, &task)?;
+        let mut trajectory = self.plan(cx, &task)?;
+        let brakes = planner.brakes_hardest(&trajectory);
+        if path == Path::Fast && self.goes_on && !brakes {
+            cx.publish_partial(trajectory, Part::first(2));
+            task.planner = self.normal.clone();
+            trajectory = self.plan(cx, &task)?;
+        }
         if !task.holds && planner.brakes_hardest(&trajectory) {
             self.braked = Some(newest.at);
         }
