@@ -171,9 +171,9 @@ fn bounded(run: &Value, method: &str) -> Vec<(String, bool)> {
 }
 
 /// Runs until no instance passed its bound: what else the machine does can delay one, and the bounds
-/// know nothing of it. Ten runs in which one was passed are no coincidence.
+/// know nothing of it. Four runs in which one was passed are no coincidence.
 fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
-    for attempt in 1..=10 {
+    for attempt in 1..=4 {
         let fixed = ["--json", "--duration", "2s", "--methods", method];
         let output = bench.run(&[&fixed[..], arguments].concat());
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -184,7 +184,7 @@ fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
         if within {
             return;
         }
-        assert!(attempt < 10, "{run}");
+        assert!(attempt < 4, "{run}");
     }
 }
 
