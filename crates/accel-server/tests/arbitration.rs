@@ -160,6 +160,17 @@ fn explicit_bucket_of_the_configuration_wins() {
 }
 
 #[test]
+fn priorities_say_the_bucket_where_the_accelerator_says_from_which_on_each_is() {
+    let fixture = serve(&one_gpu("buckets: 3, bucket_from: [0, 10, 50]", ""));
+    let mut client = fixture.client();
+    for (priority, bucket) in [(60, 2), (50, 2), (49, 1), (10, 1), (9, 0)] {
+        let chain = Registration::service("empty").chain(&format!("c{priority}"), priority);
+        let callback = client.register(&chain).unwrap();
+        assert_eq!(client.bucket(callback).unwrap(), bucket, "of priority {priority}");
+    }
+}
+
+#[test]
 fn configured_chain_cannot_be_registered_at_another_priority() {
     let fixture = serve(&one_gpu("buckets: 6", CONFIGURED));
     let mut client = fixture.client();

@@ -17,6 +17,8 @@ use anyhow::Context;
 use report::analysis::{Bounds, Names};
 use system::System;
 
+use crate::graph::bound::margin::TimeMargin;
+
 /// Options of `keeptime analyze`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -34,6 +36,9 @@ pub struct Args {
     /// Multiply every accelerator time of the file, as in 1.25
     #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     exec_scale: Option<Factor>,
+    /// Of a graph: bound times that are so many times as long as the file declares
+    #[arg(long, default_value = "1", value_parser = TimeMargin::parse, value_name = "FACTOR")]
+    margin: TimeMargin,
     /// Say also how far times may grow before a chain fails
     #[arg(long)]
     sensitivity: bool,
@@ -109,6 +114,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return graph::run(args, &system);
     }
     system.require_chains()?;
+    anyhow::ensure!(
+        args.margin.words().is_none(),
+        "--margin: found chains in {}, expected a graph",
+        system.name
+    );
     let explained = explained(args, &system)?;
     let mut model = system.model();
     let mut marks = Vec::new();

@@ -215,6 +215,33 @@ fn instance_beyond_its_bound_is_told_and_the_status_says_so() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("Longer than the bound under keeptime: hot in "), "{said}");
+    // So the margin that it would take can be read.
+    let longest = said.lines().find(|line| line.contains("longest processor time: ")).unwrap();
+    let (_, words) = longest.split_once("processor time: ").unwrap();
+    let share: f64 = words.split(' ').next().unwrap().parse().unwrap();
+    assert!(share > 10.0 && words.contains("times as long as declared, "), "{longest}");
+}
+
+#[test]
+fn bounds_grow_with_the_margin_of_declared_times_and_the_result_says_so() {
+    let bench = Bench::new(&example("picas-case-study.yaml"));
+    let analyze = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_keeptime"))
+            .args(["analyze", "--json"])
+            .args(arguments)
+            .arg("graph.yaml")
+            .current_dir(bench.folder.path())
+            .output()
+            .unwrap();
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        said["paths"]["chain1"]["bound_us"].as_f64().unwrap()
+    };
+    // 2 and 16 ms of work, and two times 0.3 ms for the message between them.
+    assert_eq!((analyze(&[]), analyze(&["--margin", "1.5"])), (18_600.0, 27_600.0));
+    let shared = ["--methods", "picas", "--transport", "shared", "--duration", "1s", "--json"];
+    let output = bench.run(&[&shared[..], &["--margin", "1.5"]].concat());
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(run["margin"], "bounds of times 1.5 times as long as declared");
 }
 
 #[test]
@@ -240,6 +267,8 @@ fn what_cannot_be_run_is_refused_with_its_place() {
     };
     let none = refusal("executors: []", &[]);
     assert!(none.contains("graph.yaml: graph: found none, expected at least one node"), "{none}");
+    let less = refusal(GRAPH, &["--margin", "0.9"]);
+    assert!(less.contains("'0.9' for '--margin <FACTOR>': expected 1 to 100, as in 1.2"), "{less}");
     let twice = refusal(GRAPH, &["--methods", "ros2,ros2"]);
     assert!(twice.contains("--methods: found ros2 twice, expected it once"), "{twice}");
     let data = GRAPH

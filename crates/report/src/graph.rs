@@ -39,6 +39,9 @@ pub struct GraphRun {
     pub threads: String,
     /// How messages went, in words.
     pub transport: String,
+    /// Of what times the bounds are, in words, if not of those that the file declares.
+    #[serde(default)]
+    pub margin: Option<String>,
     /// What spoils or qualifies all results.
     pub marks: Vec<String>,
     /// The key paths.

@@ -1,10 +1,11 @@
 //! Which bucket a chain's requests go to.
 //!
-//! Explicit buckets win. The other chains are spread evenly over the buckets by their rank among
+//! Explicit buckets win: a chain's own, or the one that its priority has on an accelerator which says
+//! from which on each bucket is. The other chains are spread evenly over the buckets by their rank among
 //! the chains that use the accelerator, then held between their explicit neighbours, so that the
 //! map never falls as priority rises.
 
-use crate::System;
+use crate::{Accelerator, Chain, System};
 use std::collections::BTreeMap;
 
 /// The buckets of `chains` chains in descending priority: rank `i` (0 is the most critical) of
@@ -31,18 +32,31 @@ pub fn spread_buckets(explicit: &[Option<u32>], buckets: u32) -> Vec<u32> {
     spread
 }
 
+impl Accelerator {
+    /// The bucket that chains of this priority have, if the accelerator says so.
+    pub fn bucket_of(&self, priority: u32) -> Option<u32> {
+        let below = self.bucket_from.partition_point(|from| *from <= priority);
+        u32::try_from(below.checked_sub(1)?).ok()
+    }
+
+    /// The bucket that a chain of the file has here, if the file says it.
+    pub fn explicit_bucket(&self, chain: &Chain) -> Option<u32> {
+        chain.bucket.get(&self.id).copied().or_else(|| self.bucket_of(chain.priority))
+    }
+}
+
 impl System {
     /// The bucket of every chain that uses `accelerator`; empty where there is no such
     /// accelerator.
     pub fn bucket_map(&self, accelerator: &str) -> BTreeMap<String, u32> {
-        let Some(buckets) = self.accelerator(accelerator).map(|a| a.buckets) else {
+        let Some(accelerator) = self.accelerator(accelerator) else {
             return BTreeMap::new();
         };
         let mut chains = self.chains_by_priority();
-        chains.retain(|chain| chain.uses(accelerator));
+        chains.retain(|chain| chain.uses(&accelerator.id));
         let explicit: Vec<Option<u32>> =
-            chains.iter().map(|chain| chain.bucket.get(accelerator).copied()).collect();
-        let spread = spread_buckets(&explicit, buckets);
+            chains.iter().map(|chain| accelerator.explicit_bucket(chain)).collect();
+        let spread = spread_buckets(&explicit, accelerator.buckets);
         chains.iter().zip(spread).map(|(chain, bucket)| (chain.id.clone(), bucket)).collect()
     }
 }
@@ -75,6 +89,22 @@ mod tests {
         let system = System::parse(&text, "buckets.yaml").unwrap();
         let map = system.bucket_map("gpu0");
         (0..explicit.len()).map(|rank| map[&format!("c{rank}")]).collect()
+    }
+
+    #[test]
+    fn priorities_say_the_bucket_where_the_accelerator_says_from_which_on_each_is() {
+        let text = "
+accelerators: [{id: gpu0, buckets: 3, bucket_from: [0, 10, 50]}]
+executors: [{id: e, core: 0, priority: 1}]
+chains:
+- {id: low, priority: 9, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+- {id: middle, priority: 10, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+- {id: high, priority: 50, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+- {id: higher, priority: 60, period: 1 s, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+";
+        let map = System::parse(text, "buckets.yaml").unwrap().bucket_map("gpu0");
+        let buckets = ["low", "middle", "high", "higher"].map(|chain| map[chain]);
+        assert_eq!(buckets, [0, 1, 2, 2]);
     }
 
     #[test]

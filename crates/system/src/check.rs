@@ -6,7 +6,7 @@
 use crate::field::refuse;
 use crate::quantity::format_time;
 use crate::tree::{Node, Step, shorten};
-use crate::{Callback, Chain, Error, Segment, System};
+use crate::{Accelerator, Callback, Chain, Error, Segment, System};
 use analysis::MAX_WORK_NS;
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ pub(crate) fn check(system: &System, tree: &Node) -> Result<(), Error> {
         checker.chain(i, chain, &index)?;
     }
     for accelerator in &system.accelerators {
-        checker.monotone_buckets(&accelerator.id)?;
+        checker.monotone_buckets(accelerator)?;
     }
     if let Some(graph) = &system.graph {
         checker.graph(graph, &index)?;
@@ -257,15 +257,28 @@ impl Checker<'_> {
         }
     }
 
-    /// Explicit buckets of one accelerator must not fall as the chain priority rises.
-    fn monotone_buckets(&self, accelerator: &str) -> Result<(), Error> {
+    /// Explicit buckets of one accelerator must be those of its priorities, if it has such, and not
+    /// fall as the chain priority rises.
+    fn monotone_buckets(&self, accelerator: &Accelerator) -> Result<(), Error> {
+        let id = accelerator.id.as_str();
         let mut explicit: Vec<(usize, &Chain, u32)> = self
             .system
             .chains
             .iter()
             .enumerate()
-            .filter_map(|(i, chain)| Some((i, chain, *chain.bucket.get(accelerator)?)))
+            .filter_map(|(i, chain)| Some((i, chain, *chain.bucket.get(id)?)))
             .collect();
+        for (i, chain, bucket) in &explicit {
+            let other = accelerator.bucket_of(chain.priority).filter(|from| from != bucket);
+            if let Some(from) = other {
+                let expected = format!("{from}, which bucket_from of {} says", shorten(id));
+                return Err(self.refuse(
+                    path!["chains", *i, "bucket", id],
+                    bucket.to_string(),
+                    expected,
+                ));
+            }
+        }
         explicit.sort_by_key(|(_, chain, _)| chain.priority);
         for pair in explicit.windows(2) {
             let ((_, lower, floor), (i, chain, bucket)) = (pair[0], pair[1]);
@@ -276,7 +289,7 @@ impl Checker<'_> {
                     lower.priority,
                     chain.priority
                 );
-                let path = path!["chains", i, "bucket", accelerator];
+                let path = path!["chains", i, "bucket", id];
                 return Err(self.refuse(path, bucket.to_string(), expected));
             }
         }

@@ -98,6 +98,9 @@ pub struct Accelerator {
     pub id: String,
     /// Number of priority buckets, 1 to [`MAX_BUCKETS`]; `buckets - 1` is the highest.
     pub buckets: u32,
+    /// The least chain priority of each bucket, the first of which is 0; empty spreads chains
+    /// evenly.
+    pub bucket_from: Vec<u32>,
     /// What computes.
     pub device: DeviceKind,
     /// Cores of the compute threads, one thread each; empty leaves the choice to the device.

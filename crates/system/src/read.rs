@@ -301,6 +301,7 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
     let keys = [
         "id",
         "buckets",
+        "bucket_from",
         "device",
         "cores",
         "concurrent_lowest",
@@ -337,9 +338,12 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         }
         kernels.push(kernel);
     }
+    let buckets = fields.required("buckets")?.number(1..=MAX_BUCKETS)?;
+    let from = fields.optional("bucket_from");
     Ok(Accelerator {
         id: fields.required("id")?.name()?,
-        buckets: fields.required("buckets")?.number(1..=MAX_BUCKETS)?,
+        buckets,
+        bucket_from: from.map_or(Ok(Vec::new()), |field| bucket_from(&field, buckets))?,
         device,
         cores: fields.or("cores", Vec::new(), cores)?,
         concurrent_lowest: fields.or("concurrent_lowest", false, |field| field.boolean())?,
@@ -349,6 +353,28 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
         provider: provider.map_or(Ok(None), self::provider)?,
         kernels,
     })
+}
+
+/// A priority for each bucket: 0, and each above the one before.
+fn bucket_from(field: &Field<'_>, buckets: u32) -> Result<Vec<u32>, Error> {
+    let items = field.clone().list()?;
+    if items.len() != buckets as usize {
+        return Err(field.refuse(format!("one priority for each of {buckets} buckets")));
+    }
+    let mut from: Vec<u32> = Vec::with_capacity(items.len());
+    for item in items {
+        let priority = item.number(0..=u32::MAX)?;
+        match from.last() {
+            None if priority != 0 => return Err(item.refuse("0, so that all have a bucket")),
+            Some(&below) if priority <= below => {
+                return Err(
+                    item.refuse(format!("more than {below}, from which the bucket below is"))
+                );
+            }
+            _ => from.push(priority),
+        }
+    }
+    Ok(from)
 }
 
 fn provider(field: Field<'_>) -> Result<Option<u32>, Error> {

@@ -139,6 +139,7 @@ fn accelerator(accelerator: &Accelerator) -> Map {
     let Accelerator {
         id,
         buckets,
+        bucket_from,
         device,
         cores,
         concurrent_lowest,
@@ -150,6 +151,7 @@ fn accelerator(accelerator: &Accelerator) -> Map {
     } = accelerator;
     let mut map = Map::with("id", text(id));
     map.put("buckets", buckets);
+    map.put_unless("bucket_from", bucket_from.as_slice(), &[], flow_list);
     map.put_unless("device", *device, DeviceKind::default(), |kind| text(&kind.to_string()));
     map.put_unless("cores", cores.as_slice(), &[], flow_list);
     map.put_unless("concurrent_lowest", *concurrent_lowest, false, |yes| yes);

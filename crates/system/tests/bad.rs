@@ -84,7 +84,7 @@ kappa: 2
     ),
     (
         "accelerators: [gpu0]\n",
-        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels"#,
+        r#"bad.yaml:1:16: accelerators[0]: found "gpu0", expected a mapping with the keys id, buckets, bucket_from, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels"#,
     ),
     (
         "accelerators: [{id: gpu0}]\n",
@@ -183,6 +183,26 @@ kappa: 2
         r#"bad.yaml:1:50: accelerators[0].cores[1]: found "0", expected every core once"#,
     ),
     (
+        "accelerators: [{id: gpu0, buckets: 3, bucket_from: [0, 5]}]\n",
+        r#"bad.yaml:1:52: accelerators[0].bucket_from: found ["0", "5"], expected one priority for each of 3 buckets"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 2, bucket_from: [1, 5]}]\n",
+        r#"bad.yaml:1:53: accelerators[0].bucket_from[0]: found "1", expected 0, so that all have a bucket"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 3, bucket_from: [0, 5, 5]}]\n",
+        r#"bad.yaml:1:59: accelerators[0].bucket_from[2]: found "5", expected more than 5, from which the bucket below is"#,
+    ),
+    (
+        "accelerators: [{id: gpu0, buckets: 2, bucket_from: [0, 5]}]
+executors: [{id: e, core: 0, priority: 1}]
+chains:
+- {id: c, priority: 5, period: 1, bucket: {gpu0: 0}, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
+",
+        r#"bad.yaml:4:50: chains[0].bucket.gpu0: found 0, expected 1, which bucket_from of "gpu0" says"#,
+    ),
+    (
         "accelerators: [{id: gpu0, buckets: 6, cores: 0}]\n",
         r#"bad.yaml:1:46: accelerators[0].cores: found "0", expected a list"#,
     ),
@@ -192,7 +212,7 @@ kappa: 2
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, units: 2}]\n",
-        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
+        "bad.yaml:1:39: accelerators[0].units: unknown key; expected one of id, buckets, bucket_from, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
     ),
     (
         "accelerators:
@@ -594,7 +614,7 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
   "buckets": 6,
   "bukets": 6}]}
 "##,
-        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
+        "bad.yaml:3:3: accelerators[0].bukets: unknown key; expected one of id, buckets, bucket_from, device, cores, concurrent_lowest, spin, blocks_per_slice, slices_at_once, provider, kernels",
     ),
     (
         "{\"kappa\": 1\n",

@@ -156,7 +156,7 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
         1..=MAX_BUCKETS,
         device,
         cores,
-        any::<[bool; 2]>(),
+        (any::<[bool; 2]>(), option::of(1..1000u32)),
         (any::<u32>(), option::of(0..1000u32)),
         kernels,
     )
@@ -166,7 +166,7 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
                 buckets,
                 device,
                 cores,
-                [concurrent_lowest, spin],
+                ([concurrent_lowest, spin], apart),
                 (blocks, provider),
                 mut kernels,
             )| {
@@ -188,6 +188,9 @@ fn accelerator() -> impl Strategy<Value = Accelerator> {
                 Accelerator {
                     id,
                     buckets,
+                    bucket_from: apart.map_or_else(Vec::new, |apart| {
+                        (0..buckets).map(|bucket| bucket * apart).collect()
+                    }),
                     device,
                     cores,
                     concurrent_lowest,
@@ -352,7 +355,9 @@ fn settle(system: &System, place: usize, (head, buckets, callbacks): LooseChain)
         let Some(accelerator) = system.accelerators.get(accelerator) else { continue };
         let below = system.chains.iter().filter_map(|c| c.bucket.get(&accelerator.id)).max();
         let floor = below.copied().unwrap_or(0);
-        bucket.insert(accelerator.id.clone(), (wish % accelerator.buckets).max(floor));
+        let wish = (wish % accelerator.buckets).max(floor);
+        let own = accelerator.bucket_of(10 * place as u32).unwrap_or(wish);
+        bucket.insert(accelerator.id.clone(), own);
     }
     let callbacks = callbacks.into_iter().enumerate();
     Chain {

@@ -279,7 +279,8 @@ impl Admission {
     /// accelerators when it comes, so that later registrations of it move nobody.
     fn members(&self, claims: &[Claim], accelerator: usize) -> Members {
         let file = &self.rules.file.system;
-        let id = &file.accelerators[accelerator].id;
+        let shared = &file.accelerators[accelerator];
+        let id = &shared.id;
         let mut members = Members::new();
         for claim in claims {
             let chain = match claim.source {
@@ -288,7 +289,10 @@ impl Admission {
             };
             let reserved = self.rules.mode != Mode::Off && chain.is_some_and(|c| c.uses(id));
             if claim.accelerator == accelerator || reserved {
-                let explicit = chain.and_then(|chain| chain.bucket.get(id).copied());
+                let explicit = match chain {
+                    Some(chain) => shared.explicit_bucket(chain),
+                    None => shared.bucket_of(claim.priority),
+                };
                 let member = members.entry(claim.priority).or_insert(None);
                 *member = member.or(explicit);
             }

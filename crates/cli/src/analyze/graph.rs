@@ -28,13 +28,15 @@ pub fn run(args: &Args, system: &System) -> anyhow::Result<ExitCode> {
         anyhow::ensure!(!given, "{option}: found a graph in {file}, expected chains");
     }
     let cores: Vec<u32> = system.executors.iter().map(|executor| executor.core).collect();
-    let bounds = bounds(system, system.require_graph()?, &cores)
+    let graph = args.margin.lengthen(system.require_graph()?);
+    let bounds = bounds(system, &graph, &cores)
         .map_err(|reason| anyhow::anyhow!("{}: no bounds: {reason}", system.name))?;
     if args.json {
         let json = serde_json::to_string_pretty(&json(&system.name, &bounds))?;
         writeln!(std::io::stdout(), "{json}")?;
     } else {
-        write!(anstream::stdout().lock(), "{}", table(&system.name, &bounds, true))?;
+        let margin = args.margin.words().map_or(String::new(), |words| format!("{words}\n"));
+        write!(anstream::stdout().lock(), "{margin}{}", table(&system.name, &bounds, true))?;
     }
     Ok(if bounds.complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -19,6 +19,7 @@
 //!   a chain with releases a period apart; each copy counts as late as the slowest of them.
 
 pub mod line;
+pub mod margin;
 pub mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};

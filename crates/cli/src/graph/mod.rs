@@ -32,6 +32,7 @@ use crate::chains::{
     SPREAD, calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair, signals,
 };
 use crate::output;
+use bound::margin::TimeMargin;
 use plan::Threads;
 use trial::{Method, Trial};
 use wire::Transport;
@@ -60,6 +61,9 @@ pub struct Args {
     /// Cores of this machine for cores of the file, as in 2=0,3=1 [default: fold where needed]
     #[arg(long, value_delimiter = ',', value_parser = parse_pair, value_name = "FILE_CORE=CORE")]
     map: Vec<(u32, usize)>,
+    /// Bound processor and accelerator times that are so many times as long as the file declares
+    #[arg(long, default_value = "1", value_parser = TimeMargin::parse, value_name = "FACTOR")]
+    margin: TimeMargin,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -109,7 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         interrupted,
     };
     let mut run = describe(args, &system, graph, cores.marks.clone(), calibration);
-    guarantee(&mut run, args.threads, &system, graph, &cores);
+    guarantee(&mut run, args, &system, graph, &cores);
     for &method in &args.methods {
         run.methods.push(trial.run(method, &mut progress)?);
     }
@@ -119,13 +123,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Says what the paths can take at most, as they are placed on this machine.
-fn guarantee(run: &mut GraphRun, threads: Threads, system: &System, graph: &Graph, cores: &Cores) {
-    let bounds = match (threads, shared_cores(system, cores)) {
+fn guarantee(run: &mut GraphRun, args: &Args, system: &System, graph: &Graph, cores: &Cores) {
+    let bounds = match (args.threads, shared_cores(system, cores)) {
         (Threads::Multi, _) => Err("an executor of several threads has no analysis".to_owned()),
         (_, Some(reason)) => Err(reason),
         (Threads::Single, None) => {
             let cores = cores.executors.iter().map(|core| u32::try_from(*core).unwrap_or(u32::MAX));
-            bound::bounds(system, graph, &cores.collect::<Vec<u32>>())
+            bound::bounds(system, &args.margin.lengthen(graph), &cores.collect::<Vec<u32>>())
         }
     };
     let bounds = match bounds {
@@ -198,6 +202,7 @@ fn describe(
             Transport::Dds => "messages over DDS".into(),
             Transport::Shared => "messages by queues of one process".into(),
         },
+        margin: args.margin.words(),
         marks,
         paths: graph.paths.iter().map(path).collect(),
         cycles: cyclic.filter_map(period).map(|(id, ns)| (id, ns as f64 / 1e3)).collect(),

@@ -5,10 +5,11 @@
 //! node keeps between callbacks is behind a lock that is never held while it works.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use accel::{CallbackId, Request, Wait};
 use executor::Context;
-use realtime::clock::monotonic_ns;
+use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use realtime::mutex::PiMutex;
 use realtime::work;
 use system::NodeKind;
@@ -42,6 +43,8 @@ pub struct Node {
     pub number: u32,
     pub kind: NodeKind,
     pub work: Work,
+    /// The longest processor time that the work took, nanoseconds.
+    pub longest_ns: Arc<AtomicU64>,
     /// Size of a message.
     pub message_bytes: usize,
     /// When everything that has not ended is given up.
@@ -105,6 +108,19 @@ impl Memory {
     }
 }
 
+impl Node {
+    /// Works, and notes for how long the processor did.
+    fn work(&self) {
+        let begin_ns = thread_cpu_ns();
+        match self.work {
+            Work::None => return,
+            Work::Iterations(iterations) => _ = work::run(iterations),
+            Work::Primes(limit) => _ = primes(limit),
+        }
+        self.longest_ns.fetch_max(thread_cpu_ns().saturating_sub(begin_ns), Ordering::Relaxed);
+    }
+}
+
 impl Callback {
     /// Serves a release of the node's timer.
     pub fn tick(&mut self, context: &mut Context) {
@@ -134,11 +150,7 @@ impl Callback {
     /// Works, uses accelerators, publishes.
     fn compute(&mut self, context: &mut Context, messages: &[Message], missed: u32) {
         let release_ns = context.ready_ns();
-        match self.node.work {
-            Work::None => {}
-            Work::Iterations(iterations) => _ = work::run(iterations),
-            Work::Primes(limit) => _ = primes(limit),
-        }
+        self.node.work();
         for ask in &self.asks {
             if let Err(failure) = run(ask, context, self.node.end_ns) {
                 return self.node.tally.failed(failure);

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use accel::{Request, Wait};
@@ -83,6 +84,8 @@ pub struct ProcessReport {
     pub paths: Vec<(usize, PathRecord)>,
     /// The periods of cyclic nodes, by number in the file.
     pub cycles: Vec<(usize, Vec<u64>)>,
+    /// The longest processor time that the work of each node took, nanoseconds, by number in the file.
+    pub works: Vec<(usize, u64)>,
     /// What went wrong.
     pub failures: Failures,
 }
@@ -194,6 +197,8 @@ impl Process {
         let stop_ns = start_ns + spec.duration_ns;
         let end_ns = stop_ns + spec.grace_ns;
         let mut running = Vec::new();
+        let longest: BTreeMap<usize, Arc<AtomicU64>> =
+            (0..graph.nodes.len()).map(|number| (number, Arc::default())).collect();
         let late_ns = monotonic_ns().saturating_sub(start_ns);
         for prepared in self.executors.drain(..) {
             let id = prepared.plan.id.clone();
@@ -202,6 +207,7 @@ impl Process {
                     number: number as u32,
                     kind: graph.nodes[number].kind,
                     work,
+                    longest_ns: longest[&number].clone(),
                     message_bytes: graph.message_bytes as usize,
                     end_ns,
                     memory: PiMutex::new(Memory::new(inputs)),
@@ -230,6 +236,11 @@ impl Process {
             executors,
             paths: record.paths(),
             cycles: record.cycles(),
+            works: longest
+                .iter()
+                .map(|(number, longest_ns)| (*number, longest_ns.load(Ordering::Relaxed)))
+                .filter(|(_, longest_ns)| *longest_ns > 0)
+                .collect(),
             failures: tally.failures(),
         })
     }

@@ -163,8 +163,22 @@ impl Trial<'_> {
             paths: self.paths(&reports),
             cycles: self.cycles(&reports),
             callbacks: callbacks(&reports),
-            facts: evidence.facts(),
+            facts: evidence.facts().into_iter().chain(self.longest_work(&reports)).collect(),
         })
+    }
+
+    /// The node whose work took the longest, compared with what the file declares.
+    fn longest_work(&self, reports: &[ProcessReport]) -> Option<(String, String)> {
+        let works = reports.iter().flat_map(|report| &report.works);
+        let shares = works.filter_map(|(number, longest_ns)| {
+            let node = self.graph.nodes.get(*number)?;
+            let declared_ns = node.work.cpu_ns().filter(|ns| *ns > 0)?;
+            Some((*longest_ns as f64 / declared_ns as f64, *longest_ns, declared_ns, &node.id))
+        });
+        let (share, longest_ns, declared_ns, id) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let [longest, declared] = [longest_ns, declared_ns].map(milliseconds);
+        let words = format!("{share:.2} times as long as declared, {id}: {longest} of {declared}");
+        Some(("longest processor time".into(), words))
     }
 
     /// How long callbacks may run after the last release: two periods of the slowest timer.

@@ -21,6 +21,7 @@ pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
             buckets: accelerator.buckets,
             device: DeviceKind::default(),
             cores: Vec::new(),
+            bucket_from: Vec::new(),
             concurrent_lowest: accelerator.concurrent_lowest,
             spin: false,
             blocks_per_slice: 0,

@@ -36,6 +36,7 @@ fn page(run: &GraphRun) -> Result<Value, Error> {
         duration_s => format!("{:.0}", run.duration_s),
         threads => run.threads.as_str(),
         transport => run.transport.as_str(),
+        margin => run.margin.as_deref(),
         conclusion => sentences(run),
         marks => marks.chain(of_methods).map(|(method, text)| context! { of => method, text }).collect::<Vec<_>>(),
         methods,

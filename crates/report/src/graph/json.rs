@@ -17,6 +17,7 @@ pub fn json(run: &GraphRun) -> Value {
         "duration_s": run.duration_s,
         "threads": run.threads,
         "transport": run.transport,
+        "margin": run.margin,
         "marks": run.marks,
         "methods": methods,
     })

@@ -37,7 +37,8 @@ fn line(text: &mut String, style: Style, words: &str) {
 fn head(text: &mut String, run: &GraphRun) {
     let about = [&run.system_name, &run.machine, &format!("{} s per method", run.duration_s)];
     line(text, HEAD, &about.map(|part| clean(part)).join(", "));
-    line(text, FAINT, &format!("{}, {}", run.threads, run.transport));
+    let margin = run.margin.iter().map(|margin| format!(", {margin}")).collect::<String>();
+    line(text, FAINT, &format!("{}, {}{margin}", run.threads, run.transport));
     for mark in &run.marks {
         line(text, WARN, &format!("! {}", clean(mark)));
     }

@@ -84,6 +84,7 @@ fn make(device: &str, home: &[usize], kernels: &[KernelRun]) -> anyhow::Result<S
     system.accelerators = vec![Accelerator {
         id: ACCELERATOR.into(),
         buckets: 1,
+        bucket_from: Vec::new(),
         device: kind(device)?,
         cores: home.iter().map(|core| u32::try_from(*core)).collect::<Result<_, _>>()?,
         concurrent_lowest: false,

@@ -106,7 +106,7 @@ pub fn units(system: &System, graph: &Graph) -> Result<Vec<Unit>, String> {
     Ok(builder.units)
 }
 
-/// The bucket of each callback priority on an accelerator, as the server spreads them.
+/// The bucket of each callback priority on an accelerator, as the server gives them.
 pub fn buckets(graph: &Graph, accelerator: &system::Accelerator) -> BTreeMap<u32, u32> {
     let uses = |segments: &[Segment]| segments.iter().any(|s| s.accel == accelerator.id);
     let mut priorities = BTreeSet::new();
@@ -116,7 +116,9 @@ pub fn buckets(graph: &Graph, accelerator: &system::Accelerator) -> BTreeMap<u32
         let inputs = node.inputs.iter().filter(|input| uses(&input.segments));
         priorities.extend(inputs.map(|input| input.priority));
     }
-    let spread = system::spread_buckets(&vec![None; priorities.len()], accelerator.buckets);
+    let explicit: Vec<Option<u32>> =
+        priorities.iter().rev().map(|priority| accelerator.bucket_of(*priority)).collect();
+    let spread = system::spread_buckets(&explicit, accelerator.buckets);
     priorities.into_iter().rev().zip(spread).collect()
 }
 
