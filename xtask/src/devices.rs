@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
+use crate::debian;
 use crate::package::Package;
 use crate::step::Step;
 
@@ -75,24 +75,7 @@ pub fn vulkan_driver() {
     {
         return;
     }
-    let asks =
-        |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).status();
-    if !asks("apt-get").is_ok_and(|status| status.success()) {
-        return eprintln!("==> no Vulkan driver here, and no apt-get to install one");
-    }
-    let packages = ["libvulkan1", "mesa-vulkan-drivers"];
-    let install = ["install", "-y", "-qq", "--no-install-recommends"];
-    let quietly = |arguments: &[&str]| {
-        let step =
-            Step::program("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        step.run()
-    };
-    let first = quietly(&[&install[..], &packages].concat());
-    let done = first.or_else(|_| {
-        quietly(&["update", "-qq"])?;
-        quietly(&[&install[..], &packages].concat())
-    });
-    if let Err(error) = done {
-        eprintln!("==> no Vulkan driver could be installed: {error:#}");
+    if !debian::install(&["libvulkan1", "mesa-vulkan-drivers"]) {
+        eprintln!("==> no Vulkan driver here");
     }
 }

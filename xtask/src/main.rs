@@ -7,6 +7,7 @@
 
 mod again;
 mod coverage;
+mod debian;
 mod demo;
 mod devices;
 mod package;

@@ -14,6 +14,8 @@ use anyhow::{Context, bail};
 use crate::step::Step;
 
 const LONG_LINES: usize = 700;
+/// Other people's sources.
+const VENDORED: &str = "vendor/";
 /// Written in two halves, so that this file passes its own check.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
@@ -114,7 +116,7 @@ fn names_place(line: &str, place: &str) -> bool {
     })
 }
 
-/// All files under version control, and new ones that are not ignored, that hold text.
+/// All files under version control, and new ones that are not ignored, that hold text and are ours.
 fn tracked_texts(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -125,9 +127,10 @@ fn tracked_texts(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
         bail!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    let ours = |name: &&str| !name.starts_with(VENDORED);
     // What cannot be read as text is a deleted or a binary file.
     let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root.join(name)).ok()?));
-    Ok(names.split_terminator('\0').filter_map(read).collect())
+    Ok(names.split_terminator('\0').filter(ours).filter_map(read).collect())
 }
 
 #[cfg(test)]

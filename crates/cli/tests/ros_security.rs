@@ -50,6 +50,7 @@ fn refusal(command: &mut Command) -> String {
 
 #[cfg(feature = "dds-security")]
 mod secured {
+    use std::ffi::OsStr;
     use std::io::{BufRead, BufReader};
     use std::process::{Child, Stdio};
 
@@ -124,6 +125,64 @@ mod secured {
 
         // And nobody else has noticed.
         assert!(run.output().unwrap().status.success());
+    }
+
+    /// A node of Cyclone DDS, with the enclave of this name in a keystore, or none.
+    fn foreign(python: &OsStr, domain: u16, enclave: Option<(&Keystore, &str)>) -> Child {
+        let here = env!("CARGO_MANIFEST_DIR");
+        let mut command = Command::new(python);
+        command.arg(format!("{here}/tests/programs/ros_peer.py")).arg("client");
+        command.arg(domain.to_string()).arg(format!("{here}/../../ros/keeptime_msgs"));
+        if let Some((keystore, name)) = enclave {
+            command.env("ROS_SECURITY_ENABLE", "true").env("ROS_SECURITY_STRATEGY", "Enforce");
+            command.env("ROS_SECURITY_KEYSTORE", keystore.path());
+            command.env("ROS_SECURITY_ENCLAVE_OVERRIDE", format!("/{name}"));
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What it said, and whether it got what it wanted.
+    fn end(foreign: Child) -> (bool, String) {
+        let Output { status, stdout, stderr } = foreign.wait_with_output().unwrap();
+        let said = [stdout, stderr].concat();
+        (status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    #[test]
+    fn cyclone_dds_with_the_keystore_is_served_and_without_it_sees_nothing() {
+        let Some(python) = std::env::var_os("KEEPTIME_ROS_SECURE_PYTHON") else {
+            eprintln!(
+                "SKIP: KEEPTIME_ROS_SECURE_PYTHON is not set to a Python with a secure cyclonedds"
+            );
+            return;
+        };
+        let (Some(ours), Some(theirs)) = (Keystore::new(), Keystore::new()) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let domain = domain(4);
+        let client = ["ros_discovery_info", "rq/robot/keeptime/*", "rr/robot/keeptime/*"];
+        let robot = [&client[..], &["rt/robot/keeptime/status", "rt/diagnostics"]].concat();
+        ours.enclave("arm", &robot);
+        ours.enclave("planner", &robot);
+        theirs.enclave("arm", &EVERYTHING);
+        let file = system_file(folder.path(), domain, &ours.enclave("robot", &robot));
+        let more = "  services: [vecadd, busy]\n  status: 100 ms\n  limits: {priority: 50}\n";
+        let text = std::fs::read_to_string(&file).unwrap() + more;
+        std::fs::write(&file, text).unwrap();
+        let _server = Server::start(serve(folder.path(), &file));
+
+        let outsiders = [None, Some((&theirs, "arm"))].map(|own| foreign(&python, domain, own));
+        // The ids are made of the names; one is below the server's, and one above.
+        for (name, lower) in [("arm", "foreign id is lower"), ("planner", "server id is lower")] {
+            let (is_served, said) = end(foreign(&python, domain, Some((&ours, name))));
+            assert!(
+                is_served && said.contains(lower) && said.contains("\nleft\n"),
+                "{name}: {said}"
+            );
+        }
+        for outsider in outsiders {
+            let (is_served, said) = end(outsider);
+            assert!(!is_served && said.contains("the node: nothing within 30 s"), "{said}");
+        }
     }
 
     #[test]

@@ -7,14 +7,19 @@ that rmw_cyclonedds writes, ros_discovery_info.
   ros_peer.py client DOMAIN MESSAGES   uses the node /robot/keeptime as a client on the graph
   ros_peer.py silent DOMAIN MESSAGES   registers, and then says nothing any more
   ros_peer.py node DOMAIN              is the node /foreign/adder: a topic and a service
+
+With ROS_SECURITY_ENABLE=true it has the enclave that ROS 2's variables name; that takes a Cyclone DDS
+with the security plugins, which Debian has and the Python index has not.
 """
 
+import glob
 import os
 import re
 import struct
 import sys
 import time
 
+from cyclonedds.core import DDSStatus
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import make_idl_struct
 from cyclonedds.idl import types as idl
@@ -30,7 +35,7 @@ LOOPBACK = """<CycloneDDS><Domain>
 <Discovery><ParticipantIndex>auto</ParticipantIndex>
 <MaxAutoParticipantIndex>30</MaxAutoParticipantIndex>
 <Peers><Peer address="127.0.0.1"/></Peers></Discovery>
-</Domain></CycloneDDS>"""
+{security}</Domain></CycloneDDS>"""
 
 PLAIN = {"bool": bool, "string": str, "byte": idl.uint8, "float64": idl.float64}
 PLAIN |= {f"{kind}{bits}": getattr(idl, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
@@ -98,9 +103,29 @@ USUAL = Qos(RELIABLE, Policy.History.KeepLast(10))
 KEPT = Qos(RELIABLE, Policy.Durability.TransientLocal, Policy.History.KeepAll)
 
 
+def security():
+    """What rmw_cyclonedds tells Cyclone DDS of the enclave that ROS 2's variables name."""
+    if os.environ.get("ROS_SECURITY_ENABLE") != "true":
+        return ""
+    enclave = os.environ["ROS_SECURITY_KEYSTORE"] + "/enclaves" + os.environ["ROS_SECURITY_ENCLAVE_OVERRIDE"]
+    parts = [
+        ("Authentication", "auth", "authentication",
+         dict(IdentityCA="identity_ca.cert.pem", IdentityCertificate="cert.pem", PrivateKey="key.pem")),
+        ("AccessControl", "ac", "access_control",
+         dict(PermissionsCA="permissions_ca.cert.pem", Governance="governance.p7s", Permissions="permissions.p7s")),
+        ("Cryptographic", "crypto", "crypto", {}),
+    ]
+    text = ""
+    for part, plugin, name, files in parts:
+        library = glob.glob(f"/usr/lib/*/libddsc*/libdds_security_{plugin}.so")[0]
+        text += f'<{part}><Library path="{library}" initFunction="init_{name}" finalizeFunction="finalize_{name}"/>'
+        text += "".join(f"<{key}>file:{enclave}/{file}</{key}>" for key, file in files.items()) + f"</{part}>"
+    return f"<Security>{text}</Security>"
+
+
 class Peer:
     def __init__(self, domain):
-        self.domain = Domain(domain, LOOPBACK)
+        self.domain = Domain(domain, LOOPBACK.format(security=security()))
         self.participant = DomainParticipant(domain)
 
     def reader(self, topic, kind, qos=USUAL):
@@ -145,8 +170,8 @@ class Call:
 
     def ready(self):
         """Discovery is over when both sides have found each other; requests before that are lost."""
-        until(f"the service {self.name}", lambda: self.writer.get_publication_matched_status().current_count > 0)
-        until(f"answers of {self.name}", lambda: self.reader.get_subscription_matched_status().current_count > 0)
+        until(f"the service {self.name}", lambda: self.writer.read_status(DDSStatus.PublicationMatched))
+        until(f"answers of {self.name}", lambda: self.reader.read_status(DDSStatus.SubscriptionMatched))
         time.sleep(0.2)
 
     def __call__(self, **fields):
@@ -162,10 +187,12 @@ class Call:
         sys.exit(f"{self.name}: no answer")
 
 
-def node_names(reader, known={}):
+def nodes(reader, known={}):
+    """Names of nodes, with how many readers each has and the id of its participant."""
     for sample in valid(reader):
         for node in sample.node_entities_info_seq:
-            known[node.node_namespace.rstrip("/") + "/" + node.node_name] = len(node.reader_gid_seq)
+            name = node.node_namespace.rstrip("/") + "/" + node.node_name
+            known[name] = (len(node.reader_gid_seq), bytes(sample.gid.data))
     return known
 
 
@@ -181,7 +208,10 @@ def registration(peer, client, **changes):
 def client(domain):
     peer = Peer(domain)
     info = peer.reader("ros_discovery_info", message("rmw_dds_common/ParticipantEntitiesInfo"), KEPT)
-    until("the node", lambda: node_names(info).get("/robot/keeptime", 0) >= 5)
+    until("the node", lambda: nodes(info).get("/robot/keeptime", (0,))[0] >= 5)
+    # Of two secured participants the one with the lower id begins the handshake.
+    lower = "foreign" if peer.participant.guid.bytes < nodes(info)["/robot/keeptime"][1] else "server"
+    print(f"{lower} id is lower")
 
     identity = os.urandom(16)
     register, fields, answer = registration(peer, identity)

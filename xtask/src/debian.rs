@@ -1,0 +1,34 @@
+//! Packages of Debian that tests need, installed where the machine lets us.
+
+use std::process::{Command, Stdio};
+
+use crate::step::Step;
+
+/// Whether what the packages bring is there, after they are installed if need be.
+pub fn have(packages: &[&str], is_there: impl Fn() -> bool) -> bool {
+    is_there() || (install(packages) && is_there())
+}
+
+/// Installs packages with nothing that they only recommend. Whether they are there now; says so if
+/// there is no `apt-get`, or it failed.
+pub fn install(packages: &[&str]) -> bool {
+    if !runs(Command::new("apt-get").arg("--version")) {
+        eprintln!("==> no apt-get to install {}", packages.join(" "));
+        return false;
+    }
+    let step = |arguments: &[&str]| {
+        Step::program("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").run()
+    };
+    let install = [&["install", "-y", "-qq", "--no-install-recommends"], packages].concat();
+    let done = step(&install).or_else(|_| step(&["update", "-qq"]).and_then(|()| step(&install)));
+    if let Err(error) = &done {
+        eprintln!("==> cannot install {}: {error:#}", packages.join(" "));
+    }
+    done.is_ok()
+}
+
+/// Whether a command ends well; what it says is not shown.
+pub fn runs(command: &mut Command) -> bool {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
