@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod again;
+mod colcon;
 mod coverage;
 mod debian;
 mod demo;
@@ -112,6 +113,7 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
         .arg(target().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         .run()?;
+    colcon::tests()?;
     security::tests()
 }
 

@@ -34,33 +34,17 @@ fn run(program: &Program, socket: &Path, parameters: &[&str]) -> Output {
 
 #[test]
 fn ready_callback_of_the_most_critical_chain_runs_each_time_anew() {
-    let parameters = [
-        "hot.priority:=40",
-        "cold.priority:=10",
-        "declared.priority:=5",
-        "declared.period_ms:=100",
-        "declared.core:=0",
-        "nowhere.core:=4095",
-        "negative.priority:=-1",
-        "coreless.period_ms:=100",
-    ];
-    let expected = "hot0\nhot1\nhot0\nhot1\ntimer\ncold\nhot0\nhot1\ncold\nother\n\
-        10 ran\n\
-        refused: node /chains has an executor already\n\
-        hot1\n\
-        1 ran\n\
-        refused: chain /chains declares process priority 5, but its executor has 40: set its \
-        parameter process_priority\n\
-        refused: chain /chains names core 4095, but chain /chains of the same executor core 0\n\
-        refused: parameter negative.priority is -1: expected 0 to 4294967295\n\
-        refused: parameter coreless.core is -1: expected the executor's core, because the chain \
-        has a period\n\
-        ran without its core\n";
+    // As colcon's test of the package has them.
+    let text = |file| std::fs::read_to_string(repository("ros/keeptime_ros/test").join(file));
+    let arguments = text("order.arguments").expect("the arguments");
+    let expected = text("order.expected").expect("what it says");
     for (name, distribution) in DISTRIBUTIONS {
         let program = program("test/order.cpp", distribution);
-        let output = run(&program, Path::new("/nonexistent"), &parameters);
+        let mut command = program.command(Path::new("/nonexistent"));
+        let output = command.args(arguments.split_whitespace()).output();
+        let output = output.expect("the program starts");
         let text = expect_success(&output);
-        let scheduling = text.strip_prefix(expected).unwrap_or_else(|| panic!("{name}: {text}"));
+        let scheduling = text.strip_prefix(&expected).unwrap_or_else(|| panic!("{name}: {text}"));
         let warnings = String::from_utf8_lossy(&output.stderr);
         // SCHED_FIFO is policy 1: the machine allows it, or a warning says that it does not.
         if scheduling != "policy 1, priority 40\n" {
