@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
+use crate::security;
 use crate::step::Step;
 
 const LONG_LINES: usize = 700;
@@ -22,10 +23,19 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 /// Runs every check, and fails after the last if one of them failed.
 pub fn run() -> anyhow::Result<()> {
     let mut failures = Vec::new();
-    let steps = [
+    let mut steps = vec![
         Step::cargo("fmt --all --check"),
         Step::cargo("clippy --workspace --all-targets -- -D warnings"),
     ];
+    // The same again for what is in no ordinary build.
+    match security::feature() {
+        Some(feature) => steps.push(
+            Step::cargo("clippy -p ros -p cli --all-targets --features")
+                .arg(feature)
+                .args(["--", "-D", "warnings"]),
+        ),
+        None => eprintln!("==> SKIP: the lints of DDS security: {}", security::MISSING),
+    }
     for step in steps {
         failures.extend(step.run().err().map(|error| error.to_string()));
     }
