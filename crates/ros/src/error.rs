@@ -57,19 +57,6 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// A response does not fit into one packet, and the other side's way to call services does not
-    /// allow more.
-    #[error(
-        "{topic}: not sent, {found} bytes, expected at most {most} in this mapping of services"
-    )]
-    TooLong {
-        /// The topic's name on the wire.
-        topic: String,
-        /// The bytes of its serialised form.
-        found: usize,
-        /// How many can be sent.
-        most: usize,
-    },
     /// A message came that is not one of the topic's type, or is too large. The next `take` goes on
     /// with the message after it.
     #[error("{topic}: bad message: {reason}")]

@@ -43,12 +43,6 @@ pub enum Mapping {
     Enhanced,
 }
 
-/// The longest response in bytes of its serialised form, without the head, that goes to clients of
-/// [`Mapping::Enhanced`]. RustDDS 0.15.1 writes a byte too much into the fragments of a message that
-/// names its request, and nobody can read those: such a response has to fit into one packet. Its
-/// DDS leaves so much of a packet on a link with an MTU of 1280 bytes, the least that IPv6 allows.
-const ONE_PACKET: usize = 1148;
-
 /// Which request a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
@@ -113,26 +107,13 @@ impl<S: Service> Server<S> {
         Ok(Some((RequestId { related: identity(&raw), head, received: raw.received }, request)))
     }
 
-    /// The longest response that reaches the clients, in bytes of its serialised form.
-    pub fn longest_response(&self) -> usize {
-        match self.mapping {
-            Mapping::Cyclone => usize::MAX,
-            Mapping::Enhanced => ONE_PACKET,
-        }
-    }
-
     /// Sends the response to a request.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when too many responses are not acknowledged; [`Error::TooLong`] when
-    /// it is longer than [`longest_response`](Server::longest_response); [`Error::Write`].
+    /// [`Error::WouldBlock`] when too many responses are not acknowledged; [`Error::Write`].
     pub fn respond(&self, request: &RequestId, response: &S::Response) -> Result<(), Error> {
         let bytes = self.mapping.join(request.head, response, &self.writer.topic)?;
-        let (found, most) = (bytes.len(), self.longest_response());
-        if found > most {
-            return Err(Error::TooLong { topic: self.writer.topic.clone(), found, most });
-        }
-        // Only for who needs it: see `ONE_PACKET`.
+        // Only for who needs it.
         let related = match self.mapping {
             Mapping::Cyclone => None,
             Mapping::Enhanced => Some(request.related),

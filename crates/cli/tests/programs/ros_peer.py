@@ -297,6 +297,8 @@ def node(domain):
     responses = peer.writer("rr/foreign/addReply", response)
     chatter = peer.writer("rt/foreign/chatter", message("std_msgs/String"))
     answers = peer.reader("rt/foreign/answer", message("std_msgs/String"))
+    echo = structure("keeptime_test::srv::dds_::Echo_Response_", "string data", "std_msgs")
+    echoes = peer.reader("rr/foreign/echoReply", echo)
     ids = [gid(list(entity.guid.bytes)) for entity in (peer.participant, requests, responses)]
     info.write(infos(ids[0], [entities("/foreign", "adder", [ids[1]], [ids[2]])]))
     print("ready", flush=True)
@@ -306,6 +308,8 @@ def node(domain):
             responses.write(response(guid=one.guid, number=one.number, sum=one.a + one.b))
         for text in valid(answers):
             print(f"heard {text.data}", flush=True)
+        for text in valid(echoes):
+            print(f"an answer of {len(text.data)} characters", flush=True)
         count += 1
         chatter.write(message("std_msgs/String")(f"word {count}"))
         time.sleep(0.01)

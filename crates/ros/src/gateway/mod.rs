@@ -33,11 +33,11 @@ pub use limits::Limits;
 
 use crate::message::diagnostic::DiagnosticArray;
 use crate::message::keeptime::{
-    ChainStatus, DeregisterChain, KeepAlive, ListChains, ListResponse, Outcome, QueryChain,
-    QueryResponse, RegisterChain, Status,
+    DeregisterChain, KeepAlive, ListChains, ListResponse, Outcome, QueryChain, QueryResponse,
+    RegisterChain, Status,
 };
 use crate::{Bell, Context, Error, Mapping, Node, Options, Publisher, Qos, RequestId, Server};
-use crate::{Service, cdr, message::keeptime};
+use crate::{Service, message::keeptime};
 use desk::{Desk, Reply};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -145,12 +145,11 @@ impl Gateway {
         each(&self.keep_alive, &mut self.malformed, |_, request| Some(desk.keep_alive(&request)));
         desk.end_leases();
         let (report, remote) = (&mut self.report, desk.chains());
-        let most = self.list.longest_response();
         each(&self.list, &mut self.malformed, |_, request| {
             Some(match report.chains(&remote) {
                 Ok(mut chains) => {
                     chains.retain(|chain| chain.remote || !request.remote_only);
-                    list(chains, most)
+                    ListResponse { result: Outcome::default(), chains }
                 }
                 Err(result) => ListResponse { result, chains: Vec::new() },
             })
@@ -215,23 +214,6 @@ fn each<S: Service>(
     }
 }
 
-/// The list, or why it cannot be sent: who asked is told.
-fn list(chains: Vec<ChainStatus>, most: usize) -> ListResponse {
-    let response = ListResponse { result: Outcome::default(), chains };
-    match cdr::encode(&response) {
-        Ok(bytes) if bytes.len() > most => {
-            let count = response.chains.len();
-            let reason = format!(
-                "{count} chains take {} bytes, expected at most {most}: longer answers cannot be \
-                 sent with `middleware: fastrtps`; query_chain answers for one",
-                bytes.len()
-            );
-            ListResponse { result: Outcome::new(Outcome::FAILED, reason), chains: Vec::new() }
-        }
-        _ => response,
-    }
-}
-
 fn answer<S: Service>(server: &Server<S>, id: &RequestId, response: &S::Response) {
     // Who is not reached asks again, or has gone.
     let _ = server.respond(id, response);
@@ -241,22 +223,4 @@ fn answer<S: Service>(server: &Server<S>, id: &RequestId, response: &S::Response
 fn chain_name(request: &keeptime::RegisterRequest) -> String {
     let [a, b, c, ..] = request.client;
     format!("ros/{a:02x}{b:02x}{c:02x}/{}", request.chain)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_that_cannot_be_sent_says_so() {
-        let chains =
-            |count| vec![ChainStatus { name: "camera".into(), ..Default::default() }; count];
-        let short = list(chains(2), 1148);
-        assert_eq!((short.result, short.chains.len()), (Outcome::default(), 2));
-        let long = list(chains(100), 1148);
-        assert!(long.chains.is_empty() && long.result.code == Outcome::FAILED);
-        assert!(long.result.reason.contains("fastrtps"), "{}", long.result.reason);
-        assert!(cdr::encode(&list(chains(100), 1148)).unwrap().len() <= 1148);
-        assert_eq!(list(chains(100), usize::MAX).chains.len(), 100);
-    }
 }

@@ -11,7 +11,7 @@ use super::limits::output;
 use super::window::{Verdict, Window};
 use crate::message::keeptime::{Outcome, Submit, SubmitRequest, SubmitResponse};
 use crate::pace::REPAIR;
-use crate::{Bell, Error, Mapping, Node, Qos, RequestId, Server, cdr};
+use crate::{Bell, Error, Mapping, Node, Qos, RequestId, Server};
 use accel::{CallbackId, Client, Registration, Request};
 use realtime::clock::monotonic_ns;
 use std::path::PathBuf;
@@ -114,7 +114,6 @@ struct Worker {
     server: Server<Submit>,
     window: Window<SubmitResponse>,
     sent: Instant,
-    longest_output: usize,
     shared: Arc<Shared>,
 }
 
@@ -141,7 +140,6 @@ impl Worker {
             bucket,
             window: Window::new(order.in_flight.into()),
             sent: Instant::now(),
-            longest_output: longest_output(server.longest_response()),
             server,
             shared: order.shared,
         })
@@ -244,14 +242,6 @@ impl Worker {
         response: &mut SubmitResponse,
     ) -> Result<(), Outcome> {
         let (offset, length) = output(request, self.memory)?;
-        if length > self.longest_output {
-            let most = self.longest_output;
-            let reason = format!(
-                "output_bytes: {length}, expected at most {most}: longer answers cannot be sent \
-                 with `middleware: fastrtps`"
-            );
-            return Err(Outcome::new(Outcome::MALFORMED, reason));
-        }
         let expired = || Outcome::new(Outcome::EXPIRED, "its time was over before it began");
         let timeout = match request.timeout_ns {
             0 => Duration::MAX,
@@ -298,13 +288,6 @@ impl Worker {
         response.returned_ns = monotonic_ns().saturating_sub(done.finished_ns);
         Ok(())
     }
-}
-
-/// How many bytes of output a response of so many bytes has room for.
-fn longest_output(response: usize) -> usize {
-    // What follows the output may have to be aligned.
-    let rest = cdr::encode(&SubmitResponse::default()).map_or(usize::MAX, |bytes| bytes.len() + 8);
-    response.saturating_sub(rest)
 }
 
 fn age(id: &RequestId) -> Duration {

@@ -23,7 +23,7 @@ impl Outcome {
     pub const FAILED: u8 = 6;
     pub const UNAVAILABLE: u8 = 7;
 
-    /// The longest reason, in characters, so that an answer with one fits into one packet.
+    /// The longest reason, in characters.
     const LONGEST_REASON: usize = 250;
 
     /// An outcome with its reason, or the beginning of a long one.
