@@ -103,6 +103,7 @@ fn generate(random: &mut Random) -> (Virtual, Vec<Source<u64>>) {
             0 => drop(graph.module("stage", group, Stage::new(chunks), topics[from].fifo(3), &out)),
             1 => {
                 let wire = topics[from].latest();
+                let wire = if chunks.is_multiple_of(2) { wire.urgent() } else { wire };
                 graph.module("stage", group, Stage::new(chunks), wire, &out).trigger(timer);
             }
             2 => {
@@ -133,6 +134,7 @@ fn generate(random: &mut Random) -> (Virtual, Vec<Source<u64>>) {
 #[test]
 fn parts_sum_to_the_whole_on_generated_graphs() {
     let (mut found, mut waited, mut preempted) = (0, 0, 0);
+    let (mut early, mut switched) = (0, 0);
     for seed in 0..100 {
         let mut random = Random(seed);
         let (mut clock, sources) = generate(&mut random);
@@ -163,6 +165,10 @@ fn parts_sum_to_the_whole_on_generated_graphs() {
         }
         let runs = runs(&clock);
         assert!(runs.iter().all(|run| run.end_ns - run.start_ns >= run.service_ns));
+        for module in clock.statistics().modules {
+            (early, switched) = (early + module.early, switched + module.switched);
+        }
     }
     assert!(found > 500 && waited > 300 && preempted > 20, "{found} {waited} {preempted}");
+    assert!(early > 50 && switched > 10, "{early} {switched}");
 }

@@ -287,3 +287,49 @@ fn panic_of_a_module_comes_out_where_the_executor_is_stopped() {
     go.send(()).unwrap();
     wall.stop();
 }
+
+#[test]
+fn message_that_cannot_wait_for_a_tick_does_not() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, out) = (graph.topic("a"), graph.topic("out"));
+    let calm = graph.source("calm", &a, None);
+    let urgent = graph.source("urgent", &a, Some(HOUR_NS));
+    let timer = Trigger::Timer { period_ns: HOUR_NS, offset_ns: HOUR_NS };
+    graph.module("stage", group, Stage::new(2), a.latest().urgent(), &out).trigger(timer);
+    let output = graph.output(&out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    wall.inject(&calm, 0, 1).unwrap();
+    wall.inject(&urgent, 1, 2).unwrap();
+    let out = wall.wait(&output, u64::MAX);
+    assert_eq!((out.len(), *out[0].value), (1, 2));
+    assert_eq!(wall.stop().statistics.modules[0].early, 1);
+}
+
+#[test]
+fn run_that_does_not_end_on_the_normal_path_is_begun_anew_on_the_fast_one() {
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 1));
+    let (a, out) = (graph.topic("a"), graph.topic("out"));
+    let source = graph.source("sensor", &a, Some(20_000_000));
+    let run = |cx: &mut Cx<u64>, number, path: Path| {
+        if path == Path::Fast {
+            return Ok(number);
+        }
+        loop {
+            cx.go_on()?;
+        }
+    };
+    graph.module("stage", group, Do(run), a.fifo(1), &out).fast_path();
+    let output = graph.output(&out);
+    let wall = Wall::start(graph, Settings::default()).unwrap();
+    let at_ns = wall.now_ns();
+    wall.inject(&source, at_ns, 1).unwrap();
+    let out = wall.wait(&output, u64::MAX);
+    assert_eq!((*out[0].value, out[0].header.captured_ns), (1, at_ns));
+    let statistics = wall.stop().statistics.modules[0].clone();
+    // On a machine that was busy for so long, its time was over before it began.
+    assert!(statistics.switched <= 1 && statistics.cancelled == statistics.switched);
+    assert_eq!(statistics.fast, 1);
+}

@@ -7,6 +7,7 @@ use crate::engine::{
 };
 use crate::estimate::{Linear, Window};
 use crate::graph::{Graph, Spec};
+use crate::input::Feed;
 use crate::mailbox::Mailbox;
 use crate::trace::Names;
 use crate::{Error, Settings, Trigger};
@@ -23,7 +24,8 @@ impl Engine {
             .collect();
         for (module, spec) in graph.modules.iter().enumerate() {
             for (port, feed) in spec.feeds.iter().enumerate() {
-                let reader = Reader { module, port, active: feed.active };
+                let urgent = feed.urgent && settings.fast_path;
+                let reader = Reader { module, port, active: feed.active, urgent };
                 topics[usize::from(feed.topic)].readers.push(reader);
             }
         }
@@ -79,6 +81,7 @@ fn module(spec: Spec, order: usize, settings: &Settings) -> ModuleState {
         module: Some(module),
         group: group.index(),
         queued: None,
+        again: None,
     };
     let forget_ns = settings.forget_ns;
     let extra = spec.extra.filter(|_| settings.fast_path);
@@ -88,18 +91,26 @@ fn module(spec: Spec, order: usize, settings: &Settings) -> ModuleState {
         slots: [Some((spec.group, spec.module)), extra].into_iter().flatten().map(slot).collect(),
         boxes: spec.feeds.iter().map(|feed| Mailbox::new(feed.keep)).collect(),
         active: spec.feeds.iter().map(|feed| feed.active).collect(),
+        urgent: spec.feeds.iter().map(|feed| feed.urgent && settings.fast_path).collect(),
         publishes: spec.publishes,
         deadline_ns: spec.deadline_ns,
         fast_path: spec.fast_path,
         cancel: spec.cancel,
         guest: spec.guest,
         guest_pieces: spec.guest_pieces,
-        divides: false,
+        divisions: 0,
         due: false,
+        early: false,
+        read_ns: None,
+        parted_ns: None,
+        came_ns: None,
+        came: Window::new(forget_ns),
         published_ns: 0,
         readied_ns: None,
         gaps: Window::new(forget_ns),
         window: [Window::new(forget_ns), Window::new(forget_ns)],
+        first: Window::new(forget_ns),
+        leaves: Window::new(forget_ns),
         linear: [Linear::new(), Linear::new()],
         pieces: Linear::new(),
         statistics: ModuleStatistics::default(),
@@ -133,7 +144,7 @@ fn check(graph: &Graph) -> Result<(), Error> {
     Ok(())
 }
 
-/// The modules in an order in which feeders come before the fed, along active wires.
+/// The modules in an order in which feeders come before the fed, along wires that can start a run.
 fn order(graph: &Graph) -> Result<Vec<usize>, Error> {
     let mut order = Vec::with_capacity(graph.modules.len());
     let mut seen = vec![Seen::No; graph.modules.len()];
@@ -172,7 +183,8 @@ fn visit(
     above.push(module);
     let topic = graph.modules[module].publishes;
     for (next, spec) in graph.modules.iter().enumerate() {
-        if spec.feeds.iter().any(|feed| feed.active && feed.topic == topic) {
+        let starts = |feed: &Feed| (feed.active || feed.urgent) && feed.topic == topic;
+        if spec.feeds.iter().any(starts) {
             visit(graph, next, seen, above, order)?;
         }
     }

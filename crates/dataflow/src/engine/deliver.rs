@@ -7,7 +7,7 @@ use crate::engine::state::Ready;
 use crate::engine::{Engine, Key};
 use crate::message::{Envelope, Payload};
 use crate::trace::{Point, Ring};
-use crate::{Header, NO_DEADLINE, Origin, Part, SourceId, Trigger};
+use crate::{Header, NO_DEADLINE, Origin, Part, Path, SourceId};
 
 impl Engine {
     /// A frame of a source, as a message on its topic. It is not delivered yet.
@@ -56,6 +56,9 @@ impl Engine {
             let module = crate::ModuleId(reader.module as u16);
             ring.write(now_ns, 0, Point::Arrived { message, module, kept });
             if reader.active {
+                self.modules[reader.module].note_arrival(now_ns);
+            }
+            if reader.active || reader.urgent {
                 self.consider(now_ns, reader.module);
             }
         }
@@ -75,6 +78,10 @@ impl Engine {
             state.statistics.skipped += 1;
             return;
         }
+        if std::mem::take(&mut state.early) && state.waiting().next().is_none() {
+            // The frame was served when its message came.
+            return;
+        }
         state.due = true;
         self.consider(now_ns, module);
     }
@@ -82,15 +89,10 @@ impl Engine {
     /// Makes a module ready if its trigger says so; and its extra worker, if the first instance is
     /// busy and a part waits.
     pub(super) fn consider(&mut self, now_ns: u64, module: usize) {
-        let state = &mut self.modules[module];
-        let fires = match state.trigger {
-            Trigger::Message => state.waiting().count() >= 1,
-            Trigger::Fuse(need) => state.waiting().count() >= need.max(1),
-            Trigger::Timer { .. } => state.due,
-        };
-        if !fires {
+        if !self.modules[module].triggered() && !self.cannot_wait(now_ns, module) {
             return;
         }
+        let state = &mut self.modules[module];
         let part_waits = state.waiting().any(|header| header.part.is_partial());
         let slot = match &state.slots[..] {
             [first, ..] if first.module.is_some() => 0,
@@ -105,9 +107,10 @@ impl Engine {
     }
 
     /// Puts an instance among the ready ones, or at its new place there.
-    fn enqueue(&mut self, now_ns: u64, ready: Ready) {
+    pub(super) fn enqueue(&mut self, now_ns: u64, ready: Ready) {
         let state = &mut self.modules[ready.module];
-        let message_ns = state.waiting().map(|header| header.deadline_ns).min();
+        let again = state.slots[ready.slot].again.as_ref().map(|again| again.order_ns);
+        let message_ns = state.waiting_deadlines_ns().chain(again).min();
         let slot = &mut state.slots[ready.slot];
         let group = &mut self.groups[slot.group].ready;
         let (ready_ns, number) = match slot.queued {
@@ -117,7 +120,9 @@ impl Engine {
             }
             None => {
                 self.readied += 1;
-                if let Some(before_ns) = state.readied_ns.replace(now_ns) {
+                if again.is_none()
+                    && let Some(before_ns) = state.readied_ns.replace(now_ns)
+                {
                     state.gaps.add(now_ns, (now_ns - before_ns) as i64);
                 }
                 (now_ns, self.readied)
@@ -142,8 +147,11 @@ impl Engine {
     ) {
         let state = self.jobs.get_mut(&job).expect("only a run publishes");
         let Some(ready) = state.ready() else { return };
-        (state.parts, state.of_parts) = (part.index, part.of);
         let module = &mut self.modules[ready.module];
+        if state.parts == 0 && state.path == Path::Fast {
+            module.first.add(now_ns, now_ns.saturating_sub(state.started_ns) as i64);
+        }
+        (state.parts, state.of_parts) = (part.index, part.of);
         module.published_ns = module.published_ns.max(state.captured_ns);
         self.messages += 1;
         let input = run.header.as_deref();

@@ -14,8 +14,8 @@ impl Engine {
         service_ns: u64,
         ring: &mut Ring,
     ) {
-        let (module, run, ran) = match ended {
-            Ended::Module { module, run, ran } => (module, run, ran),
+        let (module, input, run, ran) = match ended {
+            Ended::Module { module, input, run, ran } => (module, input, run, ran),
             Ended::Work(value) => return self.finish_work(now_ns, job, value, service_ns, ring),
         };
         let outcome = match &ran {
@@ -33,6 +33,7 @@ impl Engine {
             self.modules[ready.module].statistics.last_failure = Some(text);
         }
         ring.write(now_ns, job, Point::End { outcome, service_ns });
+        let again = outcome == Outcome::Cancelled && self.switches(now_ns, job);
         let state = self.jobs.remove(&job).expect("a run ends once");
         let ready = state.ready().expect("a module's run");
         let module_state = &mut self.modules[ready.module];
@@ -42,10 +43,18 @@ impl Engine {
             let taken_ns = service_ns + state.divided_ns;
             module_state.window[path].add(now_ns, taken_ns as i64);
             module_state.linear[path].add(now_ns, &state.load, taken_ns);
+        } else if again {
+            // It takes longer, nobody knows by how much: it is judged by twice what it has had, until
+            // that is forgotten.
+            let had_ns = service_ns + state.divided_ns;
+            module_state.window[path].add(now_ns, 2 * had_ns as i64);
         }
         module_state.statistics.count(outcome, state.path, state.class, service_ns);
         self.groups[usize::from(state.core.group)].statistics.served(state.class, service_ns);
         module_state.slots[ready.slot].module = Some(module);
+        if again {
+            self.begin_again(now_ns, ready, &state, input, run);
+        }
         self.consider(now_ns, ready.module);
     }
 
@@ -65,7 +74,7 @@ impl Engine {
         match state.of {
             Of::Ahead(number) => self.ahead.done(number, value),
             Of::Piece { run, ready, number } => {
-                let wanted = !self.unwanted(run);
+                let wanted = !self.unwanted(now_ns, run);
                 let module = &mut self.modules[ready.module];
                 if wanted {
                     module.pieces.add(now_ns, &state.load, service_ns);

@@ -1,6 +1,7 @@
 //! What a core does that its own group has no work for: guests of other groups, if that delays
 //! nobody here (document 002, section 4.3), then work ahead of time.
 
+use crate::engine::budget::next_tick_ns;
 use crate::engine::state::{Job, Of, Ready};
 use crate::engine::{Body, Engine, Key, Rank, Start};
 use crate::trace::{Class, Core, Denial, Point, Ring};
@@ -101,17 +102,21 @@ impl Engine {
             own && !waits
         });
         let hosts: Vec<usize> = hosts.collect();
-        let next = hosts.into_iter().map(|host| match self.modules[host].trigger {
-            Trigger::Timer { period_ns, offset_ns } => {
-                let ticks =
-                    now_ns.saturating_sub(offset_ns) / period_ns + u64::from(now_ns >= offset_ns);
-                offset_ns + ticks * period_ns
-            }
-            Trigger::Message | Trigger::Fuse(_) => {
-                let module = &mut self.modules[host];
-                let gap_ns = module.gaps.quantile(now_ns, low).unwrap_or(0) as u64;
-                module.readied_ns.map_or(now_ns, |last_ns| last_ns + gap_ns)
-            }
+        let next = hosts.into_iter().map(|host| {
+            let quiet =
+                matches!(guest, Of::Piece { ready, .. } if self.comes_from(host, ready.module));
+            let module = &mut self.modules[host];
+            let tick_ns = match module.trigger {
+                Trigger::Timer { period_ns, offset_ns } => {
+                    next_tick_ns(now_ns, period_ns, offset_ns)
+                }
+                Trigger::Message | Trigger::Fuse(_) => NO_DEADLINE,
+            };
+            // A message may start it as well.
+            let started = tick_ns == NO_DEADLINE || module.urgent.contains(&true) && !quiet;
+            let gap_ns = module.gaps.quantile(now_ns, low).unwrap_or(0) as u64;
+            let message_ns = module.readied_ns.map_or(now_ns, |last_ns| last_ns + gap_ns);
+            if started { tick_ns.min(message_ns) } else { tick_ns }
         });
         next.min().unwrap_or(NO_DEADLINE)
     }

@@ -7,6 +7,7 @@
 //! to the mailboxes ([`Engine::deliver`]) when it has travelled.
 
 mod ahead;
+mod budget;
 mod build;
 mod deliver;
 mod finish;
@@ -22,11 +23,11 @@ use crate::cx::{Run, Work};
 use crate::graph::{Arrival, Erased, Ran};
 use crate::message::Envelope;
 use crate::trace::{Class, Core, Names, Point, Ring};
-use crate::{Header, Judge, Load, Path, Settings};
+use crate::{Header, Path, Settings};
 
 use ahead::AheadStore;
 use pieces::Divided;
-use state::{GroupState, Job, ModuleState, Of, Ready, Slot, SourceState, TopicState};
+use state::{Again, GroupState, Job, ModuleState, Of, Ready, SourceState, TopicState};
 pub use statistics::{GroupStatistics, ModuleStatistics, Statistics};
 
 /// How urgent a run is: the smallest first.
@@ -66,7 +67,7 @@ pub(crate) enum Body {
 
 /// How a run ended.
 pub(crate) enum Ended {
-    Module { module: Box<dyn Erased>, run: Run, ran: Ran },
+    Module { module: Box<dyn Erased>, input: Box<dyn Any + Send>, run: Run, ran: Ran },
     Work(Option<Box<dyn Any + Send>>),
 }
 
@@ -130,44 +131,92 @@ impl Engine {
         ring: &mut Ring,
     ) -> Option<Start> {
         let state = &mut self.modules[ready.module];
+        let early = !state.triggered() && state.urgent.contains(&true);
         let slot = &mut state.slots[ready.slot];
         let module = slot.module.take().expect("a queued module is at home");
+        slot.queued = None;
+        if let Some(again) = slot.again.take() {
+            return Some(self.start_again(now_ns, core, class, key, (ready, module, again), ring));
+        }
         state.boxes.iter_mut().for_each(|mailbox| mailbox.taken.clear());
         let Some(input) = module.gather(&mut state.boxes) else {
-            *slot = Slot { module: Some(module), queued: None, ..*slot };
+            slot.module = Some(module);
             return None;
         };
-        (slot.queued, state.due) = (None, false);
+        state.due = false;
+        state.early |= early;
+        state.statistics.early += u64::from(early);
+        state.read_ns = state.read_ns.max(state.taken_urgently_ns());
+        let parts = state.taken_actively().filter(|header| header.part.is_partial());
+        state.parted_ns = parts.map(|header| header.captured_ns).max().max(state.parted_ns);
+        let read = state.taken().map(|envelope| envelope.header.id).collect();
         let run = self.run_of(ready.module, now_ns);
         let (path, load, here_ns) =
             self.choose(now_ns, ready.module, module.as_ref(), &*input, &run);
-        self.started += 1;
-        let job = self.started;
-        let (index, state) = (ready.module, &self.modules[ready.module]);
-        let (downstream_ns, deadline_ns) = (run.downstream_ns, run.deadline_ns);
-        let module_id = Some(crate::ModuleId(index as u16));
-        let point = Point::Start {
-            module: module_id,
-            core,
-            class,
-            path,
+        let switch_ns = self.switch_ns(now_ns, ready.module, (path, here_ns), &run);
+        let job = Job {
             here_ns,
-            downstream_ns,
-            deadline_ns,
+            started_ns: now_ns,
+            switch_ns,
+            read,
+            order_ns: key.deadline_ns,
+            ..Job::of_module(ready, class, core, path, load, &run)
         };
-        ring.write(now_ns, job, point);
-        for envelope in state.taken() {
-            ring.write(now_ns, job, Point::Read { message: envelope.header.id });
-        }
-        self.jobs.insert(job, Job::of_module(ready, class, core, path, load, &run));
+        let job = self.begin(now_ns, job, &run, ring);
         self.consider(now_ns, ready.module);
         let rank = if class == Class::Host { Rank::Host(key) } else { Rank::Guest };
         Some(Start { job, rank, body: Body::Module { module, input, path, run } })
     }
 
+    /// A run that was cancelled on the normal path, on the fast one.
+    fn start_again(
+        &mut self,
+        now_ns: u64,
+        core: Core,
+        class: Class,
+        key: Key,
+        (ready, module, again): (Ready, Box<dyn Erased>, Again),
+        ring: &mut Ring,
+    ) -> Start {
+        let Again { input, run, read, here_ns, since_ns, order_ns } = again;
+        let path = Path::Fast;
+        self.modules[ready.module].leaves.add(now_ns, now_ns.saturating_sub(since_ns) as i64);
+        let load = module.estimate(&*input, path);
+        let job = Job {
+            here_ns,
+            started_ns: now_ns,
+            read,
+            order_ns,
+            ..Job::of_module(ready, class, core, path, load, &run)
+        };
+        let job = self.begin(now_ns, job, &run, ring);
+        let rank = if class == Class::Host { Rank::Host(key) } else { Rank::Guest };
+        Start { job, rank, body: Body::Module { module, input, path, run } }
+    }
+
+    /// Notes that a run has begun; its number.
+    fn begin(&mut self, now_ns: u64, job: Job, run: &Run, ring: &mut Ring) -> u64 {
+        self.started += 1;
+        let module = job.ready().map(|ready| crate::ModuleId(ready.module as u16));
+        let point = Point::Start {
+            module,
+            core: job.core,
+            class: job.class,
+            path: job.path,
+            here_ns: job.here_ns,
+            downstream_ns: run.downstream_ns,
+            deadline_ns: run.deadline_ns,
+        };
+        ring.write(now_ns, self.started, point);
+        for &message in &job.read {
+            ring.write(now_ns, self.started, Point::Read { message });
+        }
+        self.jobs.insert(self.started, job);
+        self.started
+    }
+
     /// What a run of what was just gathered is about.
     fn run_of(&mut self, module: usize, now_ns: u64) -> Run {
-        let downstream_ns = self.downstream_ns(module, now_ns);
         let state = &self.modules[module];
         let primary = state.taken().next().map(|envelope| envelope.header.clone());
         let mut objects =
@@ -180,70 +229,26 @@ impl Engine {
                 objects = header.objects.clone();
             }
         }
-        Run {
-            header: primary,
-            objects,
-            deadline_ns,
-            limit_ns,
-            downstream_ns,
-            provenance: state.provenance(),
-        }
-    }
-
-    /// The rule of document 002, section 4.1: the normal path if the time budget holds it.
-    /// `now + q(normal here) + sum of q(normal downstream) <= deadline of the frame`.
-    fn choose(
-        &mut self,
-        now_ns: u64,
-        module: usize,
-        code: &dyn Erased,
-        input: &dyn Any,
-        run: &Run,
-    ) -> (Path, Load, u64) {
-        let quantile = self.settings.quantile;
-        let state = &mut self.modules[module];
-        let load = code.estimate(input, Path::Normal);
-        let predicted = state.linear[0].bound_ns(now_ns, &load, quantile);
-        let seen = state.window[0].quantile(now_ns, quantile).map(|ns| ns as u64);
-        let known = match self.settings.judge {
-            Judge::Quantile => seen.or(predicted),
-            Judge::Predicted => predicted.or(seen),
-        };
-        let here_ns = known.or(load.declared_ns).unwrap_or(0);
-        let end_ns = now_ns.saturating_add(here_ns).saturating_add(run.downstream_ns);
-        if self.settings.fast_path && state.fast_path && end_ns > run.deadline_ns {
-            return (Path::Fast, code.estimate(input, Path::Fast), here_ns);
-        }
-        (Path::Normal, load, here_ns)
-    }
-
-    /// What the modules after `module` take on the normal path, along the longest way to an output.
-    fn downstream_ns(&mut self, module: usize, now_ns: u64) -> u64 {
-        let (quantile, hop_ns) = (self.settings.quantile, self.settings.hop_ns);
-        let mut after = vec![0; self.modules.len()];
-        for place in (0..self.modules.len()).rev() {
-            let index = self.modules[place].order;
-            let topic = usize::from(self.modules[index].publishes);
-            let readers = self.topics[topic].readers.iter().filter(|reader| reader.active);
-            let longest = readers.map(|reader| {
-                let window = &mut self.modules[reader.module].window[0];
-                let own = window.quantile_or_last(now_ns, quantile);
-                hop_ns + own.unwrap_or(0) as u64 + after[reader.module]
-            });
-            after[index] = longest.max().unwrap_or(0);
-        }
-        after[module]
+        let provenance = state.provenance();
+        let downstream_ns = self.downstream_ns(now_ns, module, deadline_ns);
+        Run { header: primary, objects, deadline_ns, limit_ns, downstream_ns, provenance }
     }
 
     /// Whether the result of `job` is not wanted any more.
-    pub(crate) fn unwanted(&self, job: u64) -> bool {
+    pub(crate) fn unwanted(&self, now_ns: u64, job: u64) -> bool {
+        match self.jobs.get(&job).map(|state| state.of) {
+            None => true,
+            Some(Of::Module(_)) => self.superseded(job) || self.switches(now_ns, job),
+            Some(Of::Ahead(number)) => self.ahead.unwanted(number),
+            Some(Of::Piece { run, .. }) => self.unwanted(now_ns, run),
+        }
+    }
+
+    /// Whether a newer frame makes the result of a module's run worthless.
+    fn superseded(&self, job: u64) -> bool {
         use crate::Cancel;
-        let Some(job) = self.jobs.get(&job) else { return true };
-        let ready = match job.of {
-            Of::Module(ready) => ready,
-            Of::Ahead(number) => return self.ahead.unwanted(number),
-            Of::Piece { run, .. } => return self.unwanted(run),
-        };
+        let job = &self.jobs[&job];
+        let Some(ready) = job.ready() else { return false };
         let state = &self.modules[ready.module];
         match state.cancel {
             Cancel::Never => false,

@@ -42,7 +42,9 @@ impl Engine {
         let state = &self.jobs[&job];
         let ready = state.ready().expect("only a module's run is divided");
         let module = &mut self.modules[ready.module];
-        module.divides = true;
+        let state = self.jobs.get_mut(&job).expect("it has begun");
+        state.divisions += u32::from(!pieces.is_empty());
+        module.divisions = module.divisions.max(state.divisions);
         // A guest's pieces are hosts at home, as urgent as if nothing bounded them.
         let deadline_ns =
             if let Rank::Host(key) = rank { key.deadline_ns } else { crate::NO_DEADLINE };
@@ -65,7 +67,7 @@ impl Engine {
         now_ns: u64,
         job: u64,
     ) -> Option<Vec<Option<Box<dyn Any + Send>>>> {
-        if self.unwanted(job) {
+        if self.unwanted(now_ns, job) {
             self.divided.get_mut(&job)?.waiting.clear();
         }
         let divided = self.divided.get(&job)?;
@@ -155,14 +157,14 @@ impl Engine {
         divided.running -= 1;
     }
 
-    /// Whether a run of the group has a core and may still want all of them for its pieces.
+    /// Whether a run of the group has a core and may still want all of them for its pieces: others
+    /// of its module were divided more often.
     pub(super) fn may_divide(&self, group: usize) -> bool {
-        let running = |ready: &Ready| {
-            self.modules[ready.module].divides
-                && self.modules[ready.module].slots[ready.slot].group == group
-        };
-        self.jobs.iter().any(|(job, state)| {
-            state.ready().is_some_and(|ready| running(&ready)) && !self.divided.contains_key(job)
+        self.jobs.values().any(|job| {
+            job.ready().is_some_and(|ready| {
+                let module = &self.modules[ready.module];
+                job.divisions < module.divisions && module.slots[ready.slot].group == group
+            })
         })
     }
 
@@ -174,6 +176,12 @@ impl Engine {
     /// Whether `module` cannot become ready before the divided run of `other` goes on: all that
     /// triggers it comes from there, and nothing of it is under way.
     pub(super) fn waits_for(&self, module: usize, other: usize) -> bool {
+        let timed = matches!(self.modules[module].trigger, crate::Trigger::Timer { .. });
+        !timed && self.comes_from(module, other)
+    }
+
+    /// Whether no message can reach `module` before the divided run of `other` goes on.
+    pub(super) fn comes_from(&self, module: usize, other: usize) -> bool {
         let from_there = |topic: usize| {
             let sources = self.sources.iter().any(|source| usize::from(source.topic) == topic);
             let mut modules = self.modules.iter().enumerate();
@@ -187,15 +195,14 @@ impl Engine {
                         || rests && self.waits_for(at, other)
                 })
         };
-        let timed = matches!(self.modules[module].trigger, crate::Trigger::Timer { .. });
-        !timed && self.topics_of(module).all(from_there)
+        self.topics_of(module).all(from_there)
     }
 
     /// The topics that trigger a module.
     fn topics_of(&self, module: usize) -> impl Iterator<Item = usize> {
         let reads = move |topic: &usize| {
             let mut readers = self.topics[*topic].readers.iter();
-            readers.any(|reader| reader.active && reader.module == module)
+            readers.any(|reader| reader.starts() && reader.module == module)
         };
         (0..self.topics.len()).filter(reads)
     }

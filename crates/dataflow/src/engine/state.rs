@@ -1,5 +1,6 @@
 //! What the engine knows of each topic, source, group, module and run.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::graph::{Erased, Group};
 use crate::mailbox::Mailbox;
 use crate::message::Envelope;
 use crate::trace::{Class, Core};
-use crate::{Cancel, Header, Load, Origin, Path, Trigger};
+use crate::{Cancel, Header, Load, NO_DEADLINE, Origin, Path, Trigger};
 
 pub(crate) struct TopicState {
     pub(super) output: Option<u16>,
@@ -25,6 +26,8 @@ pub(super) struct Reader {
     pub(super) module: usize,
     pub(super) port: usize,
     pub(super) active: bool,
+    /// It does not wait for the timer, if its deadline does not allow it.
+    pub(super) urgent: bool,
 }
 
 pub(crate) struct SourceState {
@@ -68,6 +71,22 @@ pub(crate) struct Slot {
     pub(super) group: usize,
     /// Its place among the ready ones of its group.
     pub(super) queued: Option<Key>,
+    /// What is to be begun anew, on the fast path.
+    pub(super) again: Option<Again>,
+}
+
+/// A run that was cancelled because the budget holds no more than the fast path.
+pub(crate) struct Again {
+    pub(super) input: Box<dyn Any + Send>,
+    pub(super) run: Run,
+    /// The messages that it read.
+    pub(super) read: Vec<u64>,
+    /// What the normal path was thought to take.
+    pub(super) here_ns: u64,
+    /// When it was to be begun anew.
+    pub(super) since_ns: u64,
+    /// Its deadline among the ready ones.
+    pub(super) order_ns: u64,
 }
 
 pub(crate) struct ModuleState {
@@ -77,16 +96,28 @@ pub(crate) struct ModuleState {
     pub(super) slots: Vec<Slot>,
     pub(super) boxes: Vec<Mailbox>,
     pub(super) active: Vec<bool>,
+    /// The wires whose messages need not wait for the trigger; none without fast path.
+    pub(super) urgent: Vec<bool>,
     pub(super) publishes: u16,
     pub(super) deadline_ns: u64,
     pub(super) fast_path: bool,
     pub(super) cancel: Cancel,
     pub(super) guest: bool,
     pub(super) guest_pieces: bool,
-    /// Its runs have been divided into pieces.
-    pub(super) divides: bool,
+    /// How often one of its runs was divided into pieces, at most.
+    pub(super) divisions: u32,
     /// A timer has fired since the last run.
     pub(super) due: bool,
+    /// A message has started it instead of the timer since the last tick.
+    pub(super) early: bool,
+    /// When the newest frame was captured that it has read by an urgent wire.
+    pub(super) read_ns: Option<u64>,
+    /// When the newest frame was captured of which it has read a part.
+    pub(super) parted_ns: Option<u64>,
+    /// When a message came last by an active wire, and what lay between two such times; of a module
+    /// with urgent wires.
+    pub(super) came_ns: Option<u64>,
+    pub(super) came: Window,
     /// When the newest frame that it has published something of was captured.
     pub(super) published_ns: u64,
     /// When it was last made ready, and what lay between two such times.
@@ -94,6 +125,10 @@ pub(crate) struct ModuleState {
     pub(super) gaps: Window,
     /// Execution times, and the predictor of them, by path.
     pub(super) window: [Window; 2],
+    /// From the start of runs on the fast path to the first part that they published.
+    pub(super) first: Window,
+    /// From when a run on the normal path is to be begun anew until it is.
+    pub(super) leaves: Window,
     pub(super) linear: [Linear; 2],
     /// The predictor of its pieces.
     pub(super) pieces: Linear,
@@ -101,6 +136,15 @@ pub(crate) struct ModuleState {
 }
 
 impl ModuleState {
+    /// A message has come by an active wire.
+    pub(super) fn note_arrival(&mut self, now_ns: u64) {
+        if self.urgent.contains(&true)
+            && let Some(before_ns) = self.came_ns.replace(now_ns)
+        {
+            self.came.add(now_ns, (now_ns - before_ns) as i64);
+        }
+    }
+
     /// What the gathering of the present input took: active wires first, in the wires' order.
     pub(super) fn taken(&self) -> impl Iterator<Item = &Envelope> {
         let ports = || self.boxes.iter().zip(&self.active);
@@ -112,9 +156,49 @@ impl ModuleState {
         of(true).chain(of(false))
     }
 
+    /// What was taken by wires that can start a run.
     pub(super) fn taken_actively(&self) -> impl Iterator<Item = &Header> {
-        let active = self.boxes.iter().zip(&self.active).filter(|(_, active)| **active);
-        active.flat_map(|(mailbox, _)| &mailbox.taken).map(|envelope| &*envelope.header)
+        let starts = self.boxes.iter().enumerate().filter(|(port, _)| self.starts(*port));
+        starts.flat_map(|(_, mailbox)| &mailbox.taken).map(|envelope| &*envelope.header)
+    }
+
+    fn starts(&self, port: usize) -> bool {
+        self.active[port] || self.urgent[port]
+    }
+
+    /// The deadlines of the unread messages on wires that can start a run, one of each. The rest of
+    /// a frame has none, once a part of it was read: nobody waits for it.
+    pub(super) fn waiting_deadlines_ns(&self) -> impl Iterator<Item = u64> {
+        let starts = self.boxes.iter().enumerate().filter(|(port, _)| self.starts(*port));
+        let fresh = starts.filter_map(|(_, mailbox)| mailbox.newest_fresh());
+        fresh.map(|envelope| &envelope.header).map(|header| {
+            let rest = header.part.is_partial() && Some(header.captured_ns) <= self.parted_ns;
+            if rest { NO_DEADLINE } else { header.deadline_ns }
+        })
+    }
+
+    /// When the newest frame was captured that was taken by an urgent wire.
+    pub(super) fn taken_urgently_ns(&self) -> Option<u64> {
+        let urgent = self.boxes.iter().zip(&self.urgent).filter(|(_, urgent)| **urgent);
+        let taken = urgent.flat_map(|(mailbox, _)| &mailbox.taken);
+        taken.map(|envelope| envelope.header.captured_ns).max()
+    }
+
+    /// The earliest deadline of what waits on urgent wires and is of a newer frame than what was read.
+    pub(super) fn urgent_deadline_ns(&self) -> Option<u64> {
+        let urgent = self.boxes.iter().zip(&self.urgent).filter(|(_, urgent)| **urgent);
+        let fresh = urgent.filter_map(|(mailbox, _)| mailbox.newest_fresh());
+        let newer = fresh.filter(|envelope| self.read_ns < Some(envelope.header.captured_ns));
+        newer.map(|envelope| envelope.header.deadline_ns).min()
+    }
+
+    /// Whether its own trigger wants a run.
+    pub(super) fn triggered(&self) -> bool {
+        match self.trigger {
+            Trigger::Message => self.waiting().count() >= 1,
+            Trigger::Fuse(need) => self.waiting().count() >= need.max(1),
+            Trigger::Timer { .. } => self.due,
+        }
     }
 
     /// The unread messages that could trigger it, one of each active wire.
@@ -149,6 +233,17 @@ pub(crate) struct Job {
     pub(super) path: Path,
     pub(super) load: Load,
     pub(super) captured_ns: u64,
+    /// What the normal path was thought to take.
+    pub(super) here_ns: u64,
+    pub(super) started_ns: u64,
+    /// When a run on the normal path that has published nothing is begun anew on the fast path.
+    pub(super) switch_ns: u64,
+    /// The messages that it has read.
+    pub(super) read: Vec<u64>,
+    /// Its deadline among the ready ones.
+    pub(super) order_ns: u64,
+    /// How often it was divided.
+    pub(super) divisions: u32,
     /// For how long it has been waiting for its pieces, in all.
     pub(super) divided_ns: u64,
     /// How many parts were published, and of how many.
@@ -188,6 +283,12 @@ impl Job {
             path,
             load,
             captured_ns: about(|header| header.captured_ns),
+            here_ns: 0,
+            started_ns: 0,
+            switch_ns: NO_DEADLINE,
+            read: Vec::new(),
+            order_ns: NO_DEADLINE,
+            divisions: 0,
             divided_ns: 0,
             parts: 0,
             of_parts: 1,
@@ -197,8 +298,25 @@ impl Job {
     /// Work beside runs.
     pub(super) fn of_work(of: Of, class: Class, core: Core, load: Load) -> Job {
         let (frame, path, captured_ns, divided_ns) = (0, Path::Normal, 0, 0);
-        let (parts, of_parts) = (0, 1);
-        Job { of, frame, class, core, path, load, captured_ns, divided_ns, parts, of_parts }
+        let (parts, of_parts, here_ns, started_ns, switch_ns) = (0, 1, 0, 0, NO_DEADLINE);
+        Job {
+            of,
+            frame,
+            class,
+            core,
+            path,
+            load,
+            captured_ns,
+            here_ns,
+            started_ns,
+            switch_ns,
+            read: Vec::new(),
+            order_ns: NO_DEADLINE,
+            divisions: 0,
+            divided_ns,
+            parts,
+            of_parts,
+        }
     }
 
     /// The run of a module that this is.

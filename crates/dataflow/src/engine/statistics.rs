@@ -27,6 +27,10 @@ pub struct ModuleStatistics {
     pub pieces: u64,
     /// Those of them that another group's core did.
     pub pieces_as_guest: u64,
+    /// Runs that a message started which could not wait for the trigger.
+    pub early: u64,
+    /// Runs on the normal path that were begun anew on the fast one.
+    pub switched: u64,
     /// Timers that found the input incomplete.
     pub skipped: u64,
     /// Results of work ahead that were there.

@@ -20,7 +20,8 @@ pub enum Trigger {
     /// A message on any of its active wires.
     Message,
     /// The clock, at `offset_ns` and every `period_ns` after; whatever the mailboxes hold then is
-    /// read. If something that must be there is not, the run is skipped.
+    /// read. If something that must be there is not, the run is skipped. What may not wait for the
+    /// clock comes by a wire that says so ([`crate::Wire::urgent`]).
     Timer {
         /// From one run to the next.
         period_ns: u64,
@@ -113,7 +114,8 @@ impl<T> Topic<T> {
     }
 
     fn wire(&self, keep: Keep) -> Wire<T> {
-        Wire { feed: Feed { topic: self.index, keep, active: true }, carries: PhantomData }
+        let feed = Feed { topic: self.index, keep, active: true, urgent: false };
+        Wire { feed, carries: PhantomData }
     }
 }
 

@@ -77,7 +77,9 @@ impl<'a, M: Module> ModuleRef<'a, M> {
     }
 
     /// Lets it be asked for the fast path when the budget is short. Not for perception: it may miss
-    /// what matters (document 002, section 4.1).
+    /// what matters (document 002, section 4.1). A run on the normal path that has published nothing
+    /// is cancelled when the budget holds no more than the fast path, and begun anew on that one: what
+    /// a module remembers, it changes when a run ends.
     pub fn fast_path(mut self) -> Self {
         self.spec().fast_path = true;
         self

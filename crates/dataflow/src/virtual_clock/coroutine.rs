@@ -90,7 +90,7 @@ impl Execution {
             match body {
                 Body::Module { mut module, input, path, mut run } => {
                     let ran = module.run(&mut host, &mut run, &*input, path);
-                    Ended::Module { module, run, ran }
+                    Ended::Module { module, input, run, ran }
                 }
                 Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
             }

@@ -183,7 +183,7 @@ impl Virtual {
         let running = cores[core].lane(lane).expect("there is a run on this lane");
         let job = running.job;
         ring.write(now_ns, job, Point::Resumed);
-        let checkpoint = match (engine.unwanted(job), std::mem::take(&mut running.lent)) {
+        let checkpoint = match (engine.unwanted(now_ns, job), std::mem::take(&mut running.lent)) {
             (true, _) => Checkpoint::Cancel,
             (false, true) => Checkpoint::Yielded,
             (false, false) => Checkpoint::Go,

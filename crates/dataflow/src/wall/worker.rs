@@ -163,7 +163,7 @@ impl Worker {
         let ended = match start.body {
             Body::Module { mut module, input, path, mut run } => {
                 let ran = module.run(&mut host, &mut run, &*input, path);
-                Ended::Module { module, run, ran }
+                Ended::Module { module, input, run, ran }
             }
             Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
         };
@@ -203,7 +203,7 @@ impl WallHost<'_> {
     /// Whether the run goes on; what is more urgent is run before.
     fn pass(&mut self) -> Checkpoint {
         let mut locked = self.shared.locked.lock();
-        if locked.engine.unwanted(self.job) {
+        if locked.engine.unwanted(self.shared.now_ns(), self.job) {
             return Checkpoint::Cancel;
         }
         if self.worker.lane == Lane::Twin {
@@ -223,7 +223,7 @@ impl WallHost<'_> {
         let end_ns = self.shared.now_ns();
         self.lent_ns += end_ns - now_ns;
         self.worker.ring.write(end_ns, self.job, Point::Resumed);
-        match self.shared.locked.lock().engine.unwanted(self.job) {
+        match self.shared.locked.lock().engine.unwanted(end_ns, self.job) {
             true => Checkpoint::Cancel,
             false => Checkpoint::Yielded,
         }
