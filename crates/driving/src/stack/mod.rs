@@ -7,7 +7,8 @@
 //!
 //! Stack A is wired as Apollo is: a message makes the next module run, and each module has cores
 //! of its own. Stack B is wired as Autoware is: a timer of 10 Hz makes prediction and planning
-//! run, whatever has come by then.
+//! run, whatever has come by then; with the fast path, a message whose deadline does not allow
+//! waiting for the timer makes them run at once.
 
 mod anytime;
 mod brake;
@@ -260,7 +261,7 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
     let tracking = Tracking::new(mission.clone(), features);
     graph.module("tracking", perceives, tracking, detected.fifo(4), &tracked);
     let prediction = PredictionModule::new(mission.clone(), features);
-    let wires = (tracked.latest(), localised.latest().passive());
+    let wires = (tracked.latest().urgent(), localised.latest().passive());
     let mut module = graph
         .module("prediction", predicts, prediction, wires, &predicted)
         .fast_path()
@@ -273,7 +274,7 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
     // A part of a prediction starts stack A's planning, and the rest does once more; the timer starts
     // it once for each frame.
     let planning = || Planning::new(mission.clone(), features, stack == Stack::B);
-    let wires = (predicted.latest(), localised.latest().passive());
+    let wires = (predicted.latest().urgent(), localised.latest().passive());
     let mut module =
         graph.module("planning", plans, planning(), wires, &planned).fast_path().guest_pieces();
     module = match stack {
@@ -285,7 +286,7 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
     module.id();
     let trajectories = match stack {
         Stack::A => planned.latest(),
-        Stack::B => planned.latest().passive(),
+        Stack::B => planned.latest().passive().urgent(),
     };
     let wires = (localised.latest(), trajectories, braking.latest().passive());
     graph.module("control", controls, Control::default(), wires, &commanded);
