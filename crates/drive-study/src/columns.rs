@@ -50,6 +50,7 @@ const COLUMNS: &[Column] = &[
     Column::Count("unanswered", |row| Some(row.unanswered as u64)),
     Column::Count("late", |row| Some(row.late as u64)),
     Column::Count("late_fast", |row| Some(row.late_fast as u64)),
+    Column::Count("late_perception", |row| Some(row.late_perception as u64)),
     Column::Number("busy_s", |row| Some(row.busy_s)),
     Column::Count("cores", |row| Some(row.cores as u64)),
     Column::Count("guests", |row| Some(row.guests)),

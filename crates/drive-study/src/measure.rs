@@ -9,7 +9,7 @@ use driving::drive::{self, Frame, Outcome};
 use driving::runs::{Run, runs};
 use driving::stack::Features;
 use driving::wall::{self, Places};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 use world::{Collision, Kind, Scenario, Side};
 
@@ -81,6 +81,7 @@ fn row(
         unanswered: outcome.unanswered,
         late: outcome.frames.iter().filter(late).count(),
         late_fast: outcome.frames.iter().filter(late).filter(is_fast).count(),
+        late_perception: lost_in_perception(outcome, &runs, &fast, late_s),
         busy_s: busy_ns as f64 / 1e9,
         cores: outcome.cores,
         guests: groups.iter().map(|group| group.admitted).sum(),
@@ -90,6 +91,24 @@ fn row(
         times: times(outcome, &runs, &fast),
         took_s,
     }
+}
+
+/// How many frames on a fast path were late because of what perception took alone: it left less time
+/// than the fastest frame of the drive took from there on.
+fn lost_in_perception(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>, late_s: f64) -> usize {
+    let named = |name: &str| outcome.names.modules.iter().position(|module| module == name);
+    let tracking = named("tracking");
+    let seen = runs.iter().filter(|run| run.module.is_some() && run.module == tracking);
+    let seen: HashMap<u64, f64> = seen.map(|run| (run.frame, run.end_ns as f64 / 1e9)).collect();
+    let split = outcome.frames.iter().filter(|frame| fast.contains(&frame.number));
+    // What perception took, and what all else; the command may be a newer frame's.
+    let split = split.filter_map(|frame| {
+        let perception = seen.get(&frame.number)? - frame.captured;
+        Some((perception, frame.latency - perception)).filter(|(_, rest)| *rest >= 0.0)
+    });
+    let split: Vec<(f64, f64)> = split.collect();
+    let fastest = split.iter().map(|(_, rest)| *rest).fold(f64::INFINITY, f64::min);
+    split.iter().filter(|(perception, _)| perception + fastest > late_s).count()
 }
 
 fn times(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<String, Times> {

@@ -89,6 +89,10 @@ pub struct Row {
     pub late: usize,
     /// Of the late ones, those that took a fast path.
     pub late_fast: usize,
+    /// Of those, the ones that no path could have saved: perception, which has no fast one, left less
+    /// time than the fastest frame of the drive took from there on.
+    #[serde(default)]
+    pub late_perception: usize,
     /// How long cores computed for somebody, all together, s.
     pub busy_s: f64,
     /// How many cores there are.

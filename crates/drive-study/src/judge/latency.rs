@@ -97,7 +97,10 @@ fn of_stack(measured: &Measured) -> Vec<Demand> {
             missed(measured),
             Limit::Most(0.1),
             "%",
-            "Eligible: frames for which a module took its fast path.",
+            &format!(
+                "Eligible: frames for which a module took its fast path. {}",
+                lost_in_perception(measured)
+            ),
         ),
         one(
             "Proactive processing: prediction's mean time better",
@@ -140,6 +143,17 @@ fn of_stack(measured: &Measured) -> Vec<Demand> {
 fn missed(measured: &Measured) -> Option<Interval> {
     let pairs = measured.pairs("all");
     share(pairs.iter().map(|pair| (pair[1].late_fast, pair[1].count("frames_fast"))))
+}
+
+/// The frames among those that missed which no path could have saved.
+fn lost_in_perception(measured: &Measured) -> String {
+    let pairs = measured.pairs("all");
+    let lost: usize = pairs.iter().map(|pair| pair[1].late_perception).sum();
+    let all: u64 = pairs.iter().map(|pair| pair[1].count("frames_fast")).sum();
+    let share = 100.0 * lost as f64 / all.max(1) as f64;
+    format!(
+        "Of them perception alone, which has no fast path, left {lost} frames, {share:.3} %, no time."
+    )
 }
 
 /// How many of some are of a kind, %, from their numbers in each scenario.

@@ -41,6 +41,7 @@ fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
                 unanswered: 0,
                 late: 0,
                 late_fast: 0,
+                late_perception: 0,
                 busy_s: 10.0,
                 cores: 7,
                 guests: 0,
@@ -143,6 +144,7 @@ fn latencies_are_compared_in_pairs_and_the_worse_end_decides() {
         row.times.insert("frames_fast".to_owned(), times.clone());
         row.times.insert("guest".to_owned(), times);
         (row.late, row.late_fast) = (1, usize::from(place == 0));
+        row.late_perception = row.late_fast;
         row.busy_s = if policy == "stealing" { 12.0 } else { 10.0 };
     });
     let mean = one(&run, "command, mean");
@@ -155,6 +157,7 @@ fn latencies_are_compared_in_pairs_and_the_worse_end_decides() {
         (number(missed) - 0.05).abs() < 1e-9 && missed.verdict == Verdict::Missed,
         "{missed:?}"
     );
+    assert!(missed.note.contains("1 frames, 0.050 %"), "{}", missed.note);
     let utilisation = one(&run, "utilisation");
     assert!((number(utilisation) - 20.0).abs() < 1e-9 && utilisation.verdict == Verdict::Met);
     let guest = one(&run, "guest's mean");
