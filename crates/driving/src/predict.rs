@@ -104,13 +104,18 @@ impl Prediction {
     /// `hypothesis`; after the last state it goes on straight and as fast.
     pub fn footprint(&self, hypothesis: &Hypothesis, after: f64) -> Rectangle {
         let last = hypothesis.states.len() - 1;
-        let index = ((after / self.step).round().max(0.0) as usize).min(last);
-        let State { mut pose, speed } = hypothesis.states[index];
+        let State { mut pose, speed } = self.state(hypothesis, after);
         let beyond = after - last as f64 * self.step;
         if beyond > 0.0 {
             pose.position += beyond * speed * pose.forward();
         }
         Rectangle { pose, length: self.length, width: self.width }
+    }
+
+    /// The state nearest to `after` s from the time of the prediction; after the last one, the last.
+    pub fn state(&self, hypothesis: &Hypothesis, after: f64) -> State {
+        let last = hypothesis.states.len() - 1;
+        hypothesis.states[((after / self.step).round().max(0.0) as usize).min(last)]
     }
 }
 

@@ -45,7 +45,7 @@ impl Default for Segmenter {
     /// For [`Lidar::default`](crate::Lidar): two and a half of its columns apart.
     fn default() -> Segmenter {
         Segmenter {
-            range: 80.0,
+            range: 100.0,
             own: 1.0,
             clearance: 0.25,
             gap: 0.35,
@@ -522,6 +522,19 @@ mod tests {
     #[test]
     fn an_empty_road_has_nothing_on_it() {
         assert_eq!(segment(Pose::new(5.0, 3.0, 1.0), &[]), []);
+    }
+
+    #[test]
+    fn a_car_is_seen_as_far_away_as_is_safe_behind_it_on_a_fast_road() {
+        // At 25 m/s behind one as fast the assumptions of ad-rss ask for 89 m.
+        let from = Pose::new(0.0, 0.0, 0.0);
+        let car = body(1, Kind::Car, Pose::new(95.0, 0.0, 0.0), 4.5, 1.8);
+        let seen = (0..20).filter(|turn| {
+            let cloud = Lidar::default().scan(from, &[car], *turn);
+            let go = &mut || ControlFlow::Continue(());
+            !Segmenter::default().segment(&cloud, from, go).unwrap().is_empty()
+        });
+        assert!(seen.count() >= 18);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! horizon cost efficiency, but not safety (document 002, section 4.1).
 
 mod candidate;
+mod keep;
 mod scene;
 
 use crate::{Checkpoint, Ego, Prediction, Stopped, passed};
@@ -23,6 +24,8 @@ pub struct Planner {
     pub lookahead: f64,
     /// Candidates are driven for so long, s.
     pub horizon: f64,
+    /// What a candidate is at its end counts until here, s: a shorter one is not the better for it.
+    pub outlook: f64,
     /// From one check to the next, s.
     pub step: f64,
     /// From one station to the next, m.
@@ -48,6 +51,7 @@ impl Default for Planner {
         Planner {
             lookahead: 80.0,
             horizon: 8.0,
+            outlook: 8.0,
             step: 0.2,
             spacing: 10.0,
             probable: 0.1,
@@ -183,7 +187,7 @@ impl Planner {
     ) -> Result<Option<Choice>, Stopped> {
         let reference = Reference::of(self, situation);
         let start = reference.start(situation);
-        let scene = Scene::of(self, situation);
+        let scene = Scene::of(self, situation, &reference);
         if self.must_brake(situation, &reference, &scene, &start) {
             return Ok(None);
         }
@@ -228,7 +232,7 @@ impl Planner {
         }
         let reference = Reference::of(self, situation);
         let start = reference.start(situation);
-        let scene = Scene::of(self, situation);
+        let scene = Scene::of(self, situation, &reference);
         let brake = Profile::brake(start.speed, self.brake);
         let stations = [1.0, 1.5, 2.0].map(|share| share * shortest(&start));
         let beside = |station: f64| ASIDE.map(|aside| Path::to(&start, aside, station));
@@ -260,7 +264,7 @@ impl Planner {
             if !self.possible(&point) {
                 return (0, near);
             }
-            match scene.check(step, &point, driven.along, false) {
+            match scene.check(step, &point, &reference.own(scene, path, &driven), false) {
                 Some(cost) => near -= cost,
                 None => return (step, near),
             }
@@ -318,8 +322,14 @@ impl Planner {
             let end = situation.limit.max(speed);
             profiles.push(Profile::Steady { from: speed, acceleration, end });
         }
-        for brake in [1.0, 2.0, 3.0, scene::LEAST, self.brake] {
+        for brake in [1.0, 2.0, 3.0, scene::LEAST] {
             profiles.push(Profile::brake(speed, brake));
+        }
+        for slower in [1.5, 3.0, 6.0].into_iter().filter(|slower| *slower < speed) {
+            for brake in [2.0, scene::LEAST] {
+                let end = speed - slower;
+                profiles.push(Profile::Steady { from: speed, acceleration: -brake, end });
+            }
         }
         profiles
     }
@@ -366,32 +376,29 @@ impl Planner {
         let changes = (path.end() - lane).abs() > 1.5;
         let mut cost = if changes { CHANGE } else { 0.0 };
         let sideways = if changes { HURRY } else { SIDEWAYS };
-        let mut step = 0;
+        let (mut step, mut goes_on) = (0, 0.0);
         while step < steps && driven.along <= self.lookahead {
             step += 1;
             driven = profile.advance(driven, self.step)?;
             let point = reference.point(path, &driven);
             self.possible(&point).then_some(())?;
-            cost += scene.check(step, &point, driven.along, changes)? * self.step;
+            let own = reference.own(scene, path, &driven);
+            let near = scene.check(step, &point, &own, changes)?;
             let slow = (situation.limit - point.speed).abs();
             let over = (point.speed - situation.limit).max(0.0);
-            let left = path.left(driven.along);
-            let beside = |lane: &f64| (left - lane).abs();
+            let beside = |lane: &f64| (own.left - lane).abs();
             let nearest = situation.lanes.iter().map(beside).fold(f64::INFINITY, f64::min);
             let other = if beside(&lane) > nearest { OTHER } else { 0.0 };
-            cost += self.step
-                * (SLOW * slow
-                    + 4.0 * over
-                    + HARSH * point.acceleration.powi(2)
-                    + sideways * (point.curvature * point.speed.powi(2)).powi(2)
-                    + BESIDE * nearest.powi(2)
-                    + other);
+            goes_on = near + SLOW * slow + 4.0 * over + BESIDE * nearest.powi(2) + other;
+            let forced = HARSH * point.acceleration.powi(2)
+                + sideways * (point.curvature * point.speed.powi(2)).powi(2);
+            cost += self.step * (goes_on + forced);
             if cost >= most {
                 return None;
             }
         }
-        // What was not driven up to the horizon because of the lookahead counts as what was.
-        let cost = cost * steps as f64 / step as f64;
+        // Beyond the horizon and the lookahead it goes on as it is then.
+        let cost = cost + (self.outlook - step as f64 * self.step).max(0.0) * goes_on;
         self.stops(reference, scene, path, driven, step, changes).then_some(cost)
     }
 
@@ -423,7 +430,8 @@ impl Planner {
             let Some(next) = brake.advance(driven, self.step) else { return false };
             driven = next;
             let point = reference.point(path, &driven);
-            if scene.check(step, &point, driven.along, changes).is_none() {
+            let own = reference.own(scene, path, &driven);
+            if scene.check(step, &point, &own, changes).is_none() {
                 return false;
             }
         }

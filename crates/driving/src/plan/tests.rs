@@ -7,6 +7,8 @@ use std::ops::ControlFlow;
 use std::slice::from_ref;
 use world::{Kind, Rectangle};
 
+mod keep;
+
 const LENGTH: f64 = 4.5;
 const WIDTH: f64 = 1.8;
 

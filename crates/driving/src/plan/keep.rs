@@ -1,0 +1,131 @@
+//! What it costs a candidate to be near: the safe distance of RSS, with the assumptions of ad-rss,
+//! from those ahead who drive the same way, stand or are on foot, and from those behind if it
+//! changes lanes before them.
+//!
+//! Places are along the reference line and beside it, as those who judge a drive have them: in a
+//! curve, who is ahead is not beside.
+
+use super::scene::LEAST;
+use rss::{Across, Model, Preset};
+use world::Rectangle;
+
+const MODEL: Model = Preset::AD_RSS.model();
+
+/// Who drives at an angle of more than this to the line crosses it: its sine.
+const CROSSES: f64 = 0.717;
+
+/// A candidate at a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Along the reference line from the ego on, m.
+    pub along: f64,
+    /// m left of it.
+    pub left: f64,
+    /// Along it, m/s.
+    pub speed: f64,
+    /// To the left, m/s.
+    pub aside: f64,
+    /// The halves of its length and width, m.
+    pub half: (f64, f64),
+}
+
+/// Somebody else at a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Other {
+    /// Along the reference line from the ego on, m.
+    pub along: f64,
+    /// m left of it.
+    pub left: f64,
+    /// Along it, m/s.
+    pub speed: f64,
+    /// To the left, m/s.
+    pub aside: f64,
+    /// The halves of what it covers along and across, m.
+    pub half: (f64, f64),
+    /// It comes towards the ego or drives across: that is not judged by its place in the lane.
+    pub meets: bool,
+}
+
+impl Other {
+    /// A body that moves at `speed` m/s and looks to the left of the line by `turn` rad; `bare`: on
+    /// foot or on a bicycle.
+    pub fn new(body: &Rectangle, speed: f64, bare: bool, (along, left, turn): Place) -> Other {
+        let (sin, cos) = turn.sin_cos();
+        let half = |one: f64, other: f64| (one * cos.abs() + other * sin.abs()) / 2.0;
+        Other {
+            along,
+            left,
+            speed: speed * cos,
+            aside: speed * sin,
+            half: (half(body.length, body.width), half(body.width, body.length)),
+            meets: !bare && speed > 1.0 && (cos < 0.0 || sin.abs() > CROSSES),
+        }
+    }
+
+    /// How far along the line it goes until it stands, braking as hard as it can, m; towards the
+    /// ego, less than 0.
+    pub fn braking(&self) -> f64 {
+        self.speed * self.speed.abs() / (2.0 * STRONGEST)
+    }
+}
+
+/// Along the reference line, m; to its left, m; and turned to its left, rad.
+pub type Place = (f64, f64, f64);
+
+/// What a second at this distance from somebody ahead costs. `way` is [`stopping`] of its speed.
+pub fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
+    let gap = other.along - own.along - other.half.0 - own.half.0;
+    let safe = (way - other.braking()).max(0.0);
+    // What the other does until the stack answers makes the safe distance longer by so much.
+    let margin = MARGIN.0 + MARGIN.1 * own.speed;
+    if gap >= safe + margin {
+        return 0.0;
+    }
+    closeness(gap, safe, margin) * share(own, other)
+}
+
+/// The same of somebody behind, in the lane that the ego changes to.
+pub fn behind(own: &Own, other: &Other) -> f64 {
+    let gap = own.along - other.along - other.half.0 - own.half.0;
+    let safe = (stopping(other.speed.max(0.0)) - own.speed.powi(2) / (2.0 * STRONGEST)).max(0.0);
+    if gap >= safe {
+        return 0.0;
+    }
+    closeness(gap, safe, 0.0) * share(own, other)
+}
+
+/// What it costs that a gap is not as long as it should be, if they are in one another's way.
+fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
+    const NEARLY: f64 = 4.0;
+    const NEARER: f64 = 20.0;
+    const DEEPER: f64 = 40.0;
+    if gap >= safe {
+        return NEARLY * ((safe + margin - gap) / margin).powi(2);
+    }
+    NEARLY + NEARER + DEEPER * ((safe - gap) / safe.max(5.0)).min(1.0)
+}
+
+/// How much they are in one another's way: 1 if they are nearer across than is safe.
+fn share(own: &Own, other: &Other) -> f64 {
+    const EDGE: f64 = 0.2;
+    let side = (other.left - own.left).signum();
+    let gap = (other.left - own.left).abs() - other.half.1 - own.half.1;
+    let across = Across { gap, ego_speed: own.aside * side, other_speed: -other.aside * side };
+    // What is no number keeps no distance.
+    let safe = MODEL.distance_across(&across).unwrap_or(f64::INFINITY);
+    ((safe + EDGE - gap) / EDGE).clamp(0.0, 1.0)
+}
+
+/// How far the ego should stay from the safe distance, m, and for each m/s of its speed.
+const MARGIN: (f64, f64) = (1.0, 0.15);
+/// The strongest brake that RSS assumes of others, m/s².
+const STRONGEST: f64 = 8.0;
+
+/// How far the ego goes that responds after a second, in which it may accelerate, and brakes then,
+/// m: the safe distance of RSS behind somebody who stands.
+pub fn stopping(speed: f64) -> f64 {
+    const RESPONSE: f64 = 1.0;
+    const ACCELERATION: f64 = 3.5;
+    let then = speed + ACCELERATION * RESPONSE;
+    (speed + then) / 2.0 * RESPONSE + then * then / (2.0 * LEAST)
+}
