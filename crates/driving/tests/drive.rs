@@ -16,7 +16,7 @@ road:
   straight: { length_m: 400, lanes: 1, lane_width_m: 3.5, limit_kmh: 50 }
 ego: { along_m: 50, speed_kmh: 36 }
 actors:
-  - { kind: car, along_m: 75, speed_kmh: 36, moves: !lane {} }
+  - { kind: car, along_m: 84, speed_kmh: 36, moves: !lane {} }
 actions:
   - { actor: 0, when: !time_s 1.2, does: !speed { to_kmh: 0, rate_mps2: 6 } }
 hazard: { actor: 0, action: 0 }
