@@ -15,7 +15,7 @@ road:
   straight: { length_m: 400, lanes: 1, lane_width_m: 3.5, limit_kmh: 50 }
 ego: { along_m: 50, speed_kmh: 40 }
 actors:
-  - { kind: car, along_m: 72, speed_kmh: 40, moves: !lane {} }
+  - { kind: car, along_m: 86, speed_kmh: 40, moves: !lane {} }
 actions:
   - { actor: 0, when: !time_s 0.5, does: !speed { to_kmh: 0, rate_mps2: 7 } }
 hazard: { actor: 0, action: 0 }

@@ -47,9 +47,9 @@ pub struct Other {
 }
 
 impl Other {
-    /// A body that moves at `speed` m/s and looks to the left of the line by `turn` rad; `bare`: on
-    /// foot or on a bicycle.
-    pub fn new(body: &Rectangle, speed: f64, bare: bool, (along, left, turn): Place) -> Other {
+    /// A body that moves at `speed` m/s and looks to the left of the line by `turn` rad; `walks`: it
+    /// is on foot.
+    pub fn new(body: &Rectangle, speed: f64, walks: bool, (along, left, turn): Place) -> Other {
         let (sin, cos) = turn.sin_cos();
         let half = |one: f64, other: f64| (one * cos.abs() + other * sin.abs()) / 2.0;
         Other {
@@ -58,7 +58,7 @@ impl Other {
             speed: speed * cos,
             aside: speed * sin,
             half: (half(body.length, body.width), half(body.width, body.length)),
-            meets: !bare && speed > 1.0 && (cos < 0.0 || sin.abs() > CROSSES),
+            meets: !walks && speed > 1.0 && (cos < 0.0 || sin.abs() > CROSSES),
         }
     }
 
