@@ -5,6 +5,7 @@
 //! [`Row`], by name; those of a collision begin with `hit_`, of a reaction with `reaction_`.
 
 use crate::{Error, Row, TIMES, times};
+use driving::Cause;
 use parquet::basic::Compression;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -41,6 +42,15 @@ const COLUMNS: &[Column] = &[
     Column::Flag("hit_from_behind", |row| Some(row.collision.as_ref()?.from_behind())),
     Column::Number("violation_s", |row| Some(row.violation_s)),
     Column::Count("violations", |row| Some(row.violations as u64)),
+    Column::Number("violation_start_s", |row| by(row, Cause::Start)),
+    Column::Number("violation_follows_s", |row| by(row, Cause::Follows)),
+    Column::Number("violation_stands_s", |row| by(row, Cause::Stands)),
+    Column::Number("violation_cut_in_s", |row| by(row, Cause::CutIn)),
+    Column::Number("violation_changes_lanes_s", |row| by(row, Cause::ChangesLanes)),
+    Column::Number("violation_crosses_s", |row| by(row, Cause::Crosses)),
+    Column::Number("violation_oncoming_s", |row| by(row, Cause::Oncoming)),
+    Column::Number("violation_bare_s", |row| by(row, Cause::Bare)),
+    Column::Number("violation_aggressive_s", |row| Some(row.violation_aggressive_s)),
     Column::Number("progress_m", |row| Some(row.progress_m)),
     Column::Number("arrived_s", |row| row.arrived_s),
     Column::Count("reaction_sensor_ns", |row| Some(row.reaction?.sensor_ns)),
@@ -59,6 +69,11 @@ const COLUMNS: &[Column] = &[
     Column::Count("late_frames", |row| Some(row.late_frames as u64)),
     Column::Number("took_s", |row| Some(row.took_s)),
 ];
+
+/// For how long somebody was too near by this cause, s.
+fn by(row: &Row, cause: Cause) -> Option<f64> {
+    Some(row.violation_by.get(cause.name()).copied().unwrap_or(0.0))
+}
 
 /// One row for each drive, as the bytes of a Parquet file. Beside [`Row`]'s columns there are, for
 /// each of its durations, `NAME_count`, `NAME_mean_ms`, `NAME_p50_ms`, `NAME_p99_ms` and

@@ -68,8 +68,10 @@ fn row(
         critical_s,
         driven_s: outcome.driven,
         collision: outcome.collisions.first().map(|hit| of_hit(hit, scenario, outcome.braked)),
-        violation_s: outcome.dangerous,
-        violations: outcome.dangers,
+        violation_s: outcome.violations.seconds(),
+        violations: outcome.violations.all.len(),
+        violation_by: outcome.violations.causes().map(|(name, s)| (name.to_owned(), s)).collect(),
+        violation_aggressive_s: outcome.aggressive.seconds(),
         progress_m: outcome.progress,
         arrived_s: outcome.arrived,
         reaction: outcome.reaction.as_ref().map(|way| Reaction {

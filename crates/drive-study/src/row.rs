@@ -1,6 +1,7 @@
 //! What is kept of a drive.
 
 use crate::{Suite, Times};
+use driving::Cause;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -76,6 +77,11 @@ pub struct Row {
     pub violation_s: f64,
     /// How often it came to that.
     pub violations: usize,
+    /// The seconds by what it came to that by: see [`driving::Cause`].
+    pub violation_by: BTreeMap<String, f64>,
+    /// For how long somebody ahead was nearer than RSS allows with the assumptions called
+    /// aggressive, s.
+    pub violation_aggressive_s: f64,
     /// How far the ego came, m.
     pub progress_m: f64,
     /// When it had reached its destination, s; none if it has none, or did not.
@@ -197,6 +203,7 @@ impl Row {
         let seconds = [
             self.driven_s,
             self.violation_s,
+            self.violation_aggressive_s,
             self.busy_s,
             self.host_delay_s,
             self.took_s,
@@ -206,6 +213,9 @@ impl Row {
         let known = |name: &String| TIMES.iter().any(|(known, _)| known == name);
         seconds.iter().all(|seconds| seconds.is_finite() && *seconds >= 0.0)
             && self.progress_m.is_finite()
+            && self.violation_by.iter().all(|(cause, seconds)| {
+                Cause::ALL.iter().any(|(_, name)| name == cause) && (0.0..=1e9).contains(seconds)
+            })
             && self.times.iter().all(|(name, times)| known(name) && times.is_possible())
     }
 }

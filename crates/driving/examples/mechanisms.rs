@@ -122,7 +122,7 @@ impl Drive {
             overruns: sum(|group| group.overruns),
             admitted: sum(|group| group.admitted),
             denied: sum(|group| group.denied),
-            dangerous: outcome.dangerous,
+            dangerous: outcome.violations.seconds(),
             collisions: outcome.collisions.len(),
         }
     }

@@ -6,10 +6,12 @@
 //! which it was computed.
 
 use crate::stack::{self, Doors, Features, Localisation, Mission, Scan, Stack};
-use crate::{Ego, Lidar, Track};
+use crate::violation::Watch;
+use crate::{Ego, Lidar, Track, Violations};
 use dataflow::trace::{Event, Names, Reaction, Reactions};
 use dataflow::{Costs, Header, Message, Statistics, Virtual};
 use glam::DMat2;
+use rss::Preset;
 use std::collections::HashSet;
 use std::sync::Arc;
 use world::{Body, Collision, Command, STEP, Scenario, World, sumo};
@@ -49,10 +51,11 @@ pub struct Outcome {
     pub driven: f64,
     /// Whom the ego touched.
     pub collisions: Vec<Collision>,
-    /// For how long somebody ahead was nearer than is safe, along and across (RSS), s.
-    pub dangerous: f64,
-    /// How often it came to that.
-    pub dangers: usize,
+    /// When somebody ahead was nearer, along and across, than the assumptions of ad-rss allow, and
+    /// by what.
+    pub violations: Violations,
+    /// The same with the assumptions called aggressive, which nothing in the stack knows of.
+    pub aggressive: Violations,
     /// The strongest braking of the ego in the last two seconds, m/s²; 0 if it did not brake.
     pub braked: f64,
     /// How far the ego came along its route, m.
@@ -198,9 +201,8 @@ pub(crate) struct Course {
     sent: Vec<Sent>,
     /// When each turn of the lidar was captured.
     scans_ns: Vec<u64>,
-    dangerous: f64,
-    /// How often it came to that, and whether it is so now.
-    dangers: (usize, bool),
+    /// With the assumptions of the stack, and with others.
+    watches: [Watch; 2],
     /// At each step, m/s².
     accelerations: Vec<f64>,
     /// When the hazard, which had begun, was first visible.
@@ -245,8 +247,7 @@ impl Course {
             command: Command::default(),
             sent: Vec::new(),
             scans_ns: Vec::new(),
-            dangerous: 0.0,
-            dangers: (0, false),
+            watches: [Preset::AD_RSS, Preset::AGGRESSIVE].map(Watch::new),
             accelerations: Vec::new(),
             seen: None,
         };
@@ -306,10 +307,10 @@ impl Course {
     fn look(&mut self) {
         let (bodies, route) = (self.world.bodies(), &self.mission.route);
         let others: Vec<Track> = bodies[1..].iter().map(truth).collect();
-        let dangerous = stack::dangerous(&self.ego(), &others, route);
-        self.dangerous += if dangerous { STEP } else { 0.0 };
-        self.dangers.0 += usize::from(dangerous && !self.dangers.1);
-        self.dangers.1 = dangerous;
+        let (at, ego) = (self.world.time(), self.ego());
+        for watch in &mut self.watches {
+            watch.look(at, STEP, &ego, &others, route);
+        }
         self.accelerations.push(self.world.ego().acceleration());
         let hazard = self.world.hazard().filter(|hazard| hazard.began.is_some());
         if hazard.is_some_and(|hazard| self.world.sees(hazard.body)) && self.seen.is_none() {
@@ -369,13 +370,15 @@ impl Course {
         }
         let Left { events, lost, statistics, names, kept } = left;
         let reaction = self.seen.and_then(|seen| self.reaction(doors, &events, ns(seen)));
+        let progress = self.along() - self.start;
+        let [violations, aggressive] = self.watches.map(Watch::found);
         Outcome {
             driven: self.world.time(),
             collisions: self.world.collisions().to_vec(),
-            dangerous: self.dangerous,
-            dangers: self.dangers.0,
+            violations,
+            aggressive,
             braked: self.accelerations.iter().rev().take(BEFORE).fold(0.0, |most, a| most.max(-a)),
-            progress: self.along() - self.start,
+            progress,
             arrived: self.arrived,
             frames,
             unanswered,

@@ -22,6 +22,7 @@ pub mod runs;
 pub mod segment;
 pub mod stack;
 pub mod track;
+pub mod violation;
 pub mod wall;
 
 use std::ops::ControlFlow;
@@ -33,6 +34,7 @@ pub use policy::Policy;
 pub use predict::{Prediction, Predictor};
 pub use segment::{Detection, Segmenter};
 pub use track::{Track, Tracker};
+pub use violation::{Cause, Violation, Violations};
 
 /// A computation was told to stop at one of its checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

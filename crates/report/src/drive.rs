@@ -84,8 +84,12 @@ pub struct Drive {
     pub frames: Vec<Frame>,
     /// What the modules did around the reaction.
     pub spans: Vec<Span>,
-    /// How long it was closer to others than RSS allows, s.
+    /// How long it was closer to others than RSS allows with the assumptions of the stack, s.
     pub violation_s: f64,
+    /// The same by what it came to that by, those that there were.
+    pub violation_by: Vec<(String, f64)>,
+    /// The same with the assumptions called aggressive, s.
+    pub violation_aggressive_s: f64,
     /// How far it came, m.
     pub progress_m: f64,
 }
@@ -305,6 +309,8 @@ mod tests {
             frames: vec![Frame { captured_s: 3.1, latency_ms: 160.0, fast: true }],
             spans: vec![span("prediction", 3.16, 3.26, true), span("planning", 3.0, 3.1, false)],
             violation_s: 0.4,
+            violation_by: vec![("cut-in".into(), 0.3), ("follows".into(), 0.1)],
+            violation_aggressive_s: 0.2,
             progress_m: 42.0,
         };
         DriveRun {

@@ -58,7 +58,13 @@ impl Film {
             reaction: reaction.map(|way| parts(way, outcome)),
             frames: frames(outcome, &runs),
             spans: spans(outcome, &runs, reaction),
-            violation_s: outcome.dangerous,
+            violation_s: outcome.violations.seconds(),
+            violation_by: outcome
+                .violations
+                .causes()
+                .map(|(name, s)| (name.to_owned(), s))
+                .collect(),
+            violation_aggressive_s: outcome.aggressive.seconds(),
             progress_m: outcome.progress,
         }
     }

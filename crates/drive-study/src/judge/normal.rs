@@ -4,6 +4,7 @@
 use super::{Findings, Found, Limit, cell, demand, stacks};
 use crate::statistics::{bootstrap, exact_upper};
 use crate::{Experiment, Interval, Part, Row};
+use driving::Cause;
 use report::drive_study::{Demand, Plot, Section, Series, Shape, Table, Value, Verdict};
 
 const COLLISIONS: &str = "Normal traffic: collisions that base does not have";
@@ -23,7 +24,12 @@ pub(super) fn found(findings: &Findings) -> Found {
         about: "Scenarios of 25 s in which nothing is meant to happen. Discordant pairs: \
                 scenarios in which one policy had a collision and the other had none."
             .to_owned(),
-        tables: findings.study.stacks.iter().map(|stack| table(findings, part, stack)).collect(),
+        tables: findings
+            .study
+            .stacks
+            .iter()
+            .flat_map(|stack| [table(findings, part, stack), causes(findings, part, stack)])
+            .collect(),
         plots: vec![bars(findings, part)],
     });
     (demands, section)
@@ -99,6 +105,7 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             only_this.to_string(),
             format!("{:.1}", rows().map(|row| row.violation_s).sum::<f64>()),
             rows().map(|row| row.violations).sum::<usize>().to_string(),
+            format!("{:.1}", rows().map(|row| row.violation_aggressive_s).sum::<f64>()),
             cell(less(findings, part, stack, policy), "%"),
             format!("{:.0}", progress),
         ]
@@ -112,12 +119,32 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         "only this",
         "nearer than RSS allows, s",
         "times",
+        "by the aggressive assumptions, s",
         "less time than base",
         "progress, m",
     ];
     Table {
         title: format!("Stack {}", stack.to_uppercase()),
         head: head.map(str::to_owned).to_vec(),
+        rows: part.policies.iter().map(row).collect(),
+    }
+}
+
+/// The seconds of each policy by what it came to that by, with base's drives of the same scenarios.
+fn causes(findings: &Findings, part: &Part, stack: &str) -> Table {
+    let row = |policy: &String| {
+        let pairs = findings.drives.together(part, stack, ["base", policy.as_str()]);
+        let by = |name: &str| {
+            let of = pairs.iter().filter_map(|pair| pair[1].violation_by.get(name));
+            format!("{:.1}", of.fold(0.0, |sum, seconds| sum + seconds))
+        };
+        let causes = Cause::ALL.iter().map(|(_, name)| by(name));
+        [policy.clone()].into_iter().chain(causes).collect()
+    };
+    let head = Cause::ALL.iter().map(|(_, name)| format!("{name}, s"));
+    Table {
+        title: format!("Stack {}: nearer than RSS allows, by what", stack.to_uppercase()),
+        head: ["policy".to_owned()].into_iter().chain(head).collect(),
         rows: part.policies.iter().map(row).collect(),
     }
 }

@@ -35,6 +35,8 @@ fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
                 collision: None,
                 violation_s: 0.0,
                 violations: 0,
+                violation_by: BTreeMap::new(),
+                violation_aggressive_s: 0.0,
                 progress_m: 100.0,
                 arrived_s: None,
                 reaction: None,
@@ -126,6 +128,31 @@ fn collisions_that_base_does_not_have_are_counted_one_by_one() {
     assert!((number(less) - 75.0).abs() < 1e-9 && less.verdict == Verdict::Met, "{less:?}");
     let bad = with(true);
     assert_eq!(one(&bad, "collisions that base").verdict, Verdict::Missed);
+}
+
+#[test]
+fn time_too_near_is_shown_by_cause_and_by_other_assumptions() {
+    let study = study(Experiment::Normal, &[Policy::Base, Policy::All], Scenarios::First(40));
+    let run = found(&study, |_, policy, row| {
+        let all = policy == "all";
+        row.violation_s = 1.5;
+        row.violation_by.insert("cut-in".to_owned(), if all { 1.0 } else { 1.25 });
+        row.violation_by.insert("follows".to_owned(), if all { 0.5 } else { 0.25 });
+        row.violation_aggressive_s = if all { 0.1 } else { 0.2 };
+    });
+    let tables: Vec<&report::drive_study::Table> =
+        run.sections.iter().flat_map(|section| &section.tables).collect();
+    let cell = |row: usize, head: &str| {
+        let table = tables.iter().find(|table| table.head.iter().any(|it| it == head)).unwrap();
+        let column = table.head.iter().position(|it| it == head).unwrap();
+        table.rows[row][column].clone()
+    };
+    let row = |row: usize| {
+        ["by the aggressive assumptions, s", "cut-in, s", "follows, s", "oncoming, s"]
+            .map(|head| cell(row, head))
+    };
+    assert_eq!(row(0), ["8.0", "50.0", "10.0", "0.0"]);
+    assert_eq!(row(1), ["4.0", "40.0", "20.0", "0.0"]);
 }
 
 #[test]

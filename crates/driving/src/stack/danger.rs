@@ -47,6 +47,66 @@ pub fn dangerous(ego: &Ego, tracks: &[Track], route: &Route) -> bool {
     tracks.iter().any(danger)
 }
 
+/// How near somebody ahead is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nearness {
+    /// Who.
+    pub body: u32,
+    /// Nearer along the route than is safe; of who crosses it, than the ego can stop.
+    pub short: bool,
+    /// Nearer, along and across, than is safe.
+    pub dangerous: bool,
+    /// He drives across the route.
+    pub crosses: bool,
+    /// How fast he goes along the route, m/s.
+    pub speed: f64,
+    /// How fast he comes nearer across the route, m/s.
+    pub aside: f64,
+    /// How fast the ego does.
+    pub ego_aside: f64,
+}
+
+/// How near those are who are ahead, with the assumptions of a preset. The nearest first.
+pub fn nearness(preset: &Preset, ego: &Ego, tracks: &[Track], route: &Route) -> Vec<Nearness> {
+    let model = preset.model();
+    let near = |track: &Track| {
+        let situation = situation(ego, track, route)?;
+        let dangerous = model.dangerous(&situation).unwrap_or(true);
+        let of = Nearness {
+            body: track.id,
+            short: true,
+            dangerous,
+            crosses: true,
+            speed: 0.0,
+            aside: 0.0,
+            ego_aside: 0.0,
+        };
+        Some(match situation {
+            Situation::Lane { along, across } => {
+                let comes = matches!(along.direction, Direction::Oncoming { .. });
+                let short = model.distance_along(&along).is_ok_and(|safe| along.gap <= safe);
+                let near = Nearness {
+                    short,
+                    crosses: false,
+                    speed: if comes { -along.other_speed } else { along.other_speed },
+                    aside: across.other_speed,
+                    ego_aside: across.ego_speed,
+                    ..of
+                };
+                (along.gap, near)
+            }
+            Situation::Crossing(crossing) => {
+                let needs = model.distance_to_stop(&crossing);
+                let short = needs.is_ok_and(|needs| crossing.distance <= needs);
+                (crossing.distance, Nearness { short, ..of })
+            }
+        })
+    };
+    let mut found: Vec<(f64, Nearness)> = tracks.iter().filter_map(near).collect();
+    found.sort_by(|one, other| one.0.total_cmp(&other.0));
+    found.into_iter().map(|(_, near)| near).collect()
+}
+
 /// How a track stands to the ego along its route; none if it is behind.
 fn situation(ego: &Ego, track: &Track, route: &Route) -> Option<Situation> {
     let line = route.line();

@@ -15,7 +15,7 @@ mod brake;
 mod danger;
 mod modules;
 
-pub use danger::{dangerous, deadlines};
+pub use danger::{Nearness, dangerous, deadlines, nearness};
 
 use crate::{Cloud, Detection, Ego, Prediction, Track, Trajectory};
 use brake::EmergencyBrake;

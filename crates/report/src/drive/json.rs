@@ -42,6 +42,8 @@ fn of_drive(drive: &Drive) -> Value {
             "sums_ns": sums,
         })
     });
+    let by: Map<String, Value> =
+        drive.violation_by.iter().map(|(cause, seconds)| (cause.clone(), json!(seconds))).collect();
     json!({
         "policy": drive.policy,
         "duration_s": drive.duration_s,
@@ -49,6 +51,8 @@ fn of_drive(drive: &Drive) -> Value {
         "reaction": reaction,
         "latency_ms": latency,
         "rss_violation_s": drive.violation_s,
+        "rss_violation_by_s": by,
+        "rss_violation_aggressive_s": drive.violation_aggressive_s,
         "progress_m": drive.progress_m,
     })
 }
