@@ -1,5 +1,5 @@
 //! What it costs a candidate to be near: the safe distance of RSS, with the assumptions of ad-rss,
-//! from those ahead who drive the same way, stand or are on foot, and from those behind if it
+//! from those ahead who move the same way or stand, and from those behind if it
 //! changes lanes before them.
 //!
 //! Places are along the reference line and beside it, as those who judge a drive have them: in a
@@ -47,9 +47,8 @@ pub struct Other {
 }
 
 impl Other {
-    /// A body that moves at `speed` m/s and looks to the left of the line by `turn` rad; `walks`: it
-    /// is on foot.
-    pub fn new(body: &Rectangle, speed: f64, walks: bool, (along, left, turn): Place) -> Other {
+    /// A body that moves at `speed` m/s and looks to the left of the line by `turn` rad.
+    pub fn new(body: &Rectangle, speed: f64, (along, left, turn): Place) -> Other {
         let (sin, cos) = turn.sin_cos();
         let half = |one: f64, other: f64| (one * cos.abs() + other * sin.abs()) / 2.0;
         Other {
@@ -58,7 +57,7 @@ impl Other {
             speed: speed * cos,
             aside: speed * sin,
             half: (half(body.length, body.width), half(body.width, body.length)),
-            meets: !walks && speed > 1.0 && (cos < 0.0 || sin.abs() > CROSSES),
+            meets: speed > 1.0 && (cos < 0.0 || sin.abs() > CROSSES),
         }
     }
 

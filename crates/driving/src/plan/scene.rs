@@ -177,13 +177,12 @@ impl Scene {
                     Rectangle { length: at.length + stretch, ..at }
                 };
                 let same_way = wrapped(now.pose.heading - ego.heading).abs() < 0.8;
-                let walks = prediction.kind == Kind::Pedestrian;
                 let mut index = 0;
                 let other = |step: usize| {
                     let state = prediction.state(hypothesis, after(step));
                     let body = prediction.footprint(hypothesis, after(step));
                     let place = reference.place(&body.pose, &mut index);
-                    Other::new(&body, state.speed, walks, place)
+                    Other::new(&body, state.speed, place)
                 };
                 ways.push((0..steps).map(other).collect::<Vec<Other>>());
                 let behind = local.x < -(situation.length + prediction.length) / 2.0;
