@@ -145,6 +145,8 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         (vec!["--factor", "0"], "--factor: found 0"),
         (vec!["--fold"], "--fold: found it without --experiment clocks"),
         (vec!["--experiment", "clocks,corner"], "expected clocks alone"),
+        (vec!["--experiment", "normal,modules"], "expected modules alone"),
+        (vec!["--experiment", "modules", "--jobs", "2"], "--jobs: found 2, expected 1"),
         (vec!["--experiment", "clocks", "--factor", "0.5"], "--factor: found 0.5"),
         (vec!["--experiment", "clocks", "--policies", "oracle"], "found oracle"),
         (vec!["--experiment", "clocks", "--fold", "--jobs", "99"], "--jobs: found 99"),

@@ -4,7 +4,7 @@
 //! Written with the column interface of the library, which needs no Arrow. Columns are those of
 //! [`Row`], by name; those of a collision begin with `hit_`, of a reaction with `reaction_`.
 
-use crate::{Error, Row, TIMES, times};
+use crate::{Call, Error, Frame, MODULES, Row, TIMES, times};
 use driving::Cause;
 use parquet::basic::Compression;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -68,6 +68,8 @@ const COLUMNS: &[Column] = &[
     Column::Number("host_delay_s", |row| Some(row.host_delay_s)),
     Column::Count("late_frames", |row| Some(row.late_frames as u64)),
     Column::Number("took_s", |row| Some(row.took_s)),
+    Column::Number("sends_s", |row| Some(row.sends_s)),
+    Column::Number("sends_busy_s", |row| Some(row.sends_busy_s)),
 ];
 
 /// For how long somebody was too near by this cause, s.
@@ -152,6 +154,61 @@ pub fn buckets(rows: &[&Row]) -> Result<Vec<u8>, Error> {
     put.all::<ByteArrayType>(cells.iter().map(|cell| text(cell.1)))?;
     put.all::<DoubleType>(cells.iter().map(|cell| Some(times::upper_ns(cell.2) as f64 / 1e6)))?;
     put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.3 as i64)))?;
+    group.close()?;
+    Ok(file.0.into_inner()?)
+}
+
+/// One row for each frame of the drives that were characterised, as the bytes of a Parquet file.
+///
+/// # Errors
+/// [`Error::Parquet`], which does not depend on the drives.
+pub fn frames(rows: &[&Row]) -> Result<Vec<u8>, Error> {
+    let mut schema = "optional int64 index; optional binary stack (STRING); \
+        optional int64 frame; optional int64 vehicles; optional int64 objects; \
+        optional int64 latency_us; "
+        .to_owned();
+    MODULES.iter().for_each(|module| schema += &format!("optional int64 {module}_us; "));
+    let of = |row| move |frame| (row, frame);
+    let cells: Vec<(&Row, &Frame)> =
+        rows.iter().flat_map(|row| row.frames.iter().map(of(*row))).collect();
+    let mut file = Table::new(&schema)?;
+    let mut group = file.0.next_row_group()?;
+    let mut put = Put(&mut group);
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.0.key.index as i64)))?;
+    let stack = |row: &Row| Some(ByteArray::from(row.key.stack.as_str()));
+    put.all::<ByteArrayType>(cells.iter().map(|cell| stack(cell.0)))?;
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.1.number as i64)))?;
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.1.vehicles.into())))?;
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.1.objects.into())))?;
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.1.latency_us.into())))?;
+    for place in 0..MODULES.len() {
+        put.all::<Int64Type>(cells.iter().map(|cell| cell.1.modules_us[place].map(i64::from)))?;
+    }
+    group.close()?;
+    Ok(file.0.into_inner()?)
+}
+
+/// One row for each part of a module that was computed by itself, as the bytes of a Parquet file.
+///
+/// # Errors
+/// [`Error::Parquet`], which does not depend on the drives.
+pub fn calls(rows: &[&Row]) -> Result<Vec<u8>, Error> {
+    const SCHEMA: &str = "optional int64 index; optional binary part (STRING); \
+        optional int64 input; optional int64 objects; optional double setting; \
+        optional double swept_llc; optional double took_us;";
+    let of = |row| move |call| (row, call);
+    let cells: Vec<(&Row, &Call)> =
+        rows.iter().flat_map(|row| row.calls.iter().map(of(*row))).collect();
+    let mut file = Table::new(SCHEMA)?;
+    let mut group = file.0.next_row_group()?;
+    let mut put = Put(&mut group);
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.0.key.index as i64)))?;
+    put.all::<ByteArrayType>(cells.iter().map(|cell| Some(ByteArray::from(cell.1.part.name()))))?;
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.1.input.into())))?;
+    put.all::<Int64Type>(cells.iter().map(|cell| Some(cell.1.objects.into())))?;
+    put.all::<DoubleType>(cells.iter().map(|cell| Some(cell.1.setting)))?;
+    put.all::<DoubleType>(cells.iter().map(|cell| Some(cell.1.swept)))?;
+    put.all::<DoubleType>(cells.iter().map(|cell| Some(cell.1.took_us)))?;
     group.close()?;
     Ok(file.0.into_inner()?)
 }

@@ -52,6 +52,9 @@ pub enum Error {
     /// The machine refused a core to a thread.
     #[error(transparent)]
     Core(#[from] realtime::Error),
+    /// What takes the cache beside a module cannot be had.
+    #[error("hogs: {0}")]
+    Hog(#[from] bandwidth::workload::Error),
     /// The results cannot be written as Parquet.
     #[error("Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),

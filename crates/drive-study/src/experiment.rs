@@ -19,6 +19,8 @@ pub enum Suite {
     Commute,
     /// The corner cases again, each to some time after its hazard could be seen, on both clocks.
     Clocks,
+    /// Normal traffic again, whose inputs modules compute by themselves.
+    Modules,
 }
 
 impl Suite {
@@ -29,6 +31,7 @@ impl Suite {
             Suite::Normal => "normal",
             Suite::Commute => "commute",
             Suite::Clocks => "clocks",
+            Suite::Modules => "modules",
         }
     }
 
@@ -36,7 +39,7 @@ impl Suite {
     pub fn size(self) -> usize {
         match self {
             Suite::Corner | Suite::Clocks => CORNER,
-            Suite::Normal => NORMAL,
+            Suite::Normal | Suite::Modules => NORMAL,
             Suite::Commute => commute::MAPS * commute::REPEATS,
         }
     }
@@ -45,7 +48,7 @@ impl Suite {
     pub fn scenario(self, index: usize) -> Scenario {
         match self {
             Suite::Corner | Suite::Clocks => suite::corner(index),
-            Suite::Normal => suite::normal(index),
+            Suite::Normal | Suite::Modules => suite::normal(index),
             Suite::Commute => commute::commute(index),
         }
     }
@@ -58,7 +61,7 @@ impl Suite {
     /// How far they are driven.
     pub(crate) fn until(self) -> Until {
         match self {
-            Suite::Corner | Suite::Normal => Until::End,
+            Suite::Corner | Suite::Normal | Suite::Modules => Until::End,
             Suite::Commute => Until::Distance(commute::DISTANCE_M),
             Suite::Clocks => Until::Seen(AFTER),
         }
@@ -70,6 +73,11 @@ impl Suite {
             Suite::Clocks => &[Clock::Virtual, Clock::Wall],
             _ => &[Clock::Virtual],
         }
+    }
+
+    /// Whether there is nothing in it that differs between the stacks.
+    pub(crate) fn of_one_stack(self) -> bool {
+        self == Suite::Modules
     }
 
     /// How late a reaction may come at most, s; none if there is no such time.
@@ -103,11 +111,17 @@ pub enum Experiment {
     Table1,
     /// Reaction times on the clock of the wall and on the virtual one.
     Clocks,
+    /// What latency comes from in base: modules, traffic, waiting, use of the cores (figures 4, 5, 8
+    /// and 11b).
+    Characterise,
+    /// Modules by themselves: by objects, lookahead and horizon, and beside others that take the
+    /// last-level cache (figures 9, 11a and 11e).
+    Modules,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Experiment; 7] = [
+    pub const ALL: [Experiment; 9] = [
         Experiment::Corner,
         Experiment::Normal,
         Experiment::Latency,
@@ -115,6 +129,8 @@ impl Experiment {
         Experiment::Commute,
         Experiment::Table1,
         Experiment::Clocks,
+        Experiment::Characterise,
+        Experiment::Modules,
     ];
 
     /// As it is typed.
@@ -127,6 +143,8 @@ impl Experiment {
             Experiment::Commute => "commute",
             Experiment::Table1 => "table1",
             Experiment::Clocks => "clocks",
+            Experiment::Characterise => "characterise",
+            Experiment::Modules => "modules",
         }
     }
 
@@ -134,11 +152,20 @@ impl Experiment {
     pub fn suite(self) -> Option<Suite> {
         match self {
             Experiment::Corner => Some(Suite::Corner),
-            Experiment::Normal | Experiment::Latency | Experiment::Deadlines => Some(Suite::Normal),
+            Experiment::Normal
+            | Experiment::Latency
+            | Experiment::Deadlines
+            | Experiment::Characterise => Some(Suite::Normal),
+            Experiment::Modules => Some(Suite::Modules),
             Experiment::Commute => Some(Suite::Commute),
             Experiment::Table1 => None,
             Experiment::Clocks => Some(Suite::Clocks),
         }
+    }
+
+    /// Whether nothing else may be driven in the same study, nor at the same time.
+    pub fn is_alone(self) -> bool {
+        matches!(self, Experiment::Clocks | Experiment::Modules)
     }
 
     /// The scenarios that it drives if nothing else is asked for.
@@ -147,8 +174,9 @@ impl Experiment {
             Experiment::Corner | Experiment::Table1 => Scenarios::First(CORNER),
             Experiment::Normal => Scenarios::First(NORMAL),
             // Spread over the suite.
-            Experiment::Latency => Scenarios::Range(0, NORMAL - 1, 100),
+            Experiment::Latency | Experiment::Characterise => Scenarios::Range(0, NORMAL - 1, 100),
             Experiment::Deadlines => Scenarios::Range(0, NORMAL - 1, 200),
+            Experiment::Modules => Scenarios::Range(0, NORMAL - 1, 400),
             // The families come in turns of 11.
             Experiment::Clocks => Scenarios::Range(0, CORNER - 1, 6),
             Experiment::Commute => Scenarios::First(commute::MAPS * commute::REPEATS),
@@ -169,8 +197,15 @@ impl Experiment {
             Experiment::Commute => {
                 [Base, All].into_iter().chain(Policy::RIVALS).chain([Oracle]).collect()
             }
+            Experiment::Characterise => vec![Base],
+            Experiment::Modules => vec![Oracle],
             Experiment::Table1 => Vec::new(),
         }
+    }
+
+    /// Whether it is about its own policies, whatever is asked for.
+    pub(crate) fn keeps_policies(self) -> bool {
+        matches!(self, Experiment::Characterise | Experiment::Modules | Experiment::Table1)
     }
 }
 

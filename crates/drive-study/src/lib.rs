@@ -7,6 +7,7 @@
 //! show, demand by demand, with confidence intervals over scenarios, for the crate `report` to show.
 #![forbid(unsafe_code)]
 
+mod around;
 pub mod columns;
 mod commute;
 mod error;
@@ -15,20 +16,25 @@ mod folder;
 pub mod judge;
 mod measure;
 mod merge;
+mod replay;
 mod row;
 mod scenarios;
 mod statistics;
 mod study;
 mod times;
+mod usage;
 mod work;
 
+pub use around::{Frame, MODULES};
 pub use error::Error;
 pub use experiment::{Experiment, Suite};
 pub use folder::{Folder, Machine};
 pub use merge::merge;
+pub use replay::{Call, Part as WorkPart, beside};
 pub use row::{Clock, Hit, Key, Reaction, Row, TIMES};
 pub use scenarios::Scenarios;
 pub use statistics::{Interval, exact_upper};
 pub use study::{Part, Shard, Study};
 pub use times::Times;
+pub use usage::Group;
 pub use work::{Jobs, Progress, drive_all};

@@ -1,17 +1,21 @@
 //! One drive, and what is kept of it.
 
+use crate::around::Watch;
+use crate::replay::replay;
 use crate::study::Unit;
-use crate::{Error, Hit, Key, Reaction, Row, Study, Times};
+use crate::usage::{groups, sending};
+use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
 use dataflow::Path;
 use dataflow::trace::{Class, Outcome as End};
 use driving::Policy;
 use driving::drive::{self, Frame, Outcome};
 use driving::runs::{Run, runs};
 use driving::stack::Features;
+use driving::stays::stays;
 use driving::wall::{self, Places};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
-use world::{Collision, Kind, Scenario, Side};
+use world::{Collision, Kind, Scenario, Side, World};
 
 /// A command is late after this if the policy has no deadline for each frame, s.
 const LATE: f64 = 0.125;
@@ -28,6 +32,16 @@ pub fn drive(
     let features = Features { confirm_frames: study.confirm_frames, ..policy.features() };
     let until = unit.suite.until();
     let begun = Instant::now();
+    let critical_s = unit.suite.critical_s(unit.index);
+    let late_s = features.deadline.unwrap_or(LATE);
+    if unit.suite == Suite::Modules {
+        let (outcome, calls) = replay(&scenario, unit.stack, study.factor)?;
+        let took_s = begun.elapsed().as_secs_f64();
+        let row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
+        return Ok(Row { calls, ..row });
+    }
+    let characterised = unit.characterised && policy == Policy::Base;
+    let mut watch = Watch::default();
     let outcome = match places {
         Some(places) => {
             let at = (places, study.factor);
@@ -35,17 +49,27 @@ pub fn drive(
         }
         None => {
             let costs = policy.costs(study.factor);
-            drive::watch(&scenario, unit.stack, &features, costs, until, &mut |_| ())
+            let show = &mut |world: &World| {
+                if characterised {
+                    watch.look(world);
+                }
+            };
+            drive::watch(&scenario, unit.stack, &features, costs, until, show)
         }
     };
     let outcome = outcome.map_err(|source| {
         let source = Box::new(source);
         Error::Drive { what: key.to_string(), source }
     })?;
-    let critical_s = unit.suite.critical_s(unit.index);
     let took_s = begun.elapsed().as_secs_f64();
-    let late_s = features.deadline.unwrap_or(LATE);
-    Ok(row(key, &scenario, &outcome, (critical_s, late_s, took_s)))
+    let mut row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
+    if characterised {
+        let runs = runs(&outcome.events);
+        row.frames = watch.frames(&outcome, &runs);
+        row.groups = groups(&outcome, &stays(&outcome.events));
+        modules(&outcome, &runs, &mut row.times);
+    }
+    Ok(row)
 }
 
 fn row(
@@ -62,6 +86,7 @@ fn row(
     let groups = &outcome.statistics.groups;
     let busy_ns: u64 = groups.iter().map(|it| it.host_ns + it.guest_ns + it.ahead_ns).sum();
     let delay_ns: u64 = groups.iter().map(|group| group.delayed_ns).sum();
+    let (sends_s, sends_busy_s) = sending(outcome, &runs, &stays(&outcome.events));
     Row {
         key,
         scenario: scenario.name.clone(),
@@ -92,6 +117,11 @@ fn row(
         late_frames: outcome.kept.as_ref().map_or(0, |kept| kept.late),
         times: times(outcome, &runs, &fast),
         took_s,
+        sends_s,
+        sends_busy_s,
+        frames: Vec::new(),
+        groups: Vec::new(),
+        calls: Vec::new(),
     }
 }
 
@@ -139,6 +169,21 @@ fn times(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<Strin
     times
 }
 
+/// How long the runs of each module had a core, and how long their messages had waited.
+fn modules(outcome: &Outcome, runs: &[Run], times: &mut BTreeMap<String, Times>) {
+    let mut add = |name: String, ns: u64| times.entry(name).or_default().add(ns);
+    let done = |run: &&Run| run.outcome == End::Done && run.class != Class::Ahead;
+    for run in runs.iter().filter(done) {
+        let module = run.module.and_then(|module| outcome.names.modules.get(module));
+        let Some(name) = module else { continue };
+        // What every drive keeps is there already.
+        if !["prediction", "planning"].contains(&name.as_str()) {
+            add(name.clone(), run.service_ns);
+        }
+        add(format!("{name}_waits"), run.start_ns - run.ready_ns);
+    }
+}
+
 fn of_hit(hit: &Collision, scenario: &Scenario, braked: f64) -> Hit {
     let kind = match hit.kind {
         Kind::Car => "car",
@@ -161,5 +206,45 @@ fn of_hit(hit: &Collision, scenario: &Scenario, braked: f64) -> Hit {
         ego_speed: hit.ego_speed,
         other_speed: hit.body_speed,
         braked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Experiment, MODULES, Scenarios};
+    use driving::stack::Stack;
+
+    #[test]
+    fn a_drive_that_is_characterised_keeps_what_its_latency_comes_from() {
+        let scenarios = Some(Scenarios::Range(7200, 7200, 1));
+        let kinds = [Experiment::Characterise];
+        let study = Study::new(&kinds, scenarios, None, &[Stack::A], (7.0, 1)).unwrap();
+        let unit = &study.units().unwrap()[0];
+        let (policy, key) = unit.keys().next().unwrap();
+        let row = drive(&study, unit, policy, key, None).unwrap();
+        assert!(row.is_possible());
+        assert_eq!(row.frames.len() as u64, row.count("frames"));
+        assert!(row.frames.iter().any(|frame| frame.vehicles > 0), "there is traffic");
+        for frame in &row.frames {
+            assert!(frame.objects >= u16::from(frame.vehicles > 0), "{frame:?}");
+            // A command may be an earlier one's that was late; then there is no run for it.
+            let computed: u32 = frame.modules_us.iter().flatten().sum();
+            assert!(computed < 2 * frame.latency_us, "{frame:?}");
+        }
+        for module in MODULES {
+            assert!(row.count(module) > 0 && row.count(&format!("{module}_waits")) > 0, "{module}");
+        }
+        let used = row.groups.iter().map(|group| {
+            let sum: f64 = group.used.iter().copied().map(f64::from).sum();
+            assert!(group.idle_s > 0.0 && group.idle_s < row.driven_s, "{}", group.name);
+            sum / 100.0 * 0.1 * group.cores as f64
+        });
+        // Percents are rounded down, and what has not ended is not counted.
+        let used: f64 = used.sum();
+        assert!((0.9..1.05).contains(&(used / row.busy_s)), "{used} s of {} s", row.busy_s);
+        let meanwhile = row.sends_busy_s / row.sends_s;
+        assert!((0.99..row.cores as f64).contains(&meanwhile), "{meanwhile} cores");
+        assert!(row.sends_busy_s < row.busy_s);
     }
 }

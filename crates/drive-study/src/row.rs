@@ -1,6 +1,7 @@
 //! What is kept of a drive.
 
-use crate::{Suite, Times};
+use crate::replay::Call;
+use crate::{Frame, Group, Suite, Times};
 use driving::Cause;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -116,6 +117,21 @@ pub struct Row {
     pub times: BTreeMap<String, Times>,
     /// How long the drive took this machine, s.
     pub took_s: f64,
+    /// How long a run of segmentation or prediction, of which pieces may be guests, was under way, s.
+    #[serde(default)]
+    pub sends_s: f64,
+    /// How long cores computed for somebody meanwhile, all together, s.
+    #[serde(default)]
+    pub sends_busy_s: f64,
+    /// Of the experiment `characterise`: frames that led to a command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
+    /// Of the same: groups of cores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+    /// Of the experiment `modules`: parts of modules by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
 }
 
 fn is_none(count: &usize) -> bool {
@@ -123,7 +139,7 @@ fn is_none(count: &usize) -> bool {
 }
 
 /// What durations are kept of each drive.
-pub const TIMES: [(&str, &str); 7] = [
+pub const TIMES: [(&str, &str); 15] = [
     ("frames", "from a frame's capture to the first command that knows of it"),
     ("frames_fast", "the same, of frames for which a module took its fast path"),
     ("frames_normal", "the same, of all other frames"),
@@ -134,6 +150,17 @@ pub const TIMES: [(&str, &str); 7] = [
         "hosts",
         "from the arrival to the end in tracking, planning and control, which are never guests",
     ),
+    (
+        "segmentation",
+        "for how long a run had a core; of the experiment characterise, as what follows",
+    ),
+    ("tracking", "the same"),
+    ("control", "the same"),
+    ("segmentation_waits", "from the arrival of its message to the beginning of a run"),
+    ("tracking_waits", "the same"),
+    ("prediction_waits", "the same"),
+    ("planning_waits", "the same"),
+    ("control_waits", "the same"),
 ];
 
 /// A collision of the ego.
@@ -209,6 +236,8 @@ impl Row {
             self.took_s,
             self.arrived_s.unwrap_or(0.0),
             self.critical_s.unwrap_or(0.0),
+            self.sends_s,
+            self.sends_busy_s,
         ];
         let known = |name: &String| TIMES.iter().any(|(known, _)| known == name);
         seconds.iter().all(|seconds| seconds.is_finite() && *seconds >= 0.0)
@@ -217,5 +246,7 @@ impl Row {
                 Cause::ALL.iter().any(|(_, name)| name == cause) && (0.0..=1e9).contains(seconds)
             })
             && self.times.iter().all(|(name, times)| known(name) && times.is_possible())
+            && self.groups.iter().all(|group| group.idle_s.is_finite())
+            && self.calls.iter().all(Call::is_possible)
     }
 }

@@ -52,6 +52,8 @@ pub struct Unit {
     pub stack: Stack,
     /// The policies, in this order.
     pub policies: Vec<Policy>,
+    /// Whether what base's latency comes from is kept.
+    pub characterised: bool,
 }
 
 impl Study {
@@ -76,7 +78,7 @@ impl Study {
                 Some(suite) => scenarios.unwrap_or(experiment.scenarios()).of(suite)?,
             };
             let own = experiment.policies();
-            let chosen = if own.is_empty() { &[] } else { policies.unwrap_or(&own) };
+            let chosen = if experiment.keeps_policies() { &own } else { policies.unwrap_or(&own) };
             let policies = chosen.iter().map(Policy::to_string).collect();
             Ok(Part { experiment, scenarios, policies })
         };
@@ -92,6 +94,11 @@ impl Study {
             parts,
             folded: false,
         })
+    }
+
+    /// Whether one drive at a time is all that the machine may do.
+    pub fn is_one_by_one(&self) -> bool {
+        self.parts.iter().any(|part| part.experiment == Experiment::Modules)
     }
 
     /// The policies that are driven on the clock of the wall.
@@ -118,14 +125,17 @@ impl Study {
                     let (name, last) = (suite.name(), suite.size() - 1);
                     return Err(format!("{name} scenario {index}, expected 0 to {last}"));
                 }
-                for name in &self.stacks {
+                let most = if suite.of_one_stack() { 1 } else { usize::MAX };
+                for name in self.stacks.iter().take(most) {
                     let stack = stack(name).ok_or(format!("stack {name}, expected a or b"))?;
                     let place = *places.entry((suite, index, stack)).or_insert_with(|| {
-                        units.push(Unit { suite, index, stack, policies: Vec::new() });
+                        let (policies, characterised) = (Vec::new(), false);
+                        units.push(Unit { suite, index, stack, policies, characterised });
                         units.len() - 1
                     });
                     let unit = &mut units[place];
                     unit.policies.extend(&policies);
+                    unit.characterised |= part.experiment == Experiment::Characterise;
                     let mut seen = HashSet::new();
                     unit.policies.retain(|policy| seen.insert(*policy));
                 }
@@ -167,11 +177,12 @@ fn stack(letter: &str) -> Option<Stack> {
     }
 }
 
-/// Drives on the clock of the wall have the machine for themselves.
+/// Some have the machine for themselves.
 fn alone(experiments: &[Experiment]) -> Result<(), Error> {
-    if experiments.len() > 1 && experiments.contains(&Experiment::Clocks) {
-        let found = format!("clocks and {} others", experiments.len() - 1);
-        let expected = "clocks alone: nothing else may run beside it".to_owned();
+    let alone = experiments.iter().find(|one| one.is_alone()).map(|one| one.name());
+    if let Some(name) = alone.filter(|_| experiments.len() > 1) {
+        let found = format!("{name} and {} others", experiments.len() - 1);
+        let expected = format!("{name} alone: nothing else may run beside it");
         return Err(Error::Option { option: "--experiment", found, expected });
     }
     Ok(())

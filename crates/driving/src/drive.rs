@@ -225,17 +225,13 @@ pub(crate) struct Left {
 }
 
 /// Steps of the world from one turn of the lidar to the next.
-const TURN: u64 = 10;
+pub const TURN: u64 = 10;
 
 impl Course {
     pub(crate) fn start(scenario: &Scenario, until: Until) -> Result<Course, Error> {
         let mut world = World::new(scenario)?;
         let sumo = sumo::Traffic::start(scenario, &mut world)?;
-        let mission = Mission {
-            road: Arc::new(world.road().clone()),
-            route: Arc::new(world.route().clone()),
-            desired: scenario.ego.desired_kmh.map_or(f64::INFINITY, |kmh| kmh / 3.6),
-        };
+        let mission = mission(scenario, &world);
         let mut course = Course {
             world,
             sumo,
@@ -319,13 +315,7 @@ impl Course {
     }
 
     fn ego(&self) -> Ego {
-        let ego = self.world.ego();
-        Ego {
-            pose: ego.pose(),
-            speed: ego.speed(),
-            acceleration: ego.acceleration(),
-            curvature: ego.curvature(),
-        }
+        ego(&self.world)
     }
 
     fn along(&self) -> f64 {
@@ -402,12 +392,32 @@ const HARDER: f64 = 1.0;
 /// Or steers by so much more, 1/m.
 const ASIDE: f64 = 0.01;
 
+/// What a stack knows before it drives a scenario.
+pub fn mission(scenario: &Scenario, world: &World) -> Mission {
+    Mission {
+        road: Arc::new(world.road().clone()),
+        route: Arc::new(world.route().clone()),
+        desired: scenario.ego.desired_kmh.map_or(f64::INFINITY, |kmh| kmh / 3.6),
+    }
+}
+
+/// Where the ego is now.
+pub fn ego(world: &World) -> Ego {
+    let ego = world.ego();
+    Ego {
+        pose: ego.pose(),
+        speed: ego.speed(),
+        acceleration: ego.acceleration(),
+        curvature: ego.curvature(),
+    }
+}
+
 fn ns(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
 /// A body as a stack without errors would track it.
-fn truth(body: &Body) -> Track {
+pub fn truth(body: &Body) -> Track {
     Track {
         id: body.id,
         kind: body.kind,

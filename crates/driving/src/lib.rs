@@ -21,6 +21,7 @@ pub mod predict;
 pub mod runs;
 pub mod segment;
 pub mod stack;
+pub mod stays;
 pub mod track;
 pub mod violation;
 pub mod wall;

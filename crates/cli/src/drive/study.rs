@@ -43,12 +43,13 @@ const STUDIED: [&str; 10] = [
 #[derive(clap::Args)]
 pub struct Args {
     /// What to show: corner (crashes in corner cases), normal (collisions and safe distances in
-    /// normal traffic), latency, deadlines, commute, table1; or clocks (reaction times on the clock
-    /// of the wall and on the virtual one), which is driven alone
+    /// normal traffic), latency, deadlines, commute, table1, characterise (what base's latency comes
+    /// from); or clocks (reaction times on the clock of the wall and on the virtual one) or modules
+    /// (each by itself, and beside others that take its cache), which are driven alone
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "corner,normal,latency,deadlines,commute,table1"
+        default_value = "corner,normal,latency,deadlines,commute,table1,characterise"
     )]
     experiment: Vec<Experiment>,
     /// The stacks: a, b or both
@@ -118,7 +119,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Jobs::Threads(_) => false,
         Jobs::Places(places) => places.iter().any(|places| places.folded),
     };
-    let mut folder = Folder::open(&args.out, &study, args.shard, machine(&jobs), args.resume)?;
+    let machine = machine(&jobs, &study);
+    let mut folder = Folder::open(&args.out, &study, args.shard, machine, args.resume)?;
     let interrupted = crate::study::signals()?;
     let teller = Teller::new();
     drive_all(&mut folder, &jobs, &interrupted, &|progress| teller.tell(progress))?;
@@ -139,11 +141,16 @@ fn jobs(args: &Args, study: &Study) -> anyhow::Result<Jobs> {
         return Ok(Jobs::Places(clock::side_by_side(&policies, wanted, args.fold)?));
     }
     ensure!(!args.fold, "--fold: found it without --experiment clocks, expected it with that");
+    if study.is_one_by_one() {
+        let found = wanted.unwrap_or(1);
+        ensure!(found == 1, "--jobs: found {found}, expected 1: modules are timed alone");
+        return Ok(Jobs::Threads(1));
+    }
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Jobs::Threads(wanted.unwrap_or_else(cores)))
 }
 
-fn machine(jobs: &Jobs) -> Vec<(String, String)> {
+fn machine(jobs: &Jobs, study: &Study) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
     let mut machine = vec![
@@ -160,6 +167,9 @@ fn machine(jobs: &Jobs) -> Vec<(String, String)> {
         }
     };
     machine.push(fact("Drives at the same time", count.to_string()));
+    if study.is_one_by_one() {
+        machine.extend(drive_study::beside().map(|words| fact("Beside modules", words)));
+    }
     machine
 }
 
@@ -208,6 +218,12 @@ fn finish(args: &Args, folder: &Folder) -> anyhow::Result<()> {
     let rows = folder.rows();
     folder.put("drives.parquet", &columns::drives(&rows)?)?;
     folder.put("times.parquet", &columns::buckets(&rows)?)?;
+    if rows.iter().any(|row| !row.frames.is_empty()) {
+        folder.put("frames.parquet", &columns::frames(&rows)?)?;
+    }
+    if rows.iter().any(|row| !row.calls.is_empty()) {
+        folder.put("modules.parquet", &columns::calls(&rows)?)?;
+    }
     let text = serde_json::to_string_pretty(&result)?;
     folder.put("results.json", format!("{text}\n").as_bytes())?;
     folder.put("study.html", page.as_bytes())?;

@@ -4,11 +4,14 @@
 //! Everything is paired: a comparison counts only scenarios that were driven under all policies
 //! that it names, and intervals come from drawing scenarios, not frames.
 
+mod characterise;
 mod clocks;
 mod commute;
 mod corner;
 mod deadlines;
+mod fit;
 mod latency;
+mod modules;
 mod normal;
 mod sample;
 mod table1;
@@ -49,6 +52,8 @@ pub fn judge(folder: &Folder, origin: Origin) -> DriveStudyRun {
         commute::found(&findings),
         table1::found(&findings),
         clocks::found(&findings),
+        characterise::found(&findings),
+        modules::found(&findings),
     ] {
         run.demands.extend(demands);
         run.sections.extend(section);

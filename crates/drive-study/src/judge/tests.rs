@@ -1,7 +1,7 @@
 //! Made-up drives, whose numbers can be told by heart.
 
 use super::*;
-use crate::{Hit, Reaction, Scenarios, Shard, Times};
+use crate::{Call, Frame, Group, Hit, Reaction, Scenarios, Shard, Times, WorkPart};
 use driving::Policy;
 use driving::stack::Stack;
 
@@ -52,6 +52,11 @@ fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
                 late_frames: 0,
                 times: BTreeMap::new(),
                 took_s: 1.0,
+                sends_s: 2.0,
+                sends_busy_s: 4.0,
+                frames: Vec::new(),
+                groups: Vec::new(),
+                calls: Vec::new(),
                 key,
             };
             of(place, &policy.to_string(), &mut row);
@@ -258,6 +263,72 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
     let other = self::study(Experiment::Table1, &[], Scenarios::First(1));
     let other = found(&other, |_, _, _| ());
     assert_eq!(one(&other, "Reaction time on the wall clock").verdict, Verdict::NotMeasured);
+}
+
+#[test]
+fn latency_that_grows_with_traffic_has_its_slope_and_cores_their_use() {
+    let study = study(Experiment::Characterise, &[], Scenarios::First(8));
+    let run = found(&study, |place, policy, row| {
+        assert_eq!(policy, "base");
+        let frame = |number: u16| Frame {
+            number: number.into(),
+            vehicles: number % 4,
+            objects: 10,
+            latency_us: 20_000 + 5_000 * u32::from(number % 4) + 10 * place as u32,
+            modules_us: [Some(1000); 4],
+        };
+        row.frames = (0..100).map(frame).collect();
+        let used = (0..100).map(|at| if at < 50 { 0 } else { 80 }).collect();
+        row.groups = vec![Group { name: "planning".into(), cores: 2, idle_s: 5.0, used }];
+        let mut times = Times::default();
+        [2_000_000, 50_000_000].into_iter().for_each(|ns| times.add(ns));
+        row.times.insert("planning".into(), times.clone());
+        row.times.insert("planning_waits".into(), times);
+    });
+    let [modules, density, usage] = &run.sections[0].tables[..] else { panic!("three tables") };
+    let planning = &modules.rows[3];
+    assert_eq!((planning[1].as_str(), planning[6].as_str()), ("16", "50.00"), "{planning:?}");
+    assert!(planning[7].starts_with("24.") || planning[7].starts_with("25."), "{planning:?}");
+    let named = |name: &str| density.rows.iter().find(|row| row[0] == name).unwrap();
+    assert_eq!(named("2")[1], "200");
+    assert!(named("2")[2].starts_with("30.0 ms (30.0 to 30."), "{density:?}");
+    assert!(named("for each vehicle more")[2].starts_with("5.00 ms"), "{density:?}");
+    assert!(named("correlation")[2].starts_with("1.00"), "{density:?}");
+    assert_eq!(usage.rows[0], ["planning", "2", "40.0 %", "80 %", "80 %", "80 %", "20.0 %"]);
+}
+
+#[test]
+fn parts_beside_hogs_are_compared_with_themselves_alone() {
+    let study = study(Experiment::Modules, &[Policy::All], Scenarios::First(6));
+    let run = found(&study, |place, policy, row| {
+        assert_eq!(policy, "oracle", "it has a policy of its own");
+        let call = |part: WorkPart, setting: f64, swept: f64, took_us: f64| Call {
+            part,
+            input: 0,
+            objects: 4 * place as u32,
+            setting,
+            swept,
+            took_us,
+        };
+        let whole = 1000.0 + 100.0 * 4.0 * place as f64;
+        for swept in [0.0, 0.125, 0.25, 0.5, 1.0, 2.0] {
+            let took_us = whole * (1.0 + 0.2 * swept);
+            row.calls.push(call(WorkPart::Planning, 80.0, swept, took_us));
+        }
+        row.calls.push(call(WorkPart::Planning, 30.0, 0.0, whole / 4.0));
+    });
+    let [parts, objects, ahead, beside] = &run.sections[0].tables[..] else {
+        panic!("four tables")
+    };
+    assert_eq!(parts.rows[6][1], "6", "as far ahead as usual: {parts:?}");
+    let grows = objects.rows.iter().find(|row| row[0] == "for each object more").unwrap();
+    assert!(grows[4].starts_with("0.10 ms"), "{grows:?}");
+    assert_eq!((ahead.rows[0][1].as_str(), ahead.rows[0][3].as_str()), ("30 m", "1.00"));
+    assert_eq!((ahead.rows[1][1].as_str(), ahead.rows[1][3].as_str()), ("80 m", "4.00"));
+    let planning = beside.rows.last().unwrap();
+    assert!(planning[5].starts_with("20.0 %") && planning[6].starts_with("40.0 %"), "{planning:?}");
+    assert!(planning[7].starts_with("20.0 %"), "{planning:?}");
+    assert_eq!(beside.rows[0][2], "-", "clusters were not computed");
 }
 
 #[test]

@@ -229,7 +229,7 @@ const STATE: &str = "prediction: state";
 const PERIOD_NS: u64 = 100_000_000;
 
 /// Cores of perception, prediction, planning and control.
-const CORES: [usize; 4] = [2, 2, 2, 1];
+pub const CORES: [usize; 4] = [2, 2, 2, 1];
 
 /// How many cores a stack has.
 pub fn cores(features: &Features) -> usize {
