@@ -41,7 +41,9 @@ const WAYS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Segmentation: from the scan to clusters of what stands on the ground.
+    /// Segmentation: what of the scan stands on the ground.
+    Ground,
+    /// Segmentation: clusters of that.
     Clusters,
     /// Segmentation: what each cluster is.
     Shapes,
@@ -59,7 +61,8 @@ pub enum Part {
 
 impl Part {
     /// All, in the order in which they follow one another.
-    pub const ALL: [Part; 7] = [
+    pub const ALL: [Part; 8] = [
+        Part::Ground,
         Part::Clusters,
         Part::Shapes,
         Part::Tracking,
@@ -72,6 +75,7 @@ impl Part {
     /// Of which module, and what of it.
     pub fn name(self) -> &'static str {
         match self {
+            Part::Ground => "segmentation: ground",
             Part::Clusters => "segmentation: clusters",
             Part::Shapes => "segmentation: what each is",
             Part::Tracking => "tracking",
@@ -282,7 +286,8 @@ impl Bench<'_> {
         let (input, road) = (self.input, &self.mission.road);
         let (segmenter, Ego { pose, .. }) = (Segmenter::default(), input.scan.ego);
         let cloud = &input.scan.cloud;
-        let clusters = self.time(Part::Clusters, 0.0, || (), |()| segmenter.divide(cloud));
+        let raised = self.time(Part::Ground, 0.0, || (), |()| segmenter.raised(cloud));
+        let clusters = self.time(Part::Clusters, 0.0, || (), |()| segmenter.group(&raised));
         let shapes = |()| segmenter.detections(&clusters, 0..clusters.count(), pose, &mut go_on);
         self.time(Part::Shapes, 0.0, || (), shapes).ok()?;
         let found = &input.detections;

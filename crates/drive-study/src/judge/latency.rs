@@ -1,7 +1,7 @@
 //! Latencies, and what each mechanism does for them (document 002, figures 13a to c, e and g).
 
 use super::sample::{Sample, Statistic};
-use super::{Findings, Found, Limit, demand, stacks};
+use super::{Findings, Found, Limit, cell, demand, stacks};
 use crate::statistics::bootstrap;
 use crate::{Experiment, Interval, Part, Row, Times};
 use report::drive_study::{Demand, Plot, Section, Series, Shape, Table};
@@ -75,6 +75,12 @@ fn of_stack(measured: &Measured) -> Vec<Demand> {
         demand(what, stack, found, (limit, unit), note.to_owned())
     };
     let frames = |statistic| measured.compare("all", "frames", statistic, times_better);
+    let whole = utilisation(measured, |row| (row.busy_s, row.driven_s));
+    let whole = format!(
+        "While a run of segmentation or prediction is under way, the only time in which there is \
+         something to steal. Over the whole drive: {}.",
+        cell(whole, "%")
+    );
     let tails = frames(Statistic::Tail)
         .map_or(String::new(), |found| format!("p99.9: {:.2} times.", found.value));
     vec![
@@ -118,10 +124,10 @@ fn of_stack(measured: &Measured) -> Vec<Demand> {
         ),
         one(
             "Work stealing: utilisation higher",
-            utilisation(measured),
+            utilisation(measured, |row| (row.sends_busy_s, row.sends_s)),
             Limit::Least(15.0),
             "%",
-            "",
+            &whole,
         ),
         one(
             "Work stealing: hosts' p99.9 longer",
@@ -166,15 +172,21 @@ pub(super) fn share(scenarios: impl Iterator<Item = (usize, u64)>) -> Option<Int
     })
 }
 
-fn utilisation(measured: &Measured) -> Option<Interval> {
+/// How much busier the cores are with work stealing, %, from how long they computed in how much time.
+fn utilisation(measured: &Measured, of: fn(&Row) -> (f64, f64)) -> Option<Interval> {
     bootstrap(&measured.pairs("stealing"), |drawn| {
-        let of = |place: usize| {
-            let rows = || drawn.iter().map(|pair| pair[place]);
-            let cores: f64 = rows().map(|row| row.cores as f64 * row.driven_s).sum();
-            rows().map(|row| row.busy_s).sum::<f64>() / cores
-        };
-        Some(percent_more(of(0), of(1)))
+        let of = |place: usize| busy(drawn.iter().map(|pair| pair[place]), of);
+        Some(percent_more(of(0)?, of(1)?))
     })
+}
+
+/// The share of their time that all cores computed; none without time.
+fn busy<'a>(rows: impl Iterator<Item = &'a Row>, of: impl Fn(&Row) -> (f64, f64)) -> Option<f64> {
+    let (busy, cores) = rows.fold((0.0, 0.0), |(busy, cores), row| {
+        let (computed_s, passed_s) = of(row);
+        (busy + computed_s, cores + passed_s * row.cores as f64)
+    });
+    (cores > 0.0).then(|| busy / cores)
 }
 
 /// None if no guest was let in: then nobody could have waited for one.
@@ -230,8 +242,10 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         let of =
             |name: &str| merged(rows.iter().map(|row| row.times(name)).collect::<Vec<_>>().iter());
         let (frames, fast) = (of("frames"), of("frames_fast").count());
-        let cores: f64 = rows.iter().map(|row| row.cores as f64 * row.driven_s).sum();
-        let busy: f64 = rows.iter().map(|row| row.busy_s).sum();
+        let used = |of: fn(&Row) -> (f64, f64)| {
+            let share = busy(rows.iter().copied(), of);
+            share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+        };
         let sum =
             |count: fn(&Row) -> u64| rows.iter().map(|row| count(row)).sum::<u64>().to_string();
         vec![
@@ -248,7 +262,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             millis(of("prediction").max_ms()),
             millis(of("guest").mean_ms()),
             millis(of("hosts").quantile_ms(0.999)),
-            if cores > 0.0 { format!("{:.1} %", 100.0 * busy / cores) } else { "-".to_owned() },
+            used(|row| (row.busy_s, row.driven_s)),
+            used(|row| (row.sends_busy_s, row.sends_s)),
             sum(|row| row.guests),
             sum(|row| row.host_violations),
         ]
@@ -267,7 +282,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         "longest",
         "segmentation, mean",
         "hosts, p99.9",
-        "utilisation",
+        "utilisation, whole drive",
+        "utilisation, while guests' work is under way",
         "guests",
         "violations",
     ];

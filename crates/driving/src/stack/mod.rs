@@ -14,13 +14,15 @@ mod anytime;
 mod brake;
 mod danger;
 mod modules;
+mod segmentation;
 
 pub use danger::{Nearness, dangerous, deadlines, nearness};
 
 use crate::{Cloud, Detection, Ego, Prediction, Track, Trajectory};
 use brake::EmergencyBrake;
 use dataflow::{Cancel, Graph, Group, Output, Settings, Source, Topic, Trigger};
-use modules::{Control, Planning, PredictionModule, Segmentation, Tracking};
+use modules::{Control, Planning, PredictionModule, Tracking};
+use segmentation::Segmentation;
 use std::sync::Arc;
 use world::{Command, Road, Route};
 

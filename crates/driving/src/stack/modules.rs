@@ -2,12 +2,12 @@
 
 use super::danger::{dangerous, deadlines};
 use super::{
-    Brake, Deadlines, Detections, Features, Localisation, Mission, Order, Predicted, STATE, Scan,
-    Scene, anytime,
+    Brake, Deadlines, Detections, Features, Localisation, Mission, Order, Predicted, STATE, Scene,
+    anytime,
 };
 use crate::plan::{Choice, Situation};
 use crate::predict::{Crowd, Hypothesis, Intent, State, Surroundings, by_urgency};
-use crate::{Ego, Follower, Planner, Prediction, Predictor, Segmenter, Track, Tracker, Trajectory};
+use crate::{Ego, Follower, Planner, Prediction, Predictor, Track, Tracker, Trajectory};
 use dataflow::{Checkpoint, Cx, Load, Message, Module, ObjectDeadline, Part, Path, Stop, WorkCx};
 use glam::{DMat2, DVec2};
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ where
 }
 
 /// Runs a computation with a checkpoint that may be an error.
-fn ahead<V>(
+pub fn ahead<V>(
     go_on: &mut dyn FnMut() -> Result<(), Stop>,
     work: impl FnOnce(crate::Checkpoint) -> Result<V, crate::Stopped>,
 ) -> Result<V, Stop> {
@@ -55,46 +55,6 @@ pub fn surroundings(
 /// Ranges of `count` things, so many in each.
 fn grains(count: usize, grain: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count).step_by(grain).map(move |from| from..(from + grain).min(count))
-}
-
-/// Scans to detections. What each cluster of points is, is found in pieces.
-#[derive(Default)]
-pub struct Segmentation {
-    segmenter: Segmenter,
-}
-
-/// Clusters in a piece of segmentation.
-const CLUSTERS: usize = 8;
-
-impl Module for Segmentation {
-    type In = Message<Scan>;
-    type Out = Detections;
-
-    fn estimate(&self, scan: &Self::In, _: Path) -> Load {
-        Load::of(&[scan.cloud.points.len() as f64 / 1000.0])
-    }
-
-    fn run(
-        &mut self,
-        cx: &mut Cx<'_, Detections>,
-        scan: &Self::In,
-        _: Path,
-    ) -> Result<Detections, Stop> {
-        let clusters = Arc::new(self.segmenter.divide(&scan.cloud));
-        cx.go_on()?;
-        let pose = scan.ego.pose;
-        let piece = |range: Range<usize>| {
-            let (segmenter, clusters) = (self.segmenter.clone(), clusters.clone());
-            let load = Load::of(&[range.len() as f64, clusters.points(range.clone())]);
-            let work = move |cx: &mut WorkCx| {
-                ahead(&mut || cx.go_on(), |go| segmenter.detections(&clusters, range, pose, go))
-            };
-            (load, work)
-        };
-        let pieces = grains(clusters.count(), CLUSTERS).map(piece).collect();
-        let found = cx.divide(pieces)?.into_iter().flatten().collect();
-        Ok(Detections { at: scan.at, ego: scan.ego, found })
-    }
 }
 
 /// Detections to objects with deadlines.
