@@ -4,8 +4,8 @@ use crate::{Clock, Scenarios, commute};
 use driving::Policy;
 use driving::drive::Until;
 use serde::{Deserialize, Serialize};
-use world::suite::{self, CORNER, NORMAL};
-use world::{Limit, Scenario};
+use world::Scenario;
+use world::suite::{self, CORNER, NORMAL, Set};
 
 /// Where a scenario is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -80,13 +80,11 @@ impl Suite {
         self == Suite::Modules
     }
 
-    /// How late a reaction may come at most, s; none if there is no such time.
+    /// How late a reaction may come at most, s, as [`driving::critical`] says; none if there is no
+    /// such time.
     pub fn critical_s(self, index: usize) -> Option<f64> {
-        let frozen = self.is_corner().then(suite::frozen)?;
-        match frozen.into_iter().find(|case| case.index == index)?.limit {
-            Limit::After(seconds) => Some(seconds),
-            Limit::Unavoidable | Limit::Never => None,
-        }
+        let cases = self.is_corner().then(|| Set::Corner.frozen())?;
+        cases.get(index)?.critical_s()
     }
 }
 

@@ -2,8 +2,7 @@
 
 use crate::{Error, Suite};
 use std::str::FromStr;
-use world::Limit;
-use world::suite::frozen;
+use world::suite::Set;
 
 /// Which scenarios of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,9 +73,9 @@ impl Scenarios {
             }
             Scenarios::Range(first, last, step) => Ok((first..=last).step_by(step).collect()),
             Scenarios::Band(low, high) if suite.is_corner() => {
-                let inside = frozen().into_iter().filter(|case| match case.limit {
-                    Limit::After(seconds) => (low..=high).contains(&(seconds * 1e3)),
-                    _ => false,
+                let inside = Set::Corner.frozen().iter().filter(|case| {
+                    case.critical_s()
+                        .is_some_and(|critical| (low..=high).contains(&(critical * 1e3)))
                 });
                 let found: Vec<usize> = inside.map(|case| case.index).collect();
                 if found.is_empty() {
@@ -106,7 +105,13 @@ mod tests {
         assert_eq!(of("3", Suite::Normal), [0, 1, 2]);
         assert_eq!(of("4-6", Suite::Corner), [4, 5, 6]);
         assert_eq!(of("0-9/4", Suite::Commute), [0, 4, 8]);
-        assert_eq!(of("band:150-300", Suite::Corner).len(), 82);
+        let band = of("band:150-300", Suite::Corner);
+        for index in 0..Suite::Corner.size() {
+            let critical = Suite::Corner.critical_s(index);
+            let inside = critical.is_some_and(|critical| (0.15..=0.3).contains(&critical));
+            assert_eq!(band.contains(&index), inside, "{index}: {critical:?}");
+        }
+        assert!(band.len() > 5, "{band:?}");
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub enum Until {
     Distance(f64),
     /// When the hazard, which had begun, has been visible for so long, s.
     Seen(f64),
+    /// When nothing more comes of the hazard, which could be seen: the ego has stood for 1 s, or it
+    /// is 4 s later.
+    Over,
 }
 
 /// How a scenario went.
@@ -68,6 +71,8 @@ pub struct Outcome {
     pub unanswered: usize,
     /// When the hazard began, s; none if there was none.
     pub began: Option<f64>,
+    /// When it could first be seen after that, s; none if it could not.
+    pub seen: Option<f64>,
     /// How the stack reacted to the hazard after it had begun and could be seen: the first command
     /// from a frame that shows it which brakes or steers by clearly more than the command before.
     /// None if there was no hazard, it was never seen, or no command changed.
@@ -176,14 +181,7 @@ pub fn watch(
         course.step()?;
     }
     show(&course.world);
-    let left = Left {
-        events: clock.trace().events().copied().collect(),
-        lost: clock.trace().lost(),
-        statistics: clock.statistics(),
-        names: clock.names().clone(),
-        kept: None,
-    };
-    Ok(course.outcome(&doors, stack::cores(features), left))
+    Ok(course.outcome(&doors, stack::cores(features), Left::of(&clock)))
 }
 
 /// A scenario while it is driven: everything but the stack and its clock.
@@ -205,6 +203,8 @@ pub(crate) struct Course {
     watches: [Watch; 2],
     /// At each step, m/s².
     accelerations: Vec<f64>,
+    /// Steps for which it has stood.
+    stood: usize,
     /// When the hazard, which had begun, was first visible.
     seen: Option<f64>,
 }
@@ -222,6 +222,19 @@ pub(crate) struct Left {
     pub(crate) statistics: Statistics,
     pub(crate) names: Names,
     pub(crate) kept: Option<Kept>,
+}
+
+impl Left {
+    /// What the virtual clock leaves.
+    pub(crate) fn of(clock: &Virtual) -> Left {
+        Left {
+            events: clock.trace().events().copied().collect(),
+            lost: clock.trace().lost(),
+            statistics: clock.statistics(),
+            names: clock.names().clone(),
+            kept: None,
+        }
+    }
 }
 
 /// Steps of the world from one turn of the lidar to the next.
@@ -245,6 +258,7 @@ impl Course {
             scans_ns: Vec::new(),
             watches: [Preset::AD_RSS, Preset::AGGRESSIVE].map(Watch::new),
             accelerations: Vec::new(),
+            stood: 0,
             seen: None,
         };
         course.start = course.along();
@@ -253,17 +267,27 @@ impl Course {
 
     /// Has it come to its end?
     pub(crate) fn over(&self) -> bool {
-        let (world, time) = (&self.world, self.world.time());
+        let world = &self.world;
         let there = match self.until {
             Until::End => false,
             Until::Distance(_) => self.arrived.is_some(),
-            Until::Seen(after) => self.seen.is_some_and(|seen| time - seen >= after - STEP / 2.0),
+            Until::Seen(after) => self.seen_for().is_some_and(|since| since >= after - STEP / 2.0),
+            Until::Over => self.seen_for().is_some_and(|since| since >= OVER || self.stands()),
         };
         there || world.ended() || !world.collisions().is_empty()
     }
 
+    /// For how long the hazard, which had begun, has been visible, s; none: it was not yet.
+    pub(crate) fn seen_for(&self) -> Option<f64> {
+        self.seen.map(|seen| self.world.time() - seen)
+    }
+
     /// What the sensors see now, and when that is, ns.
     pub(crate) fn sense(&mut self) -> (u64, Frames) {
+        let hazard = self.world.hazard().filter(|hazard| hazard.began.is_some());
+        if hazard.is_some_and(|hazard| self.world.sees(hazard.body)) && self.seen.is_none() {
+            self.seen = Some(self.world.time());
+        }
         let (at, ego) = (self.world.time(), self.ego());
         let now_ns = ns(at);
         let scan = self.world.steps().is_multiple_of(TURN).then(|| {
@@ -308,10 +332,11 @@ impl Course {
             watch.look(at, STEP, &ego, &others, route);
         }
         self.accelerations.push(self.world.ego().acceleration());
-        let hazard = self.world.hazard().filter(|hazard| hazard.began.is_some());
-        if hazard.is_some_and(|hazard| self.world.sees(hazard.body)) && self.seen.is_none() {
-            self.seen = Some(self.world.time());
-        }
+        self.stood = if self.world.ego().speed() == 0.0 { self.stood + 1 } else { 0 };
+    }
+
+    fn stands(&self) -> bool {
+        self.stood >= STOOD
     }
 
     fn ego(&self) -> Ego {
@@ -373,6 +398,7 @@ impl Course {
             frames,
             unanswered,
             began: self.world.hazard().and_then(|hazard| hazard.began),
+            seen: self.seen,
             reaction,
             cores,
             statistics,
@@ -387,6 +413,10 @@ impl Course {
 
 /// Steps of the world in two seconds.
 const BEFORE: usize = 200;
+/// After so long nothing more comes of a hazard, s.
+const OVER: f64 = 4.0;
+/// Or the ego has stood for so many steps of the world.
+const STOOD: usize = 100;
 /// A command reacts if it brakes by so much more, m/s².
 const HARDER: f64 = 1.0;
 /// Or steers by so much more, 1/m.
@@ -412,7 +442,7 @@ pub fn ego(world: &World) -> Ego {
     }
 }
 
-fn ns(seconds: f64) -> u64 {
+pub(crate) fn ns(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod critical;
 pub mod drive;
 pub mod lidar;
 pub mod map;

@@ -1,9 +1,10 @@
-//! The critical reaction time of a scenario: how late an ideal stack may brake.
+//! The critical reaction time of a scenario for an ideal driver: how late he may brake. Table 1 is
+//! computed with it. That of the corner cases is another: of a stack's own modules (`driving`).
 //!
-//! The ideal stack knows the truth from the first moment at which the hazard can be seen. Until
-//! the hazard begins it drives like the reference driver; from then on, as long as it has not
-//! reacted, it knows nothing of the hazard's body and does not accelerate; exactly r seconds
-//! after the first sight it brakes as hard as the vehicle can, and stays on its route. The
+//! He knows the truth from the first moment at which the hazard can be seen. Until
+//! the hazard begins he drives like the reference driver; from then on, as long as he has not
+//! reacted, he knows nothing of the hazard's body and does not accelerate; exactly r seconds
+//! after the first sight he brakes as hard as the vehicle can, and stays on his route. The
 //! critical reaction time is the smallest r that ends in a collision, whoever it is with.
 //!
 //! A later reaction need not be worse (one may be past before it comes), so r is first tried in
@@ -30,10 +31,12 @@ const STANDS: f64 = 4.0;
 pub enum Limit {
     /// Even braking at first sight ends in a collision.
     Unavoidable,
-    /// It ends in a collision from so many seconds on.
+    /// It ends in a collision if it takes longer, s.
     After(f64),
-    /// No reaction up to [`LONGEST`] ends in one, nor does none at all.
+    /// No reaction up to the longest that is tried ends in one.
     Never,
+    /// Reactions that come too late are followed by some that come later and do not.
+    Erratic,
 }
 
 /// A scenario's critical reaction time, and when its clock starts.
@@ -66,7 +69,7 @@ pub fn critical(scenario: &Scenario) -> Result<Critical, Error> {
     Ok(Critical { limit, began, seen })
 }
 
-/// The world after an ideal stack has driven it, with a reaction `reaction` s after the first
+/// The world after the ideal driver has driven it, with a reaction `reaction` s after the first
 /// sight of the hazard.
 ///
 /// # Errors

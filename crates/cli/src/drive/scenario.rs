@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use world::suite::{self, CORNER, NORMAL};
+use world::suite::{self, CORNER, NORMAL, Set};
 use world::{Limit, Scenario};
 
 /// How a scenario is called on the command line.
@@ -62,29 +62,31 @@ impl Which {
                 about: "Normal traffic: nothing is meant to happen.".to_owned(),
                 critical_s: None,
             },
-            Which::Corner(index) => corner(*index),
-            Which::Develop(index) => Named {
-                scenario: suite::develop(*index),
-                about: "Of the families of the corner cases, to develop a stack with.".to_owned(),
-                critical_s: None,
-            },
+            Which::Corner(index) => of_set(Set::Corner, *index),
+            Which::Develop(index) => of_set(Set::Develop, *index),
         })
     }
 }
 
-fn corner(index: usize) -> Named {
-    let frozen = suite::frozen().into_iter().find(|case| case.index == index);
-    let family = frozen.map_or("", |case| case.family.name());
-    let (critical_s, limit) = match frozen.map(|case| case.limit) {
+fn of_set(set: Set, index: usize) -> Named {
+    let (scenario, what) = match set {
+        Set::Corner => (suite::corner(index), "Corner case"),
+        Set::Develop => (suite::develop(index), "To develop a stack with, as corner case"),
+    };
+    let limit = set.frozen().get(index).and_then(|case| case.limit);
+    let (critical_s, limit) = match limit {
         Some(Limit::After(seconds)) => {
             (Some(seconds), format!("it takes a reaction within {:.0} ms", seconds * 1e3))
         }
         Some(Limit::Unavoidable) => (None, "no reaction avoids the crash".to_owned()),
-        Some(Limit::Never) => (None, "it ends well without any reaction".to_owned()),
+        Some(Limit::Never) => (None, "it ends well however late the reaction".to_owned()),
+        Some(Limit::Erratic) => {
+            (None, "some late reactions end in a crash, and some later ones do not".to_owned())
+        }
         None => (None, "how late a reaction may come is not known".to_owned()),
     };
-    let about = format!("Corner case {index}, {family}: {limit}.");
-    Named { scenario: suite::corner(index), about, critical_s }
+    let family = suite::family(index).name();
+    Named { scenario, about: format!("{what} {index}, {family}: {limit}."), critical_s }
 }
 
 #[cfg(test)]

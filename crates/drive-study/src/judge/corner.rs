@@ -97,13 +97,15 @@ fn section(findings: &Findings, part: &Part) -> Section {
     let mut plots = vec![bars(findings, part)];
     for stack in &findings.study.stacks {
         tables.push(table(findings, part, stack));
+        tables.push(predicted(findings, part, stack));
         plots.push(curve(findings, part, stack));
     }
     Section {
         title: "Corner cases (figure 14)".to_owned(),
         about: "A drive ends with the first collision, whoever hits whom. Struck from behind: on \
                 the rear, after braking by 2 m/s² or more within two seconds; counted in all, too. \
-                Avoided: of the crashes of base that the same stack avoids if it takes no time."
+                Avoided: of the crashes of base that the same stack avoids if it takes no time. A \
+                critical time is that of stack A's modules on cores that take no time."
             .to_owned(),
         tables,
         plots,
@@ -156,6 +158,27 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             stack.to_uppercase(),
             scenarios.len()
         ),
+        head: head.map(str::to_owned).to_vec(),
+        rows: part.policies.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// Whether the critical time tells who crashes: drives by whether the reaction was longer.
+fn predicted(findings: &Findings, part: &Part, stack: &str) -> Table {
+    let scenarios = complete(findings, part, stack);
+    let row = |(place, policy): (usize, &String)| {
+        let late = |row: &Row| Some(row.reaction?.total_ns() as f64 / 1e9 > row.critical_s?);
+        let told: Vec<(&Row, bool)> =
+            scenarios.iter().filter_map(|rows| Some((rows[place], late(rows[place])?))).collect();
+        let of = |late: bool| told.iter().filter(move |it| it.1 == late).map(|it| &it.0);
+        let crashed = |late| crashes(of(late)).to_string();
+        let all = |late| of(late).count().to_string();
+        let rest = (scenarios.len() - told.len()).to_string();
+        vec![policy.clone(), all(true), crashed(true), all(false), crashed(false), rest]
+    };
+    let head = ["policy", "later", "of them crashed", "in time", "of them crashed", "not told"];
+    Table {
+        title: format!("Stack {}: reactions and the critical time", stack.to_uppercase()),
         head: head.map(str::to_owned).to_vec(),
         rows: part.policies.iter().enumerate().map(row).collect(),
     }

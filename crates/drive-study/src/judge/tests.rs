@@ -80,8 +80,9 @@ fn number(demand: &Demand) -> f64 {
 #[test]
 fn avoidable_crashes_are_those_that_a_stack_without_computing_time_avoids() {
     let policies = [Policy::Base, Policy::All, Policy::Brake, Policy::Oracle];
-    let study = study(Experiment::Corner, &policies, Scenarios::Band(150.0, 300.0));
+    let study = study(Experiment::Corner, &policies, Scenarios::First(82));
     let run = found(&study, |place, policy, row| {
+        row.critical_s = Some(0.15 + 0.15 * place as f64 / 81.0);
         // Of every ten base crashes in eight, of which nobody avoids two.
         let crashes = match (policy, place % 10) {
             ("base", 0..8) | ("oracle", 0..2) => true,
@@ -109,6 +110,28 @@ fn avoidable_crashes_are_those_that_a_stack_without_computing_time_avoids() {
     assert!(number(rival) > 15.0 && rival.verdict == Verdict::NotMeasured, "{rival:?}");
     let brake = &run.sections[0].tables[0].rows[2];
     assert_eq!((brake[0].as_str(), brake[3].as_str()), ("brake", "1"), "struck from behind");
+}
+
+#[test]
+fn reactions_are_told_by_whether_they_were_later_than_the_critical_time() {
+    let study = study(Experiment::Corner, &[Policy::Base, Policy::Oracle], Scenarios::First(20));
+    let run = found(&study, |place, policy, row| {
+        row.critical_s = (place < 18).then_some(0.2);
+        // The last but one has no reaction, and the last two no critical time.
+        let total_ms = if policy == "oracle" || place < 5 { 200 } else { 201 };
+        row.reaction = (place != 17).then_some(Reaction {
+            sensor_ns: 50_000_000,
+            confirm_ns: 0,
+            module_ns: (total_ms - 50) * 1_000_000,
+            bubble_ns: 0,
+        });
+        row.collision = if policy == "base" && place >= 3 { hit("front", 6.0) } else { None };
+    });
+    let tables = &run.sections[0].tables;
+    let table = tables.iter().find(|table| table.title.contains("critical time")).unwrap();
+    // Of base's first five two crash; of the twelve that react later all do.
+    assert_eq!(table.rows[0], ["base", "12", "12", "5", "2", "3"]);
+    assert_eq!(table.rows[1], ["oracle", "0", "0", "17", "0", "3"]);
 }
 
 #[test]

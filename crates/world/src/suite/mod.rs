@@ -5,6 +5,6 @@ mod families;
 mod frozen;
 mod normal;
 
-pub use corner::{CORNER, Density, Family, corner, density, develop, family};
-pub use frozen::{Frozen, fingerprint, frozen};
+pub use corner::{CORNER, Density, Family, Set, band, corner, density, develop, family};
+pub use frozen::{Frozen, HEAD, Stale, fingerprint, read};
 pub use normal::{NORMAL, normal};
