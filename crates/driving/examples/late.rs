@@ -113,7 +113,7 @@ impl Sum {
             late,
             unanswered: outcome.unanswered,
             runs: modules.map(|it| (it.name.clone(), [it.normal, it.fast])).collect(),
-            dangerous: outcome.dangerous,
+            dangerous: outcome.violations.seconds(),
             progress: outcome.progress,
             collisions: outcome.collisions.len(),
         }
