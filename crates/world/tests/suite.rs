@@ -77,7 +77,8 @@ fn critical_times_are_in_their_bands_where_a_draw_has_one() {
             ms.is_some_and(|ms| suite::band(case.index).contains(&ms))
         });
         let (inside, looked) = (inside.count(), looked.count());
-        assert!(looked > 10 && 10 * inside >= 4 * looked, "{set:?}: {inside} of {looked}");
+        let least = if set == Set::Corner { suite::CORNER } else { 200 };
+        assert!(looked >= least && 10 * inside >= 6 * looked, "{set:?}: {inside} of {looked}");
     }
 }
 
