@@ -35,6 +35,7 @@
 
 mod buffer;
 mod builtin;
+mod calibration;
 mod catalog;
 mod context;
 mod driver;

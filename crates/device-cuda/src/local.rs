@@ -6,6 +6,7 @@
 
 use crate::Config;
 use crate::builtin::{self, NAMES};
+use crate::calibration::Calibration;
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::driver::{self, describe};
@@ -22,7 +23,6 @@ use shm::Mapping;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 /// A GPU that this process has.
 pub struct Local {
@@ -39,8 +39,7 @@ pub struct Local {
     /// The least level that each unit runs.
     least: Vec<u8>,
     spins: bool,
-    /// Cycles of the clock that `busy` counts, in a millisecond.
-    cycles_per_ms: u64,
+    calibration: Calibration,
     /// Of units whose thread has ended.
     retired: Arc<Mutex<Vec<Worker>>>,
 }
@@ -82,7 +81,8 @@ impl Local {
         let context = Context::open(config.ordinal, &sources)?;
         let fill = driver::resident_blocks(context.gpu(), builtin::BUSY_THREADS)?;
         let is_ranked = has_priorities(config.levels).map_err(|error| describe(&error))?;
-        let mut gpu = Local {
+        let calibration = Calibration::measure(&context, fill)?;
+        Ok(Local {
             name: found.name,
             ordinal: config.ordinal,
             catalog: Catalog::new(config, fill)?,
@@ -92,12 +92,10 @@ impl Local {
             burst: if is_ranked { config.slices_at_once.max(1) } else { 1 },
             least: crate::units(config).iter().map(|unit| unit.least.0).collect(),
             spins: config.spins,
-            cycles_per_ms: 1_000_000,
+            calibration,
             retired: Arc::default(),
             context,
-        };
-        gpu.calibrate()?;
-        Ok(gpu)
+        })
     }
 
     /// Its name.
@@ -115,29 +113,6 @@ impl Local {
         self.burst
     }
 
-    /// Finds out how fast the clock of `busy` goes.
-    fn calibrate(&mut self) -> Result<(), String> {
-        const CYCLES: u64 = 4_000_000;
-        let context = &self.context;
-        let Some(busy) = context.entries[1] else { unreachable!("busy is built in") };
-        let mut worker = Worker::new((0, 1), self.spins, Vec::new())?;
-        let mut run = |cycles| {
-            let begin = Instant::now();
-            worker.run_busy(busy, cycles).map_err(|error| describe(&error))?;
-            Ok::<u64, String>(begin.elapsed().as_nanos() as u64)
-        };
-        let (mut fastest_ns, mut beside_ns) = (u64::MAX, u64::MAX);
-        for _ in 0..5 {
-            fastest_ns = fastest_ns.min(run(CYCLES)?);
-            // What a launch takes beside its kernel.
-            beside_ns = beside_ns.min(run(1)?);
-        }
-        // On a disturbed machine the difference may be nothing; most of it is the kernel.
-        let kernel_ns = fastest_ns.saturating_sub(beside_ns).max(fastest_ns / 2).max(1);
-        self.cycles_per_ms = (u128::from(CYCLES) * 1_000_000 / u128::from(kernel_ns)) as u64;
-        Ok(())
-    }
-
     fn run(&self, worker: &mut Worker, task: &Task<'_>, parts: Parts) -> Result<(), DriverError> {
         // It was checked when it was submitted, and has not changed since.
         let unknown = DriverError(sys::CUresult::CUDA_ERROR_UNKNOWN);
@@ -153,8 +128,7 @@ impl Local {
                     1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
                     _ => kernels::busy_block_ns(arguments[0], number),
                 };
-                let ns = u128::from(ns);
-                arguments[0] = (ns * u128::from(self.cycles_per_ms) / 1_000_000) as u64;
+                arguments[0] = self.calibration.steps(ns);
             }
             arguments
         };

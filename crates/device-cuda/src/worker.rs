@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::builtin::Shape;
-use crate::context::{Context, Entry};
+use crate::context::Context;
 use crate::driver::describe;
 use crate::library::Opened;
 use crate::nap::Naps;
@@ -263,17 +263,6 @@ impl Worker {
                 if done { Ok(()) } else { Err(DriverError(REFUSED)) }
             }
         }
-    }
-
-    /// Runs `busy` for so many cycles.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub fn run_busy(&mut self, busy: Entry, cycles: u64) -> Result<(), DriverError> {
-        let (workspace, stream) = (self.workspace.room(8)?, self.streams[0]);
-        // SAFETY: the kernel writes one word of the workspace.
-        unsafe { start(busy, (1, 1), (0, 0, workspace, 0), [cycles, 0, 0, 0], stream)? };
-        self.wait(stream)
     }
 
     /// Waits until the GPU has done what is in a stream.

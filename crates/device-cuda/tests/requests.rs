@@ -62,13 +62,15 @@ fn scales(device: &CudaDevice, stream: StreamId, numbers: &Numbers, first: usize
 /// As many numbers as were at this address, in memory that takes their place when they are gone.
 fn numbers_at(address: usize) -> Numbers {
     let start = Instant::now();
+    // Kept, so that what is free above that address is not taken again and again.
+    let mut others = Vec::new();
     loop {
         let numbers = Numbers::new(5000);
         if numbers.input.as_ptr().addr() == address {
             return numbers;
         }
         assert!(start.elapsed() < support::PATIENCE, "the device does not let go of memory");
-        drop(numbers);
+        others.push(numbers);
         std::thread::sleep(Duration::from_millis(5));
     }
 }

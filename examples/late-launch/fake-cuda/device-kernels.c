@@ -44,7 +44,7 @@ static unsigned empty_touches(const unsigned char *params, uint64_t threads,
     return 0;
 }
 
-/* A cycle of this GPU takes a nanosecond. All blocks of a slice at the same time, so to say. */
+/* A step of this GPU takes a nanosecond. All blocks of a slice at the same time, so to say. */
 static void busy_row(const unsigned char *params, uint64_t first, unsigned threads) {
     (void)threads;
     struct params p = read_params(params);
