@@ -88,9 +88,9 @@ pub struct Config {
     pub spins: bool,
     /// Thread blocks of a slice of the kernels that every device offers, but `busy`; 0: all.
     pub blocks_per_slice: u32,
-    /// Slices of a launch that a unit puts into its stream at once, so that the GPU begins nothing
-    /// less urgent between them: what is more urgent still comes in between by its stream's
-    /// priority. Only where the GPU has a priority for each level; else one by one. A launch that is
+    /// Slices of a launch that a unit gives the GPU as one grid, so that it begins nothing less
+    /// urgent between them: what is more urgent still comes in between its thread blocks by the
+    /// priority of its stream. Only where the GPU has a priority for each level; else one by one. A launch that is
     /// cancelled goes on for as many.
     pub slices_at_once: u32,
     /// The kernels that every device offers work on the client's own memory, which the GPU reaches

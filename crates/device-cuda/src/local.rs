@@ -34,7 +34,7 @@ pub struct Local {
     context: Context,
     residences: Residences,
     levels: u8,
-    /// Slices that a unit puts into a stream at once.
+    /// Slices that a unit gives the GPU at once.
     burst: u32,
     /// The least level that each unit runs.
     least: Vec<u8>,
@@ -108,7 +108,7 @@ impl Local {
         self.catalog.fill()
     }
 
-    /// Slices that a unit puts into a stream at once.
+    /// Slices that a unit gives the GPU at once.
     pub fn burst(&self) -> u32 {
         self.burst
     }
@@ -120,13 +120,13 @@ impl Local {
         let index = task.kernel.0 as usize;
         let arguments = |part: Part| {
             let mut arguments = task.arguments;
-            if let Part::Slice(number) = part
+            if let Part::Slices(first, _) = part
                 && kernel.is("busy")
             {
                 let ns = match shape.slices() {
                     // As many times as many blocks as fill the GPU run one after the other.
                     1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
-                    _ => kernels::busy_block_ns(arguments[0], number),
+                    _ => kernels::busy_block_ns(arguments[0], first),
                 };
                 arguments[0] = self.calibration.steps(ns);
             }
@@ -143,15 +143,13 @@ impl Local {
         // Its first word is there if, and only if, the launch is resident.
         let residence = task.workspace.first().map(|word| self.residences.of(word, &shape));
         let residence = residence.as_deref();
-        let slice = |part| {
-            let arguments = arguments(part);
-            Slice { task, program, shape, part, residence, arguments }
+        let part = match parts {
+            Some(Range { start, end }) => Part::Slices(start, end.saturating_sub(start)),
+            None if residence.is_some_and(Residence::is_concluded) => return Ok(()),
+            None => Part::Conclusion,
         };
-        match parts {
-            Some(slices) => worker.run(context, task, slices.map(|n| slice(Part::Slice(n)))),
-            None if residence.is_some_and(Residence::is_concluded) => Ok(()),
-            None => worker.run(context, task, std::iter::once(slice(Part::Conclusion))),
-        }
+        let arguments = arguments(part);
+        worker.run(context, &Slice { task, program, shape, part, residence, arguments })
     }
 
     fn run_parts(&self, held: &mut Held, task: &Task<'_>, parts: Parts) -> Result<(), FailureCode> {

@@ -4,7 +4,7 @@
 //! launches come in between: so what they share is the launch's. The first slice that gets there
 //! puts the input in and clears what has to be zero; the streams of the others wait for that, on
 //! the GPU. What follows the slices, and the copy of the output to the client, is put behind the
-//! last one if all others have ended by then, or lie before it in its stream; if not, it is done once all have.
+//! last ones if all others have ended by then; if not, it is done once all have.
 //!
 //! Residences are used again: a launch takes the smallest free one that it fits in, and gives it
 //! back when it is over, in whatever way. Memory is allocated only when none is free that is large
@@ -144,9 +144,9 @@ impl Table {
 }
 
 impl Residence {
-    /// Puts into a stream what a slice needs before it runs: `fill`, if nobody has yet, or else a
-    /// wait for it. The caller has put so many other slices into the stream `before`. Tells where
-    /// the slice works, and whether the caller has to conclude the launch behind it.
+    /// Puts into a stream what so many slices need before they run: `fill`, if nobody has yet, or
+    /// else a wait for it. Tells where they work, and whether the caller has to conclude the launch
+    /// behind them.
     ///
     /// # Errors
     /// What the driver says, to this slice or to the one that filled it.
@@ -154,7 +154,7 @@ impl Residence {
         &self,
         stream: sys::CUstream,
         shape: &Shape,
-        before: u64,
+        count: u64,
         fill: impl FnOnce(Place) -> Result<(), DriverError>,
     ) -> Result<(Place, bool), DriverError> {
         let state = &mut *self.lock();
@@ -178,7 +178,7 @@ impl Residence {
             Stage::Filled => {}
             Stage::Failed(why) => return Err(DriverError(why)),
         }
-        let last = state.ended + before + 1 == shape.slices();
+        let last = state.ended + count == shape.slices();
         state.concluded |= last;
         Ok((place(self.memory(state)?.base, shape), last))
     }

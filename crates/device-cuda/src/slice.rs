@@ -21,13 +21,13 @@ pub enum Program {
 /// A part of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// A slice, by its number.
-    Slice(u32),
+    /// Slices that follow each other, as one grid: the first one's number, and how many.
+    Slices(u32, u32),
     /// What follows the slices, once all have ended.
     Conclusion,
 }
 
-/// A slice of a launch, or what follows the slices.
+/// Slices of a launch, or what follows them.
 pub struct Slice<'a> {
     /// Whose it is.
     pub task: &'a Task<'a>,

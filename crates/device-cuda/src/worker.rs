@@ -11,7 +11,6 @@ use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
 use crate::slice::{Part, Place, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
-use device::hosted::Task;
 use realtime::clock::monotonic_ns;
 use std::ffi::c_void;
 
@@ -84,41 +83,30 @@ impl Worker {
         })
     }
 
-    /// Runs slices of a launch, one behind the other in one stream, and waits for their end.
+    /// Runs a part of a launch and waits for its end.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn run<'a>(
-        &mut self,
-        context: &Context,
-        task: &Task<'_>,
-        slices: impl Iterator<Item = Slice<'a>>,
-    ) -> Result<(), DriverError> {
+    pub fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
+        let task = slice.task;
         let rank = usize::from(task.level.0.saturating_sub(self.least));
         let stream = self.streams[rank.min(self.streams.len() - 1)];
         // From now on copies are straight from it and to it, too.
         let reached = [&task.input, &task.output].map(|memory| context.pins.reach(memory));
-        let (mut residence, mut count) = (None, 0);
-        let submit = || {
-            for slice in slices {
-                residence = slice.residence;
-                match slice.residence {
-                    Some(residence) => self.submit_resident(&slice, residence, count, stream)?,
-                    None => {
-                        let place = self.place(&slice.shape, reached)?;
-                        self.submit(&slice, place, reached, stream)?;
-                    }
-                }
-                count += 1;
+        let submitted = match slice.residence {
+            Some(residence) => self.submit_resident(slice, residence, stream),
+            None => {
+                let place = self.place(&slice.shape, reached);
+                place.and_then(|place| self.submit(slice, place, reached, stream))
             }
-            Ok(())
         };
-        let submitted = submit();
         // Also when something was refused: what was put into the stream before it may still use
         // the client's memory. That it does so for ever is worse news than the refusal.
         let ended = self.wait(stream).and(submitted);
-        if let (Ok(()), Some(residence)) = (&ended, residence) {
-            residence.leave(count);
+        if let (Ok(()), Some(residence), Part::Slices(_, count)) =
+            (&ended, slice.residence, slice.part)
+        {
+            residence.leave(count.into());
         }
         ended
     }
@@ -146,25 +134,23 @@ impl Worker {
         Ok(Place { input, output, workspace, direct })
     }
 
-    /// Puts a part of a launch that has its own memory into a stream, behind so many others.
+    /// Puts a part of a launch that has its own memory into a stream.
     fn submit_resident(
         &mut self,
         slice: &Slice<'_>,
         residence: &Residence,
-        before: u64,
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
-        if slice.part == Part::Conclusion {
+        let Part::Slices(_, count) = slice.part else {
             let place = residence.conclude(&slice.shape)?;
             // SAFETY: as in `submit_parts`, with the launch's memory; its slices have ended.
             return unsafe { conclude(slice, place, stream) };
-        }
+        };
         // SAFETY: as in `submit_parts`, with the launch's memory: whatever else uses it is put into
         // streams behind this.
         let fill = |place| unsafe { fill(slice, place, stream) };
-        let (place, last) = residence.enter(stream, &slice.shape, before, fill)?;
-        // SAFETY: as there. The last one was told that all others have ended, or will before
-        // it in the stream.
+        let (place, last) = residence.enter(stream, &slice.shape, count.into(), fill)?;
+        // SAFETY: as there. The last one was told that all others have ended.
         unsafe {
             self.compute(slice, place, stream)?;
             if last { conclude(slice, place, stream) } else { Ok(()) }
@@ -242,9 +228,10 @@ impl Worker {
     ) -> Result<(), DriverError> {
         let Slice { shape, program, part, arguments, .. } = slice;
         let Place { input, output, workspace, .. } = place;
-        let Part::Slice(number) = part else { return Ok(()) };
-        let first = u64::from(*number) * shape.slice;
-        let blocks = shape.slice.min(shape.blocks.saturating_sub(first));
+        let Part::Slices(first, count) = part else { return Ok(()) };
+        let first = u64::from(*first) * shape.slice;
+        let blocks = shape.slice.saturating_mul(u64::from(*count));
+        let blocks = blocks.min(shape.blocks.saturating_sub(first));
         match program {
             Program::Kernel(kernel, _) if blocks > 0 => {
                 let grid = (blocks as u32, shape.threads);
