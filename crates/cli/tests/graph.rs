@@ -245,6 +245,31 @@ fn bounds_grow_with_the_margin_of_declared_times_and_the_result_says_so() {
 }
 
 #[test]
+fn measured_margin_is_that_of_a_rehearsal_and_covers_what_takes_longer_than_declared() {
+    // What the file declares is a tenth of what the primes take, or less.
+    let text = GRAPH.replace("primes: 1000", "primes: 100000\n    cpu: 500 us");
+    let bench = Bench::new(&text);
+    let shared = ["--transport", "shared", "--duration", "1s", "--margin", "measured", "--json"];
+    // Not whether the bounds hold: the next second of a machine with other work is not this one.
+    let output = bench.run(&[&shared[..], &["--methods", "picas,keeptime"]].concat());
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = run["margin"].as_str().unwrap();
+    let after = |words: &str| -> f64 {
+        let (_, rest) = said.split_once(words).unwrap();
+        rest.split([' ', ',']).next().unwrap().parse().unwrap()
+    };
+    assert!(after("bounds of processor times ") > 2.0, "{said}");
+    assert!(said.ends_with("a tenth more than the longest of a rehearsal"), "{said}");
+    // That of a request by itself, and never less than declared.
+    assert!(after(", gpu0 ") >= 1.0, "{said}");
+
+    let none = bench.run(&[&shared[..], &["--methods", "ros2,picas"]].concat());
+    let error = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(none.status.code(), Some(2), "{error}");
+    assert!(error.contains("--margin measured: no method of --methods has bounds"), "{error}");
+}
+
+#[test]
 fn what_a_fold_leaves_without_a_bound_is_said() {
     let cores = realtime::thread::cores();
     let [first, second, ..] = cores[..] else { return eprintln!("SKIP: it takes two cores") };

@@ -150,6 +150,18 @@ impl Work {
 }
 
 impl Node {
+    /// The accelerator requests of all of its callbacks.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        let of_timer = self.timer.iter().flat_map(|timer| &timer.segments);
+        of_timer.chain(self.inputs.iter().flat_map(|input| &input.segments))
+    }
+
+    /// The priorities of its callbacks.
+    pub fn priorities(&self) -> impl Iterator<Item = u32> {
+        let of_timer = self.timer.iter().map(|timer| timer.priority);
+        of_timer.chain(self.inputs.iter().map(|input| input.priority))
+    }
+
     /// The topics that it publishes.
     pub fn topics(&self) -> Vec<&str> {
         match self.kind {

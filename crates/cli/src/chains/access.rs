@@ -22,8 +22,8 @@ use super::ready::Spent;
 pub enum Way {
     /// The server's socket.
     Server(PathBuf),
-    /// The system file, and the cores of each accelerator's threads: each executor process has the
-    /// devices that it uses to itself, set up as the server would set them up.
+    /// The system file, and the cores of each accelerator's threads in this process: each executor
+    /// process has the devices that it uses to itself, set up as the server would set them up.
     Direct(PathBuf, BTreeMap<String, Vec<usize>>),
 }
 

@@ -152,8 +152,12 @@ impl Evidence<'_> {
         let mut facts = Vec::new();
         let mut tell = |name: String, value: String| facts.push((name, value));
         for (id, accelerator) in self.accelerators() {
-            tell(format!("{id} busy"), percent(self.busy(id, accelerator)));
-            let piece = if self.software.contains(&id) { "block" } else { "run of slices" };
+            // The threads of a GPU wait for it at the same time.
+            let (busy, piece) = match self.software.contains(&id) {
+                true => ("busy", "block"),
+                false => ("threads busy", "run of slices"),
+            };
+            tell(format!("{id} {busy}"), percent(self.busy(id, accelerator)));
             tell(format!("{id} longest {piece}"), milliseconds(accelerator.longest_block_ns));
             tell(format!("{id} preemptions"), accelerator.preemptions.to_string());
         }

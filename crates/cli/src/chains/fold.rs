@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use system::System;
+use system::{DeviceKind, System};
 
 /// Where everything runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +27,35 @@ impl Cores {
     pub fn used(&self) -> BTreeSet<usize> {
         let accelerators = self.accelerators.values().flatten();
         accelerators.chain(&self.server).chain(&self.executors).copied().collect()
+    }
+
+    /// The accelerators' cores for one of so many processes that each have devices of their own.
+    ///
+    /// The cores of a GPU only wait for it. Programs that know nothing of each other wait each on a
+    /// core of its own, so each process gets its part, as far as there are as many; on a core that
+    /// several share, the thread that looks for the end of its own work would keep the others from
+    /// submitting theirs. The cores of other devices do the work, and stay one device's.
+    pub fn of_process(
+        &self,
+        system: &System,
+        (number, count): (usize, usize),
+    ) -> BTreeMap<String, Vec<usize>> {
+        let only_wait = |id: &str| {
+            let accelerator = system.accelerators.iter().find(|accelerator| accelerator.id == id);
+            matches!(
+                accelerator.map(|a| a.device),
+                Some(DeviceKind::Cuda(_) | DeviceKind::Vulkan(_))
+            )
+        };
+        let part = |(id, cores): (&String, &Vec<usize>)| {
+            let own = match cores.len() {
+                0 => Vec::new(),
+                _ if !only_wait(id) => cores.clone(),
+                have => cores.iter().skip(number % have).step_by(count.max(1)).copied().collect(),
+            };
+            (id.clone(), own)
+        };
+        self.accelerators.iter().map(part).collect()
     }
 }
 
@@ -262,6 +291,21 @@ mod tests {
         assert_eq!(cores.executors, [2, 1, 4, 2]);
         assert_eq!(cores.accelerators["gpu0"], [4]);
         assert_eq!(cores.marks, ["cores of the file were mapped: 0 to 4, 3 to 1"]);
+    }
+
+    #[test]
+    fn processes_wait_for_a_gpu_on_cores_of_their_own() {
+        let both = system(
+            "accelerators: [{id: gpu0, buckets: 2, cores: [1, 2, 3], device: cuda:0},\n\
+             {id: cpu0, buckets: 1, cores: [4, 5]}, {id: gpu1, buckets: 1, device: cuda:1}]",
+        );
+        let cores = place(&both, &[0, 1, 2, 3, 4, 5], &[]).unwrap();
+        let of = |id: &str, process| cores.of_process(&both, process)[id].clone();
+        let all = |count| (0..count).map(|n| of("gpu0", (n, count))).collect::<Vec<_>>();
+        assert_eq!(all(1), [[1, 2, 3]]);
+        assert_eq!(all(2), [vec![1, 3], vec![2]]);
+        assert_eq!(all(4), [[1], [2], [3], [1]]);
+        assert_eq!((of("cpu0", (1, 2)), of("gpu1", (1, 2))), (vec![4, 5], vec![]));
     }
 
     #[test]

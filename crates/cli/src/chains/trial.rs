@@ -117,7 +117,8 @@ impl Trial<'_> {
         arbitration: Arbitration,
         folder: &Path,
     ) -> anyhow::Result<()> {
-        for executor in &self.plan.executors {
+        let count = self.plan.executors.len();
+        for (process, executor) in self.plan.executors.iter().enumerate() {
             let command = OsString::from("chain-executor");
             let arguments = [command].into_iter().chain(parent_option());
             let number = children.spawn(format!("executor {}", executor.id), arguments)?;
@@ -127,8 +128,8 @@ impl Trial<'_> {
                 way: match arbitration {
                     Arbitration::Server(_) => Way::Server(server::socket(folder)),
                     Arbitration::Direct => {
-                        let cores = self.cores.accelerators.clone();
-                        Way::Direct(std::path::absolute(self.file)?, cores.into_iter().collect())
+                        let cores = self.cores.of_process(self.system, (process, count));
+                        Way::Direct(std::path::absolute(self.file)?, cores)
                     }
                 },
                 folder: folder.into(),

@@ -12,6 +12,7 @@ mod plan;
 mod primes;
 pub mod process;
 mod record;
+mod rehearsal;
 mod trial;
 mod wire;
 
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use anyhow::Context;
 use realtime::thread;
 use realtime::work::Calibration;
 use report::graph::{GraphRun, PathInfo, Reported};
@@ -32,7 +34,7 @@ use crate::chains::{
     SPREAD, calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair, signals,
 };
 use crate::output;
-use bound::margin::TimeMargin;
+use bound::margin::{MarginSource, TimeMargin};
 use plan::Threads;
 use trial::{Method, Trial};
 use wire::Transport;
@@ -61,9 +63,10 @@ pub struct Args {
     /// Cores of this machine for cores of the file, as in 2=0,3=1 [default: fold where needed]
     #[arg(long, value_delimiter = ',', value_parser = parse_pair, value_name = "FILE_CORE=CORE")]
     map: Vec<(u32, usize)>,
-    /// Bound processor and accelerator times that are so many times as long as the file declares
-    #[arg(long, default_value = "1", value_parser = TimeMargin::parse, value_name = "FACTOR")]
-    margin: TimeMargin,
+    /// Bound processor and accelerator times that are so many times as long as the file declares;
+    /// `measured`: a tenth more than the longest of a rehearsal
+    #[arg(long, default_value = "1", value_parser = MarginSource::parse, value_name = "FACTOR")]
+    margin: MarginSource,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -112,8 +115,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         duration_ns: args.duration.as_nanos() as u64,
         interrupted,
     };
+    let margin = match &args.margin {
+        MarginSource::Given(margin) => margin.clone(),
+        MarginSource::Measured => {
+            rehearsal::margin(&trial, rehearsed(args, graph)?, &mut progress)?
+        }
+    };
     let mut run = describe(args, &system, graph, cores.marks.clone(), calibration);
-    guarantee(&mut run, args, &system, graph, &cores);
+    run.margin = margin.words();
+    guarantee(&mut run, (args.threads, &margin), &system, graph, &cores);
     for &method in &args.methods {
         run.methods.push(trial.run(method, &mut progress)?);
     }
@@ -122,14 +132,33 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if run.keeps_bounds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The method of which the margin is measured: one that has bounds.
+fn rehearsed(args: &Args, graph: &Graph) -> anyhow::Result<Method> {
+    let has_bounds = |method: &Method| match method {
+        Method::Keeptime => true,
+        Method::Picas => !has_segments(graph),
+        Method::Ros2 => false,
+    };
+    args.methods.iter().copied().find(has_bounds).context(
+        "--margin measured: no method of --methods has bounds, expected keeptime, or picas for a \
+         graph without accelerators",
+    )
+}
+
 /// Says what the paths can take at most, as they are placed on this machine.
-fn guarantee(run: &mut GraphRun, args: &Args, system: &System, graph: &Graph, cores: &Cores) {
-    let bounds = match (args.threads, shared_cores(system, cores)) {
+fn guarantee(
+    run: &mut GraphRun,
+    (threads, margin): (Threads, &TimeMargin),
+    system: &System,
+    graph: &Graph,
+    cores: &Cores,
+) {
+    let bounds = match (threads, shared_cores(system, cores)) {
         (Threads::Multi, _) => Err("an executor of several threads has no analysis".to_owned()),
         (_, Some(reason)) => Err(reason),
         (Threads::Single, None) => {
             let cores = cores.executors.iter().map(|core| u32::try_from(*core).unwrap_or(u32::MAX));
-            bound::bounds(system, &args.margin.lengthen(graph), &cores.collect::<Vec<u32>>())
+            bound::bounds(system, &margin.lengthen(graph), &cores.collect::<Vec<u32>>())
         }
     };
     let bounds = match bounds {
@@ -141,13 +170,13 @@ fn guarantee(run: &mut GraphRun, args: &Args, system: &System, graph: &Graph, co
     }
     run.bounded.push(Method::Keeptime.name().into());
     // Without accelerators it is the same but for the server, which then has nothing to do.
-    let segments = |node: &system::Node| {
-        let timer = node.timer.iter().flat_map(|timer| &timer.segments);
-        timer.chain(node.inputs.iter().flat_map(|input| &input.segments)).count()
-    };
-    if graph.nodes.iter().map(segments).sum::<usize>() == 0 {
+    if !has_segments(graph) {
         run.bounded.push(Method::Picas.name().into());
     }
+}
+
+fn has_segments(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| node.segments().next().is_some())
 }
 
 fn describe(
@@ -202,7 +231,7 @@ fn describe(
             Transport::Dds => "messages over DDS".into(),
             Transport::Shared => "messages by queues of one process".into(),
         },
-        margin: args.margin.words(),
+        margin: None,
         marks,
         paths: graph.paths.iter().map(path).collect(),
         cycles: cyclic.filter_map(period).map(|(id, ns)| (id, ns as f64 / 1e3)).collect(),

@@ -40,9 +40,7 @@ pub fn executors(
     threads: Threads,
 ) -> anyhow::Result<Vec<ExecutorPlan>> {
     for node in &graph.nodes {
-        let of_timer = node.timer.iter().flat_map(|timer| &timer.segments);
-        let of_inputs = node.inputs.iter().flat_map(|input| &input.segments);
-        for segment in of_timer.chain(of_inputs) {
+        for segment in node.segments() {
             check_service(system, segment, || format!("graph.nodes.{}", node.id))?;
         }
     }

@@ -81,16 +81,58 @@ pub struct Trial<'a> {
     pub interrupted: Arc<AtomicBool>,
 }
 
+/// The longest processor time of a node's work, and what the file declares.
+struct Longest<'a> {
+    node: &'a str,
+    longest_ns: u64,
+    declared_ns: u64,
+}
+
+impl Longest<'_> {
+    /// How many times as long as declared.
+    fn share(&self) -> f64 {
+        self.longest_ns as f64 / self.declared_ns as f64
+    }
+
+    fn fact(&self) -> (String, String) {
+        let [longest, declared] = [self.longest_ns, self.declared_ns].map(milliseconds);
+        let (share, node) = (self.share(), self.node);
+        let words =
+            format!("{share:.2} times as long as declared, {node}: {longest} of {declared}");
+        ("longest processor time".into(), words)
+    }
+}
+
 impl Trial<'_> {
     /// Runs the graph under a method.
     ///
     /// # Errors
     /// Whatever fails takes everything down with it.
     pub fn run(&self, method: Method, progress: &mut Progress) -> anyhow::Result<MethodRun> {
+        self.ran(method, method.name(), progress).map(|(run, _)| run)
+    }
+
+    /// Runs the graph under a method for the longest processor time of a node, by that which the
+    /// file declares; 1 where it declares none.
+    ///
+    /// # Errors
+    /// Whatever fails takes everything down with it.
+    pub fn longest_work(&self, method: Method, progress: &mut Progress) -> anyhow::Result<f64> {
+        let name = format!("{}, rehearsal", method.name());
+        let (_, longest) = self.ran(method, &name, progress)?;
+        Ok(longest.map_or(1.0, |longest| longest.share()))
+    }
+
+    fn ran(
+        &self,
+        method: Method,
+        name: &str,
+        progress: &mut Progress,
+    ) -> anyhow::Result<(MethodRun, Option<Longest<'_>>)> {
         let folder = server::private_folder()?;
         // Declared after the folder, so that the processes end before it goes.
         let mut children = Children::new(folder.path(), self.interrupted.clone());
-        progress.begin(&format!("{}: starting", method.name()));
+        progress.begin(&format!("{name}: starting"));
         let (file, cores) = (self.file, self.cores);
         let process =
             ServerProcess { file, cores, folder: folder.path(), interrupted: &self.interrupted };
@@ -121,7 +163,7 @@ impl Trial<'_> {
         }
         let stop_ns = start_ns + self.duration_ns;
         let until_ns = stop_ns + self.grace_ns() + END_NS;
-        let span = Span { name: method.name(), run_ns: (start_ns, stop_ns), until_ns };
+        let span = Span { name, run_ns: (start_ns, stop_ns), until_ns };
         let reports = dialog::collect::<Refused, _>(&mut children, processes, &span, progress)?;
         drop(neighbours);
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
@@ -157,28 +199,31 @@ impl Trial<'_> {
         };
         marks.extend(evidence.marks());
         marks.extend(kept_from_core(self.executors, &reports, duration_ns, &machine::rt_limits()));
-        Ok(MethodRun {
+        let longest = self.longest(&reports);
+        let run = MethodRun {
             method: method.name().into(),
             marks,
             paths: self.paths(&reports),
             cycles: self.cycles(&reports),
             callbacks: callbacks(&reports),
-            facts: evidence.facts().into_iter().chain(self.longest_work(&reports)).collect(),
-        })
+            facts: evidence
+                .facts()
+                .into_iter()
+                .chain(longest.as_ref().map(Longest::fact))
+                .collect(),
+        };
+        Ok((run, longest))
     }
 
     /// The node whose work took the longest, compared with what the file declares.
-    fn longest_work(&self, reports: &[ProcessReport]) -> Option<(String, String)> {
+    fn longest(&self, reports: &[ProcessReport]) -> Option<Longest<'_>> {
         let works = reports.iter().flat_map(|report| &report.works);
-        let shares = works.filter_map(|(number, longest_ns)| {
+        let longest = works.filter_map(|(number, longest_ns)| {
             let node = self.graph.nodes.get(*number)?;
             let declared_ns = node.work.cpu_ns().filter(|ns| *ns > 0)?;
-            Some((*longest_ns as f64 / declared_ns as f64, *longest_ns, declared_ns, &node.id))
+            Some(Longest { node: &node.id, longest_ns: *longest_ns, declared_ns })
         });
-        let (share, longest_ns, declared_ns, id) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let [longest, declared] = [longest_ns, declared_ns].map(milliseconds);
-        let words = format!("{share:.2} times as long as declared, {id}: {longest} of {declared}");
-        Some(("longest processor time".into(), words))
+        longest.max_by(|a, b| a.share().total_cmp(&b.share()))
     }
 
     /// How long callbacks may run after the last release: two periods of the slowest timer.
@@ -196,7 +241,8 @@ impl Trial<'_> {
             Transport::Dds => self.executors.chunks(1).collect(),
             Transport::Shared => vec![self.executors],
         };
-        let spec = |executors: &[ExecutorPlan]| {
+        let count = processes.len();
+        let spec = |(process, executors): (usize, &[ExecutorPlan])| {
             let mut cores: Vec<usize> =
                 executors.iter().flat_map(|plan| &plan.cores).copied().collect();
             cores.sort_unstable();
@@ -209,8 +255,8 @@ impl Trial<'_> {
                 way: match method {
                     Method::Keeptime => Way::Server(server::socket(folder)),
                     Method::Ros2 | Method::Picas => {
-                        let cores = self.cores.accelerators.clone();
-                        Way::Direct(file.clone(), cores.into_iter().collect())
+                        let cores = self.cores.of_process(self.system, (process, count));
+                        Way::Direct(file.clone(), cores)
                     }
                 },
                 wire: Setup {
@@ -228,7 +274,7 @@ impl Trial<'_> {
                 grace_ns: self.grace_ns(),
             }
         };
-        Ok(processes.into_iter().map(spec).collect())
+        Ok(processes.into_iter().enumerate().map(spec).collect())
     }
 
     fn refused_marks(
