@@ -42,16 +42,17 @@ impl Skyline {
     pub(super) fn hidden(&self, points: &[DVec2]) -> (bool, bool) {
         const NEARER: f64 = 0.5;
         let middle = points.iter().sum::<DVec2>();
-        let turn = |point: &&DVec2| middle.angle_to(**point);
-        let order = |one: &&DVec2, other: &&DVec2| turn(one).total_cmp(&turn(other));
-        let hides = |end: Option<&DVec2>, side: isize| {
-            let end = *end.unwrap_or(&middle);
+        let turned: Vec<(f64, DVec2)> =
+            points.iter().map(|point| (middle.angle_to(*point), *point)).collect();
+        let order = |one: &&(f64, DVec2), other: &&(f64, DVec2)| one.0.total_cmp(&other.0);
+        let hides = |end: Option<&(f64, DVec2)>, side: isize| {
+            let end = end.map_or(middle, |(_, point)| *point);
             let beside = |far: isize| {
                 let column = Skyline::column(end) as isize + side * far;
                 self.nearest[column.rem_euclid(Skyline::COLUMNS as isize) as usize]
             };
             beside(1).min(beside(2)) < end.length() - NEARER
         };
-        (hides(points.iter().max_by(order), 1), hides(points.iter().min_by(order), -1))
+        (hides(turned.iter().max_by(order), 1), hides(turned.iter().min_by(order), -1))
     }
 }
