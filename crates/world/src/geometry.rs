@@ -73,7 +73,11 @@ impl Rectangle {
 
     /// Have the two a point in common? (The theorem of separating axes.)
     pub fn overlaps(&self, other: &Rectangle) -> bool {
-        let (forward, its_forward) = (self.pose.forward(), other.pose.forward());
+        self.overlaps_along(self.pose.forward(), other, other.pose.forward())
+    }
+
+    /// The same for rectangles whose unit vectors along their headings are known: for many others.
+    pub fn overlaps_along(&self, forward: DVec2, other: &Rectangle, its_forward: DVec2) -> bool {
         let (mine, others) = (self.corners_along(forward), other.corners_along(its_forward));
         let axes = [forward, forward.perp(), its_forward, its_forward.perp()];
         axes.into_iter().all(|axis| {

@@ -1,5 +1,6 @@
 //! The two halves of a candidate: a path beside the reference line, and speeds along it.
 
+use super::Planner;
 use super::scene::Start;
 
 /// Distances to the left of the reference line, by the distance along it.
@@ -10,6 +11,17 @@ pub struct Path {
     /// From here on it is `end` m beside the line, m from the start.
     station: f64,
     end: f64,
+}
+
+/// Where a path is.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// Of the line, m.
+    pub left: f64,
+    /// How fast that changes along it.
+    pub slope: f64,
+    /// How fast the slope does, 1/m.
+    pub change: f64,
 }
 
 impl Path {
@@ -41,8 +53,14 @@ impl Path {
         self.end
     }
 
+    /// m, with its first and second derivative by the distance along the line.
+    pub fn beside(&self, along: f64) -> Beside {
+        let (slope, change) = self.slopes(along);
+        Beside { left: self.left(along), slope, change }
+    }
+
     /// m.
-    pub fn left(&self, along: f64) -> f64 {
+    fn left(&self, along: f64) -> f64 {
         if along >= self.station {
             return self.end;
         }
@@ -50,7 +68,7 @@ impl Path {
     }
 
     /// The first and the second derivative by the distance along the line.
-    pub fn slopes(&self, along: f64) -> (f64, f64) {
+    fn slopes(&self, along: f64) -> (f64, f64) {
         if along >= self.station {
             return (0.0, 0.0);
         }
@@ -140,6 +158,38 @@ impl Profile {
         };
         let along = from.along + (from.speed + speed) / 2.0 * step;
         (speed >= -0.05).then_some(Driven { time, along, speed: speed.max(0.0), acceleration })
+    }
+}
+
+/// A profile driven step by step, as every candidate with it is.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Its number among the profiles.
+    pub number: usize,
+    pub profile: Profile,
+    /// After each step, until the horizon or the lookahead is passed.
+    pub driven: Vec<Driven>,
+    /// And on to a standstill.
+    pub stop: Vec<Driven>,
+}
+
+impl Course {
+    /// None if it would go backwards, or if the vehicle can neither accelerate nor brake so.
+    pub fn of(planner: &Planner, number: usize, profile: Profile) -> Option<Course> {
+        let steps = planner.steps();
+        let (mut driven, mut now) = (Vec::with_capacity(steps), profile.begin());
+        while driven.len() < steps && now.along <= planner.lookahead {
+            now = profile.advance(now, planner.step)?;
+            planner.accelerates(now.acceleration).then_some(())?;
+            driven.push(now);
+        }
+        let brake = Profile::brake(now.speed, planner.last_brake);
+        let mut stop = Vec::new();
+        while now.speed > 0.0 {
+            now = brake.advance(now, planner.step)?;
+            stop.push(now);
+        }
+        Some(Course { number, profile, driven, stop })
     }
 }
 

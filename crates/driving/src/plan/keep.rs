@@ -73,6 +73,12 @@ pub type Place = (f64, f64, f64);
 
 /// What a second at this distance from somebody ahead costs. `way` is [`stopping`] of its speed.
 pub fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
+    let lacking = lacking(own, way, other);
+    if lacking == 0.0 { 0.0 } else { lacking * share(own, other) }
+}
+
+/// The same if the two are in one another's way: 0 if the distance is long enough.
+pub fn lacking(own: &Own, way: f64, other: &Other) -> f64 {
     let gap = other.along - own.along - other.half.0 - own.half.0;
     let safe = (way - other.braking()).max(0.0);
     // What the other does until the stack answers makes the safe distance longer by so much.
@@ -80,7 +86,7 @@ pub fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
     if gap >= safe + margin {
         return 0.0;
     }
-    closeness(gap, safe, margin) * share(own, other)
+    closeness(gap, safe, margin)
 }
 
 /// The same of somebody behind, in the lane that the ego changes to.
@@ -104,9 +110,36 @@ fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
     NEARLY + NEARER + DEEPER * ((safe - gap) / safe.max(5.0)).min(1.0)
 }
 
+/// How much somebody `apart` m beside the ego is in its way at least, whatever is safe across;
+/// [`room`] is that of the two.
+pub fn least_share(apart: f64, room: f64) -> f64 {
+    ((room - apart) / EDGE).clamp(0.0, 1.0)
+}
+
+/// Who is not so far beside the ego is in its way, in part or wholly, m. `half` is the ego's.
+pub fn room(half: (f64, f64), other: &Other) -> f64 {
+    half.1 + other.half.1 + EDGE
+}
+
+/// Who is farther beside the ego than this and [`side_of_other`] is not in its way at all, m.
+pub fn side_of_own(own: &Own) -> f64 {
+    safe_across(own.aside.abs(), 0.0) + own.half.1
+}
+
+/// See [`side_of_own`].
+pub fn side_of_other(other: &Other) -> f64 {
+    safe_across(0.0, other.aside.abs()) + other.half.1 + EDGE + ROUNDING
+}
+
+/// The least safe gap across, m, of two who move towards one another so fast, m/s. That of two who
+/// do is no longer than those of one and of the other together, and the longest of any direction.
+fn safe_across(ego_speed: f64, other_speed: f64) -> f64 {
+    // What is no number keeps no distance.
+    MODEL.distance_across(&Across { gap: 0.0, ego_speed, other_speed }).unwrap_or(f64::INFINITY)
+}
+
 /// How much they are in one another's way: 1 if they are nearer across than is safe.
 fn share(own: &Own, other: &Other) -> f64 {
-    const EDGE: f64 = 0.2;
     let side = (other.left - own.left).signum();
     let gap = (other.left - own.left).abs() - other.half.1 - own.half.1;
     let across = Across { gap, ego_speed: own.aside * side, other_speed: -other.aside * side };
@@ -115,6 +148,10 @@ fn share(own: &Own, other: &Other) -> f64 {
     ((safe + EDGE - gap) / EDGE).clamp(0.0, 1.0)
 }
 
+/// Who is so much farther across than is safe is not in the way any more, m.
+const EDGE: f64 = 0.2;
+/// More than the rounding of a distance, m.
+const ROUNDING: f64 = 1e-6;
 /// How far the ego should stay from the safe distance, m, and for each m/s of its speed.
 const MARGIN: (f64, f64) = (1.0, 0.15);
 /// The strongest brake that RSS assumes of others, m/s².

@@ -7,13 +7,22 @@
 //! stations reach as far as the lookahead and the steps as far as the horizon; beyond both, a
 //! candidate must still be able to brake to a standstill. So a shorter lookahead and a shorter
 //! horizon cost efficiency, but not safety (document 002, section 4.1).
+//!
+//! What all candidates have in common is computed once ([`View`]). Most of them are excluded by what
+//! they cost at least, before anybody else is looked at; it is the same one that is chosen.
 
 mod candidate;
+mod cost;
 mod keep;
+mod leads;
 mod scene;
+mod view;
+
+pub use view::View;
 
 use crate::{Checkpoint, Ego, Prediction, Stopped, passed};
-use candidate::{Path, Profile};
+use candidate::{Course, Path, Profile};
+use cost::Search;
 use scene::{Reference, Scene};
 use world::{Line, Pose, geometry::wrapped};
 
@@ -165,52 +174,47 @@ impl Planner {
         situation: &Situation,
         checkpoint: Checkpoint,
     ) -> Result<Trajectory, Stopped> {
-        let found: Vec<Option<Choice>> = situation
-            .lanes
-            .iter()
-            .map(|lane| self.choose(situation, *lane, checkpoint))
-            .collect::<Result<_, _>>()?;
-        Ok(self.decide(situation, found.into_iter().flatten()))
+        let view = self.view(situation);
+        let choose = |lane: &f64| self.choose(&view, *lane, checkpoint);
+        let found: Vec<Option<Choice>> =
+            situation.lanes.iter().map(choose).collect::<Result<_, _>>()?;
+        Ok(self.decide(&view, found.into_iter().flatten()))
     }
 
     /// The cheapest free candidate that ends in the lane whose middle is `lane` m left of the
-    /// reference; none if all of them hit something.
+    /// reference, of several the first; none if all of them hit something.
     ///
     /// # Errors
     ///
     /// The checkpoint said to stop.
     pub fn choose(
         &self,
-        situation: &Situation,
+        view: &View,
         lane: f64,
         checkpoint: Checkpoint,
     ) -> Result<Option<Choice>, Stopped> {
-        let reference = Reference::of(self, situation);
-        let start = reference.start(situation);
-        let scene = Scene::of(self, situation, &reference);
-        if self.must_brake(situation, &reference, &scene, &start) {
+        if view.brakes {
             return Ok(None);
         }
-        let profiles = self.profiles(situation);
-        let paths = self.paths(lane, &start);
-        let mut best: Option<(f64, &Path, &Profile)> = None;
-        let mut looked = 0;
-        for path in &paths {
-            for profile in &profiles {
-                if looked % self.batch == 0 {
-                    passed(checkpoint)?;
-                }
-                looked += 1;
-                let most = best.map_or(f64::INFINITY, |(cost, ..)| cost);
-                let cost = self.cost(situation, &reference, &scene, path, profile, most);
-                if let Some(cost) = cost.filter(|cost| *cost < most) {
-                    best = Some((cost, path, profile));
-                }
+        let paths = self.paths(lane, &view.start);
+        let mut search = Search::new(self, view, lane);
+        let mut best: Option<Best> = None;
+        let candidates = candidates(&paths, &view.courses);
+        for (looked, (number, path, course)) in candidates.enumerate() {
+            if looked % self.batch == 0 {
+                passed(checkpoint)?;
+            }
+            let most = best.as_ref().map_or(f64::INFINITY, |best| best.cost);
+            let Some(cost) = self.cost(view, path, course, most, &mut search) else { continue };
+            let order = (number, course.number);
+            let first = best.as_ref().is_some_and(|best| order < best.order);
+            if cost < most || cost == most && first {
+                best = Some(Best { cost, order, path, course });
             }
         }
-        Ok(best.map(|(cost, path, profile)| {
-            let points = self.points(&reference, path, profile);
-            Choice { cost, trajectory: Trajectory { at: situation.at, points, free: true } }
+        Ok(best.map(|Best { cost, path, course, .. }| {
+            let points = self.points(&view.reference, path, &course.profile);
+            Choice { cost, trajectory: Trajectory { at: view.at, points, free: true } }
         }))
     }
 
@@ -221,28 +225,22 @@ impl Planner {
     }
 
     /// The cheapest of the choices, or the hardest brake if there is none.
-    pub fn decide(
-        &self,
-        situation: &Situation,
-        choices: impl IntoIterator<Item = Choice>,
-    ) -> Trajectory {
+    pub fn decide(&self, view: &View, choices: impl IntoIterator<Item = Choice>) -> Trajectory {
         let cheapest = choices.into_iter().min_by(|one, other| one.cost.total_cmp(&other.cost));
         if let Some(choice) = cheapest {
             return choice.trajectory;
         }
-        let reference = Reference::of(self, situation);
-        let start = reference.start(situation);
-        let scene = Scene::of(self, situation, &reference);
+        let View { reference, start, scene, .. } = view;
         let brake = Profile::brake(start.speed, self.brake);
-        let stations = [1.0, 1.5, 2.0].map(|share| share * shortest(&start));
-        let beside = |station: f64| ASIDE.map(|aside| Path::to(&start, aside, station));
-        let paths = [Path::hold(&start)].into_iter().chain(stations.into_iter().flat_map(beside));
+        let stations = [1.0, 1.5, 2.0].map(|share| share * shortest(start));
+        let beside = |station: f64| ASIDE.map(|aside| Path::to(start, aside, station));
+        let paths = [Path::hold(start)].into_iter().chain(stations.into_iter().flat_map(beside));
         let safest = paths
-            .map(|path| (self.unhurt(&reference, &scene, &path, &brake), path))
+            .map(|path| (self.unhurt(reference, scene, &path, &brake), path))
             .reduce(|one, other| if other.0 > one.0 { other } else { one });
-        let path = safest.map_or_else(|| Path::hold(&start), |(_, path)| path);
-        let points = self.points(&reference, &path, &brake);
-        Trajectory { at: situation.at, points, free: false }
+        let path = safest.map_or_else(|| Path::hold(start), |(_, path)| path);
+        let points = self.points(reference, &path, &brake);
+        Trajectory { at: view.at, points, free: false }
     }
 
     /// For how many steps a candidate hits nothing, none at all if the vehicle cannot drive it; and,
@@ -254,84 +252,22 @@ impl Planner {
         path: &Path,
         profile: &Profile,
     ) -> (usize, f64) {
-        let steps = (self.horizon / self.step).round() as usize;
+        let steps = self.steps();
         let mut driven = profile.begin();
         let mut near = 0.0;
         for step in 1..=steps {
             let Some(next) = profile.advance(driven, self.step) else { return (step, near) };
             driven = next;
-            let point = reference.point(path, &driven);
+            let (point, own) = scene.drive(reference, path, &driven);
             if !self.possible(&point) {
                 return (0, near);
             }
-            match scene.check(step, &point, &reference.own(scene, path, &driven), false) {
-                Some(cost) => near -= cost,
-                None => return (step, near),
+            match scene.check(step, &point, &own, false) {
+                Ok(cost) => near -= cost,
+                Err(_) => return (step, near),
             }
         }
         (steps + 1, near)
-    }
-
-    /// RSS's proper response is due: distances are dangerous, and the brake that RSS assumes of the
-    /// ego, along its path, does not do any more. Nothing else is tried then, neither to the side nor
-    /// to be through before: what it gains depends on what the other does next. An emergency brake
-    /// that has begun is let go only when half of that brake does.
-    fn must_brake(
-        &self,
-        situation: &Situation,
-        reference: &Reference,
-        scene: &Scene,
-        start: &scene::Start,
-    ) -> bool {
-        if situation.danger && situation.holds {
-            return true;
-        }
-        let brakes = situation.ego.acceleration < -scene::LEAST;
-        if !situation.danger && !brakes {
-            return false;
-        }
-        let brake = if brakes { scene::LEAST / 2.0 } else { scene::LEAST };
-        let (path, profile) = (Path::hold(start), Profile::brake(start.speed, brake));
-        let mut driven = profile.begin();
-        let mut step = 0;
-        while driven.speed > 0.0 {
-            step += 1;
-            let Some(next) = profile.advance(driven, self.step) else { return false };
-            driven = next;
-            if scene.is_struck(step, &reference.point(&path, &driven)) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Every way to change the speed.
-    fn profiles(&self, situation: &Situation) -> Vec<Profile> {
-        let Ego { speed, acceleration, .. } = situation.ego;
-        // Who stands may brake without slowing down.
-        let least = if speed < 0.1 { 0.0 } else { -self.brake };
-        let acceleration = acceleration.clamp(least, self.throttle);
-        let mut profiles = Vec::new();
-        for time in [1.5, 3.0, 5.0, 8.0].into_iter().filter(|time| *time <= self.horizon) {
-            for share in 0..=6 {
-                let end = situation.limit * f64::from(share) / 6.0;
-                profiles.push(Profile::smooth(speed, acceleration, end, time));
-            }
-        }
-        for acceleration in [0.75, 1.5, self.throttle] {
-            let end = situation.limit.max(speed);
-            profiles.push(Profile::Steady { from: speed, acceleration, end });
-        }
-        for brake in [1.0, 2.0, 3.0, scene::LEAST] {
-            profiles.push(Profile::brake(speed, brake));
-        }
-        for slower in [1.5, 3.0, 6.0].into_iter().filter(|slower| *slower < speed) {
-            for brake in [2.0, scene::LEAST] {
-                let end = speed - slower;
-                profiles.push(Profile::Steady { from: speed, acceleration: -brake, end });
-            }
-        }
-        profiles
     }
 
     /// Every way to the side.
@@ -351,101 +287,18 @@ impl Planner {
         paths
     }
 
-    /// What a candidate costs; none if it is not possible, hits something, or costs more than
-    /// `most`.
-    fn cost(
-        &self,
-        situation: &Situation,
-        reference: &Reference,
-        scene: &Scene,
-        path: &Path,
-        profile: &Profile,
-        most: f64,
-    ) -> Option<f64> {
-        const SLOW: f64 = 0.5;
-        const HARSH: f64 = 0.4;
-        const BESIDE: f64 = 1.0;
-        const SIDEWAYS: f64 = 0.6;
-        // Who changes lanes in a hurry will not be where he should be.
-        const HURRY: f64 = 2.0;
-        const CHANGE: f64 = 4.0;
-        const OTHER: f64 = 1.5;
-        let steps = (self.horizon / self.step).round() as usize;
-        let mut driven = profile.begin();
-        let lane = situation.lanes[0];
-        let changes = (path.end() - lane).abs() > 1.5;
-        let mut cost = if changes { CHANGE } else { 0.0 };
-        let sideways = if changes { HURRY } else { SIDEWAYS };
-        let (mut step, mut goes_on) = (0, 0.0);
-        while step < steps && driven.along <= self.lookahead {
-            step += 1;
-            driven = profile.advance(driven, self.step)?;
-            let point = reference.point(path, &driven);
-            self.possible(&point).then_some(())?;
-            let own = reference.own(scene, path, &driven);
-            let near = scene.check(step, &point, &own, changes)?;
-            let slow = (situation.limit - point.speed).abs();
-            let over = (point.speed - situation.limit).max(0.0);
-            let beside = |lane: &f64| (own.left - lane).abs();
-            let nearest = situation.lanes.iter().map(beside).fold(f64::INFINITY, f64::min);
-            let other = if beside(&lane) > nearest { OTHER } else { 0.0 };
-            goes_on = near + SLOW * slow + 4.0 * over + BESIDE * nearest.powi(2) + other;
-            let forced = HARSH * point.acceleration.powi(2)
-                + sideways * (point.curvature * point.speed.powi(2)).powi(2);
-            cost += self.step * (goes_on + forced);
-            if cost >= most {
-                return None;
-            }
-        }
-        // Beyond the horizon and the lookahead it goes on as it is then.
-        let cost = cost + (self.outlook - step as f64 * self.step).max(0.0) * goes_on;
-        self.stops(reference, scene, path, driven, step, changes).then_some(cost)
-    }
-
-    /// Within the vehicle's limits. Who has to brake harder than RSS assumes brakes as hard as he can:
-    /// what is saved now is missing if it comes a little worse.
-    fn possible(&self, point: &Point) -> bool {
-        let sideways = point.curvature * point.speed.powi(2);
-        let braking = -point.acceleration;
-        let brakes = braking <= scene::LEAST + 1e-6 || (braking - self.brake).abs() < 1e-6;
-        brakes
-            && point.acceleration <= self.throttle + 1e-6
-            && point.curvature.abs() <= self.curvature
-            && sideways.abs() <= self.sideways
-    }
-
-    /// From here on it can brake to a standstill and hit nothing.
-    fn stops(
-        &self,
-        reference: &Reference,
-        scene: &Scene,
-        path: &Path,
-        mut driven: candidate::Driven,
-        mut step: usize,
-        changes: bool,
-    ) -> bool {
-        let brake = Profile::brake(driven.speed, self.last_brake);
-        while driven.speed > 0.0 {
-            step += 1;
-            let Some(next) = brake.advance(driven, self.step) else { return false };
-            driven = next;
-            let point = reference.point(path, &driven);
-            let own = reference.own(scene, path, &driven);
-            if scene.check(step, &point, &own, changes).is_none() {
-                return false;
-            }
-        }
-        true
+    fn steps(&self) -> usize {
+        (self.horizon / self.step).round() as usize
     }
 
     fn points(&self, reference: &Reference, path: &Path, profile: &Profile) -> Vec<Point> {
         const STEP: f64 = 0.1;
         let mut driven = profile.begin();
-        let mut points = vec![reference.point(path, &driven)];
+        let mut points = vec![reference.point(&path.beside(driven.along), &driven)];
         for _ in 0..(self.horizon / STEP).round() as usize {
             let Some(next) = profile.advance(driven, STEP) else { break };
             driven = next;
-            points.push(reference.point(path, &driven));
+            points.push(reference.point(&path.beside(driven.along), &driven));
         }
         points
     }
@@ -457,6 +310,29 @@ const ASIDE: [f64; 5] = [0.0, 0.4, -0.4, 0.8, -0.8];
 /// The nearest station, m.
 fn shortest(start: &scene::Start) -> f64 {
     (0.8 * start.speed).max(6.0)
+}
+
+/// Each path, with its number, with each course; those first that may be cheap, so that most of the
+/// others are soon dearer: along the last path, which goes on as it is, then by courses.
+fn candidates<'a>(
+    paths: &'a [Path],
+    courses: &'a [Course],
+) -> impl Iterator<Item = (usize, &'a Path, &'a Course)> {
+    let last = paths.len() - 1;
+    let on = courses.iter().map(move |course| (last, &paths[last], course));
+    let others = courses.iter().flat_map(move |course| {
+        paths[..last].iter().enumerate().map(move |(number, path)| (number, path, course))
+    });
+    on.chain(others)
+}
+
+/// The best of the candidates so far.
+struct Best<'a> {
+    cost: f64,
+    /// The numbers of its path and its profile: of those that cost the same the first is chosen.
+    order: (usize, usize),
+    path: &'a Path,
+    course: &'a Course,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a candidate is driven against: the reference line, and everybody's predictions.
 
-use super::candidate::{Driven, Path};
+use super::candidate::{Beside, Driven, Path};
 use super::keep::{self, Other, Own};
 use super::{Planner, Point, Situation};
 use glam::DVec2;
@@ -21,7 +21,18 @@ pub struct Start {
 
 /// The reference line from the ego on, at even distances.
 pub struct Reference {
-    places: Vec<(Pose, f64)>,
+    knots: Vec<Knot>,
+}
+
+/// A place on the line.
+struct Knot {
+    pose: Pose,
+    /// To the left on the way to the next one, rad.
+    turn: f64,
+    /// 1/m.
+    bend: f64,
+    /// The unit vector along its heading.
+    forward: DVec2,
 }
 
 const SPACING: f64 = 0.5;
@@ -32,7 +43,7 @@ impl Reference {
         let fastest = situation.ego.speed.max(situation.limit);
         let stop = fastest.powi(2) / (2.0 * planner.last_brake);
         let length = planner.lookahead + fastest * planner.step + stop + 10.0;
-        let place = |index: usize| {
+        let knot = |index: usize| {
             let along = from + index as f64 * SPACING;
             let pose = situation.reference.pose(along);
             // A chain of straight pieces turns at its points: the heading is that of what is
@@ -40,13 +51,21 @@ impl Reference {
             let (before, after) =
                 (situation.reference.pose(along - 1.0), situation.reference.pose(along + 1.0));
             let heading = (after.position - before.position).to_angle();
-            (Pose { heading, ..pose }, situation.reference.curvature(along))
+            let pose = Pose { heading, ..pose };
+            let bend = situation.reference.curvature(along);
+            Knot { pose, turn: 0.0, bend, forward: pose.forward() }
         };
-        Reference { places: (0..(length / SPACING) as usize + 2).map(place).collect() }
+        let mut knots: Vec<Knot> = (0..(length / SPACING) as usize + 2).map(knot).collect();
+        for index in 1..knots.len() {
+            let to = knots[index].pose.heading;
+            let from = &mut knots[index - 1];
+            from.turn = wrapped(to - from.pose.heading);
+        }
+        Reference { knots }
     }
 
     pub fn start(&self, situation: &Situation) -> Start {
-        let (line, curvature) = self.places[0];
+        let Knot { pose: line, bend: curvature, .. } = self.knots[0];
         let ego = situation.ego;
         let left = line.local(ego.pose.position).y;
         let stretch = (1.0 - curvature * left).max(0.2);
@@ -62,10 +81,12 @@ impl Reference {
     fn place(&self, pose: &Pose, from: &mut usize) -> keep::Place {
         // Each step goes to where the line would be reached if it went straight on from here.
         const STEPS: usize = 8;
-        let last = self.places.len() - 1;
+        let last = self.knots.len() - 1;
         let mut local = DVec2::ZERO;
         for _ in 0..STEPS {
-            local = self.places[*from].0.local(pose.position);
+            let Knot { pose: line, forward, .. } = &self.knots[*from];
+            let offset = pose.position - line.position;
+            local = DVec2::new(offset.dot(*forward), offset.dot(forward.perp()));
             let next =
                 (*from as f64 + (local.x / SPACING).round()).clamp(0.0, last as f64) as usize;
             if next == *from {
@@ -73,51 +94,54 @@ impl Reference {
             }
             *from = next;
         }
-        let line = self.places[*from].0;
+        let line = &self.knots[*from].pose;
         (*from as f64 * SPACING + local.x, local.y, wrapped(pose.heading - line.heading))
     }
 
-    /// A candidate's place along the line and beside it.
-    pub fn own(&self, scene: &Scene, path: &Path, driven: &Driven) -> Own {
-        let (slope, _) = path.slopes(driven.along);
-        Own {
-            along: driven.along,
-            left: path.left(driven.along),
-            speed: driven.speed,
-            aside: driven.speed * slope,
-            half: scene.half,
-        }
+    /// Between which two places a point of the line is, and the share of the way from the first.
+    fn between(&self, along: f64) -> (&Knot, &Knot, f64) {
+        let place = along / SPACING;
+        let index = (place as usize).min(self.knots.len() - 2);
+        (&self.knots[index], &self.knots[index + 1], place - index as f64)
+    }
+
+    /// How strongly the line bends at a distance along it, 1/m.
+    pub fn bend(&self, along: f64) -> f64 {
+        let (from, to, part) = self.between(along);
+        from.bend + part * (to.bend - from.bend)
     }
 
     /// Where a candidate is.
-    pub fn point(&self, path: &Path, driven: &Driven) -> Point {
-        let place = driven.along / SPACING;
-        let index = (place as usize).min(self.places.len() - 2);
-        let part = place - index as f64;
-        let ((from, bend), (to, next_bend)) = (self.places[index], self.places[index + 1]);
-        let turn = wrapped(to.heading - from.heading);
+    pub fn point(&self, beside: &Beside, driven: &Driven) -> Point {
+        let (from, to, part) = self.between(driven.along);
         let line = Pose {
-            position: from.position.lerp(to.position, part),
-            heading: from.heading + part * turn,
+            position: from.pose.position.lerp(to.pose.position, part),
+            heading: from.pose.heading + part * from.turn,
         };
-        let bend = bend + part * (next_bend - bend);
-        let left = path.left(driven.along);
-        let (slope, change) = path.slopes(driven.along);
+        let bend = from.bend + part * (to.bend - from.bend);
+        let Beside { left, slope, change } = *beside;
         let stretch = (1.0 - bend * left).max(0.2);
-        let heading = slope.atan2(stretch);
+        // Angles take long, and most points are where the path goes along the line.
+        let (heading, length, cos) = match slope {
+            0.0 => (slope, stretch, 1.0),
+            _ => {
+                let heading = slope.atan2(stretch);
+                (heading, stretch.hypot(slope), heading.cos())
+            }
+        };
         let position = line.position + left * line.left();
         Point {
             after: driven.time,
             pose: Pose { position, heading: line.heading + heading },
-            speed: driven.speed * stretch.hypot(slope),
+            speed: driven.speed * length,
             acceleration: driven.acceleration,
             // To the first order in the slope.
-            curvature: (bend + change * heading.cos().powi(3) / stretch) / stretch,
+            curvature: (bend + change * cos.powi(3) / stretch) / stretch,
         }
     }
 }
 
-/// A hypothesis, step by step.
+/// A hypothesis: what is the same at all steps.
 struct Mover {
     probability: f64,
     forbids: bool,
@@ -131,21 +155,41 @@ struct Mover {
     counts: bool,
     /// The half of its diagonal, m.
     radius: f64,
-    footprints: Vec<Rectangle>,
+}
+
+impl Mover {
+    /// Is it no reason against a candidate that it is hit at a point?
+    fn may_touch(&self, point: &Point, own: &Own) -> bool {
+        // Who stands and is run into by somebody has nothing to avoid; nor can the ego do more than
+        // stand when somebody comes towards it.
+        let standing = point.speed < 0.05 && (own.along < 0.5 || self.comes);
+        !self.forbids || standing
+    }
+}
+
+/// A mover at a step.
+#[derive(Clone, Copy)]
+struct Moment {
+    body: Rectangle,
+    /// The unit vector along its heading.
+    forward: DVec2,
+    /// The same along the reference line and beside it.
+    other: Other,
+    /// [`keep::side_of_other`].
+    side: f64,
 }
 
 /// Everybody's hypotheses at the planner's steps.
 pub struct Scene {
     movers: Vec<Mover>,
-    /// Where each of them is, step after step: most are too far away to be looked at closely.
-    places: Vec<DVec2>,
-    /// The same along the reference line and beside it.
-    others: Vec<Other>,
+    /// Of all of them at the first step, then at the next one, and so on.
+    moments: Vec<Moment>,
     /// The halves of the ego's length and width, m.
     half: (f64, f64),
-    /// With what is to be free around it, m.
+    /// With what is to be free around it, m, and half of its diagonal.
     length: f64,
     width: f64,
+    radius: f64,
 }
 
 /// Who is farther away does not matter, m.
@@ -168,58 +212,77 @@ impl Scene {
                 if local.length() > REACH {
                     continue;
                 }
-                let after = |step: usize| situation.at + step as f64 * planner.step - prediction.at;
+                let speed = hypothesis.states[0].speed;
                 let bare = matches!(prediction.kind, Kind::Pedestrian | Kind::Cyclist);
                 // Nobody drives where somebody on foot was or will be within half a second.
-                let stretch = if bare { hypothesis.states[0].speed } else { 0.0 };
-                let footprint = |step| {
-                    let at = prediction.footprint(hypothesis, after(step));
-                    Rectangle { length: at.length + stretch, ..at }
-                };
-                let same_way = wrapped(now.pose.heading - ego.heading).abs() < 0.8;
-                let mut index = 0;
-                let other = |step: usize| {
-                    let state = prediction.state(hypothesis, after(step));
+                let stretch = if bare { speed } else { 0.0 };
+                let after = |step: usize| situation.at + step as f64 * planner.step - prediction.at;
+                let mut way = Way { reference, index: 0, stretch, last: None };
+                let moment = |step: usize| {
                     let body = prediction.footprint(hypothesis, after(step));
-                    let place = reference.place(&body.pose, &mut index);
-                    Other::new(&body, state.speed, place)
+                    way.moment(body, prediction.state(hypothesis, after(step)).speed)
                 };
-                ways.push((0..steps).map(other).collect::<Vec<Other>>());
+                ways.push((0..steps).map(moment).collect::<Vec<Moment>>());
+                let same_way = wrapped(now.pose.heading - ego.heading).abs() < 0.8;
                 let behind = local.x < -(situation.length + prediction.length) / 2.0;
                 movers.push(Mover {
                     probability: hypothesis.probability,
                     forbids: hypothesis.probability >= planner.probable,
                     follows: behind && same_way && local.y.abs() < 1.8,
-                    comes: now.pose.forward().dot(ego.forward()) * hypothesis.states[0].speed
-                        < -1.0,
+                    comes: now.pose.forward().dot(ego.forward()) * speed < -1.0,
                     bare,
-                    counts: local.x > 0.0 && (bare || hypothesis.states[0].speed > 1.5),
+                    counts: local.x > 0.0 && (bare || speed > 1.5),
                     radius: (prediction.length + stretch).hypot(prediction.width) / 2.0,
-                    footprints: (0..steps).map(footprint).collect(),
                 });
             }
         }
-        let places = (0..steps)
-            .flat_map(|step| movers.iter().map(move |it| it.footprints[step].pose.position))
-            .collect();
+        let (length, width) = (situation.length + 2.0 * MARGIN.0, situation.width + 2.0 * MARGIN.1);
         Scene {
-            places,
-            others: (0..steps).flat_map(|step| ways.iter().map(move |way| way[step])).collect(),
-            half: (situation.length / 2.0, situation.width / 2.0),
             movers,
-            length: situation.length + 2.0 * MARGIN.0,
-            width: situation.width + 2.0 * MARGIN.1,
+            moments: (0..steps).flat_map(|step| ways.iter().map(move |way| way[step])).collect(),
+            half: (situation.length / 2.0, situation.width / 2.0),
+            length,
+            width,
+            radius: length.hypot(width) / 2.0,
         }
+    }
+
+    /// Everybody at a step; after the last one, at the last.
+    fn at(&self, step: usize) -> impl Iterator<Item = (&Mover, &Moment)> {
+        let count = self.movers.len();
+        let step = step.min((self.moments.len() / count.max(1)).saturating_sub(1));
+        self.movers.iter().zip(&self.moments[step * count..])
+    }
+
+    /// Who may be ahead of a candidate at a step and move the same way or stand, with probabilities.
+    pub fn leads(&self, step: usize) -> impl Iterator<Item = (f64, Other)> {
+        let leads = |(mover, moment): &(&Mover, &Moment)| !mover.follows && !moment.other.meets;
+        self.at(step).filter(leads).map(|(mover, moment)| (mover.probability, moment.other))
+    }
+
+    /// The halves of the ego's length and width, m.
+    pub fn half(&self) -> (f64, f64) {
+        self.half
+    }
+
+    /// Where a candidate is along the line, on it.
+    pub fn own(&self, driven: &Driven) -> Own {
+        Own { along: driven.along, left: 0.0, speed: driven.speed, aside: 0.0, half: self.half }
+    }
+
+    /// Where a candidate is, and the same along the line and beside it.
+    pub fn drive(&self, reference: &Reference, path: &Path, driven: &Driven) -> (Point, Own) {
+        let beside = path.beside(driven.along);
+        let own = Own { left: beside.left, aside: driven.speed * beside.slope, ..self.own(driven) };
+        (reference.point(&beside, driven), own)
     }
 
     /// Does the ego, moving through a point at a step, hit somebody ahead who moves or is on foot?
     pub fn is_struck(&self, step: usize, point: &Point) -> bool {
         let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
-        let radius = self.length.hypot(self.width) / 2.0;
-        let counts = |mover: &&Mover| mover.forbids && mover.counts;
-        self.movers.iter().filter(counts).any(|mover| {
-            let other = &mover.footprints[step.min(mover.footprints.len() - 1)];
-            let near = radius + mover.radius;
+        self.at(step).filter(|(mover, _)| mover.forbids && mover.counts).any(|(mover, moment)| {
+            let other = &moment.body;
+            let near = self.radius + mover.radius;
             let moves_on = point.speed >= 0.05 || !mover.comes;
             moves_on
                 && other.pose.position.distance_squared(point.pose.position) <= near * near
@@ -227,69 +290,117 @@ impl Scene {
         })
     }
 
-    /// What a second at a point costs at a step: nearness, in front and beside. None if something is
-    /// hit; who follows is not hit, unless the ego changes lanes.
-    pub fn check(&self, step: usize, point: &Point, own: &Own, changes: bool) -> Option<f64> {
+    /// Is the one with this number hit at a step, as [`Scene::check`] has it?
+    pub fn is_hit(&self, who: usize, step: usize, point: &Point, own: &Own, changes: bool) -> bool {
+        let Some((mover, moment)) = self.at(step).nth(who) else { return false };
+        let near = self.radius + mover.radius;
+        let distance = (moment.body.pose.position - point.pose.position).length_squared();
+        let passes = mover.follows && !changes || mover.may_touch(point, own);
+        let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
+        !passes && distance <= near * near && ego.overlaps(&moment.body)
+    }
+
+    /// What a second at a point costs at a step: nearness, in front and beside. If something is hit,
+    /// the number of who is; who follows is not hit, unless the ego changes lanes.
+    pub fn check(
+        &self,
+        step: usize,
+        point: &Point,
+        own: &Own,
+        changes: bool,
+    ) -> Result<f64, usize> {
         const NEAR: f64 = 3.0;
         const AHEAD: f64 = 16.0;
+        // Who is not as far beside is in front, m.
+        const IN_FRONT: f64 = 0.5;
         // Who keeps the safe distance itself does not stay within it.
         const MORE: f64 = 1.25;
         // So much room beside, m, and what it costs to take it all.
         const BESIDE: (f64, f64) = (1.0, 3.0);
         const BARE: (f64, f64) = (2.0, 60.0);
         let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
-        let radius = self.length.hypot(self.width) / 2.0;
-        let way = keep::stopping(own.speed);
-        let (forward, left) = (point.pose.forward(), point.pose.left());
+        let (way, side) = (keep::stopping(own.speed), keep::side_of_own(own));
+        let mut axis = None;
         let mut cost = 0.0;
-        let count = self.movers.len();
-        let step = step.min((self.places.len() / count.max(1)).saturating_sub(1));
-        let all = step * count..(step + 1) * count;
-        let places = self.places[all.clone()].iter().zip(&self.others[all]);
-        for (mover, (place, other)) in self.movers.iter().zip(places) {
+        for (who, (mover, moment)) in self.at(step).enumerate() {
+            let Moment { body, forward: its_forward, other, side: its_side } = moment;
             if mover.follows && !changes {
                 continue;
             }
-            let keep = if other.meets { NEAR + MORE * (way - other.braking()) } else { BARE.0 };
-            if !other.meets && other.along > own.along {
-                cost += mover.probability * keep::ahead(own, way, other);
-            } else if !other.meets && changes && !mover.follows {
-                cost += mover.probability * keep::behind(own, other);
+            if !other.meets && (other.left - own.left).abs() < side + its_side {
+                if other.along > own.along {
+                    cost += mover.probability * keep::ahead(own, way, other);
+                } else if changes && !mover.follows {
+                    cost += mover.probability * keep::behind(own, other);
+                }
             }
-            let near = radius + mover.radius;
-            let offset = *place - point.pose.position;
+            let keep = if other.meets { NEAR + MORE * (way - other.braking()) } else { BARE.0 };
+            let near = self.radius + mover.radius;
+            let offset = body.pose.position - point.pose.position;
             let distance = offset.length_squared();
             if distance > (near + keep).powi(2) {
                 continue;
             }
-            let (meets, other) = (other.meets, &mover.footprints[step]);
-            if distance <= near * near && ego.overlaps(other) {
-                // Who stands and is run into by somebody has nothing to avoid; nor can the ego do more
-                // than stand when somebody comes towards it.
-                let standing = point.speed < 0.05 && (own.along < 0.5 || mover.comes);
-                if mover.forbids && !standing {
-                    return None;
+            let forward = *axis.get_or_insert_with(|| point.pose.forward());
+            if distance <= near * near && ego.overlaps_along(forward, body, *its_forward) {
+                if !mover.may_touch(point, own) {
+                    return Err(who);
                 }
                 cost += 100.0 * mover.probability;
                 continue;
             }
-            let local = DVec2::new(offset.dot(forward), offset.dot(left).abs());
-            let turn = (other.pose.heading - point.pose.heading).sin().abs();
-            let across = other.width + turn * (other.length - other.width).max(0.0);
-            let beside = local.y - (self.width + across) / 2.0;
-            let ahead = local.x - radius - mover.radius;
-            if meets && beside < 0.5 && ahead > -near {
-                let gap = ahead.max(0.0);
-                cost += AHEAD * mover.probability * (1.0 - (gap / keep).min(1.0)).powi(2);
+            let local = DVec2::new(offset.dot(forward), offset.dot(forward.perp()).abs());
+            let ahead = local.x - self.radius - mover.radius;
+            let (in_front, next) = (other.meets && ahead > -near, local.x.abs() < near);
+            let (room, weight) = if mover.bare { BARE } else { BESIDE };
+            let longer = (body.length - body.width).max(0.0);
+            let beside = |turn: f64| local.y - (self.width + (body.width + turn * longer)) / 2.0;
+            // The sine of the angle between them takes long: this is a little more than it.
+            let most = forward.perp_dot(*its_forward).abs() + 1e-9;
+            if !in_front && !next || beside(most) >= room {
                 continue;
             }
-            let (room, weight) = if mover.bare { BARE } else { BESIDE };
-            if beside < room && local.x.abs() < near {
+            let turn = (body.pose.heading - point.pose.heading).sin().abs();
+            let beside = beside(turn);
+            if in_front && beside < IN_FRONT {
+                let gap = ahead.max(0.0);
+                cost += AHEAD * mover.probability * (1.0 - (gap / keep).min(1.0)).powi(2);
+            } else if next && beside < room {
                 let close = (1.0 - beside.max(0.0) / room).powi(2);
                 cost += weight * mover.probability * close * (point.speed / 10.0).min(1.0);
             }
         }
-        Some(cost)
+        Ok(cost)
+    }
+}
+
+/// Somebody's way, step by step.
+struct Way<'a> {
+    reference: &'a Reference,
+    /// Of the place of the reference that was nearest at the last step.
+    index: usize,
+    /// By so much it is taken to be longer, m.
+    stretch: f64,
+    /// Where it was then and how fast, m/s, and what that came to, if it comes to the same again.
+    last: Option<(Pose, f64, Moment)>,
+}
+
+impl Way<'_> {
+    fn moment(&mut self, body: Rectangle, speed: f64) -> Moment {
+        let same = |(pose, last, _): &&(Pose, f64, Moment)| *pose == body.pose && *last == speed;
+        if let Some((.., moment)) = self.last.as_ref().filter(same) {
+            return *moment;
+        }
+        let from = self.index;
+        let other = Other::new(&body, speed, self.reference.place(&body.pose, &mut self.index));
+        let moment = Moment {
+            body: Rectangle { length: body.length + self.stretch, ..body },
+            forward: body.pose.forward(),
+            side: keep::side_of_other(&other),
+            other,
+        };
+        self.last = (from == self.index).then_some((body.pose, speed, moment));
+        moment
     }
 }
 

@@ -8,6 +8,7 @@ use std::slice::from_ref;
 use world::{Kind, Rectangle};
 
 mod keep;
+mod search;
 
 const LENGTH: f64 = 4.5;
 const WIDTH: f64 = 1.8;
@@ -74,6 +75,10 @@ fn hit(trajectory: &Trajectory, predictions: &[Prediction]) -> Option<f64> {
         })
     };
     trajectory.points.iter().find(meets).map(|point| point.after)
+}
+
+fn both() -> [Planner; 2] {
+    [Planner::default(), Planner::default().fast(30.0, 3.0)]
 }
 
 fn last(trajectory: &Trajectory) -> Point {
@@ -249,48 +254,56 @@ fn who_comes_towards_it_far_away_is_no_reason_for_an_emergency_brake() {
     assert_eq!(near.points[1].acceleration, -8.0);
 }
 
-#[test]
-fn what_is_free_hits_nothing_that_was_predicted_in_random_traffic() {
-    let mut seed = 3_u64;
-    let mut random = |low: f64, high: f64| {
+/// Numbers between two others that come in the same order each time.
+fn random(mut seed: u64) -> impl FnMut(f64, f64) -> f64 {
+    move |low, high| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         low + (seed >> 40) as f64 / (1_u64 << 24) as f64 * (high - low)
+    }
+}
+
+/// What six do who drive or walk ahead of the ego, on a road of two lanes.
+fn traffic(random: &mut impl FnMut(f64, f64) -> f64) -> Vec<Prediction> {
+    let track = |id: u32| {
+        let walks = random(0.0, 1.0) < 0.3;
+        let (kind, size) =
+            if walks { (Kind::Pedestrian, (0.5, 0.5)) } else { (Kind::Car, (4.5, 1.8)) };
+        let lane = if random(0.0, 1.0) < 0.5 { 0.0 } else { 3.5 };
+        let left = if walks { random(-6.0, 8.0) } else { lane + random(-0.4, 0.4) };
+        let heading = if walks { random(-3.0, 3.0) } else { 0.0 };
+        let pose = Pose::new(random(60.0, 130.0), left, heading);
+        let speed = if walks { random(0.0, 2.0) } else { random(0.0, 14.0) };
+        Track {
+            id,
+            kind,
+            pose,
+            velocity: speed * pose.forward(),
+            acceleration: random(-4.0, 1.0) * pose.forward(),
+            doubt: DMat2::ZERO,
+            length: size.0,
+            width: size.1,
+            seen: 9,
+            at: 0.0,
+        }
     };
+    let scene: Vec<Track> = (1..7).map(track).collect();
+    let order: Vec<usize> = (0..scene.len()).collect();
     let road = std::sync::Arc::new(crate::map::tests::two_lanes());
     let around = Surroundings::around(&road, Pose::new(50.0, 0.0, 0.0), 3, &mut go()).unwrap();
+    Predictor::default().predict(0.0, &scene, &order, &around, &mut go()).unwrap()
+}
+
+#[test]
+fn what_is_free_hits_nothing_that_was_predicted_in_random_traffic() {
+    let mut random = random(3);
     let mut free = 0;
     for _ in 0..40 {
-        let track = |id: u32, random: &mut dyn FnMut(f64, f64) -> f64| {
-            let walks = random(0.0, 1.0) < 0.3;
-            let (kind, size) =
-                if walks { (Kind::Pedestrian, (0.5, 0.5)) } else { (Kind::Car, (4.5, 1.8)) };
-            let lane = if random(0.0, 1.0) < 0.5 { 0.0 } else { 3.5 };
-            let left = if walks { random(-6.0, 8.0) } else { lane + random(-0.4, 0.4) };
-            let heading = if walks { random(-3.0, 3.0) } else { 0.0 };
-            let pose = Pose::new(random(60.0, 130.0), left, heading);
-            let speed = if walks { random(0.0, 2.0) } else { random(0.0, 14.0) };
-            Track {
-                id,
-                kind,
-                pose,
-                velocity: speed * pose.forward(),
-                acceleration: random(-4.0, 1.0) * pose.forward(),
-                doubt: DMat2::ZERO,
-                length: size.0,
-                width: size.1,
-                seen: 9,
-                at: 0.0,
-            }
-        };
-        let scene: Vec<Track> = (1..7).map(|id| track(id, &mut random)).collect();
-        let order: Vec<usize> = (0..scene.len()).collect();
-        let predictor = Predictor::default();
-        let predictions = predictor.predict(0.0, &scene, &order, &around, &mut go()).unwrap();
+        let predictions = traffic(&mut random);
         let speed = random(2.0, 13.0);
         let found = plan(&Planner::default(), speed, &[0.0, 3.5], &predictions);
         if found.free {
             free += 1;
-            assert_eq!(hit(&found, &predictions), None, "{scene:#?}");
+            assert_eq!(hit(&found, &predictions), None, "{predictions:#?}");
         }
     }
     assert!(free > 25, "{free} of 40");

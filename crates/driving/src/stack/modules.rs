@@ -5,7 +5,7 @@ use super::{
     Brake, Deadlines, Detections, Features, Localisation, Mission, Order, Predicted, STATE, Scene,
     anytime,
 };
-use crate::plan::{Choice, Situation};
+use crate::plan::Situation;
 use crate::predict::{Crowd, Hypothesis, Intent, State, Surroundings, by_urgency};
 use crate::{Ego, Follower, Planner, Prediction, Predictor, Track, Tracker, Trajectory};
 use dataflow::{Checkpoint, Cx, Load, Message, Module, ObjectDeadline, Part, Path, Stop, WorkCx};
@@ -387,31 +387,30 @@ impl Module for Planning {
 
 impl Planning {
     fn plan(&self, cx: &mut Cx<'_, Trajectory>, task: &Task) -> Result<Trajectory, Stop> {
-        let lanes = task.lanes();
         if let Some(budget) = self.budget {
             let levels = anytime::levels(&self.fast, &self.normal);
             return anytime::plan(cx, ns(budget), &levels, |planner, go| {
-                let task = Task { planner: planner.clone(), ..task.clone() };
-                let choices: Result<Vec<_>, _> =
-                    lanes.iter().map(|lane| task.choose(*lane, go)).collect();
-                Ok(task.decide(choices?.into_iter().flatten()))
+                task.situated(|situation| planner.plan(situation, go))
             });
         }
+        let Task { planner, predicted, .. } = task;
+        let (lanes, view) = task
+            .situated(|situation| (situation.lanes.to_vec(), Arc::new(planner.view(situation))));
         let choices = if self.at_once {
             let piece = |lane: f64| {
-                let task = task.clone();
-                let load = Load::of(&[hypotheses(&task.predicted), task.planner.lookahead]);
+                let (planner, view) = (planner.clone(), view.clone());
+                let load = Load::of(&[hypotheses(predicted), planner.lookahead]);
                 let work = move |cx: &mut WorkCx| {
-                    ahead(&mut || cx.go_on(), |checkpoint| task.choose(lane, checkpoint))
+                    ahead(&mut || cx.go_on(), |checkpoint| planner.choose(&view, lane, checkpoint))
                 };
                 (load, work)
             };
             cx.divide(lanes.into_iter().map(piece).collect())?
         } else {
-            let choose = |lane| with(cx, |checkpoint| task.choose(lane, checkpoint));
+            let choose = |lane| with(cx, |checkpoint| planner.choose(&view, lane, checkpoint));
             lanes.into_iter().map(choose).collect::<Result<_, _>>()?
         };
-        Ok(task.decide(choices.into_iter().flatten()))
+        Ok(planner.decide(&view, choices.into_iter().flatten()))
     }
 }
 
@@ -421,7 +420,6 @@ fn hypotheses(predicted: &Predicted) -> f64 {
 }
 
 /// What is planned, for all lanes.
-#[derive(Clone)]
 struct Task {
     planner: Planner,
     mission: Mission,
@@ -431,40 +429,21 @@ struct Task {
 }
 
 impl Task {
-    fn along(&self) -> f64 {
-        self.mission.route.line().offset(self.now.ego.pose.position).along
-    }
-
-    fn lanes(&self) -> Vec<f64> {
-        self.mission.lanes(self.along())
-    }
-
     fn situated<V>(&self, then: impl FnOnce(&Situation) -> V) -> V {
-        let lanes = self.lanes();
+        let Mission { route, .. } = &self.mission;
+        let along = route.line().offset(self.now.ego.pose.position).along;
         then(&Situation {
             at: self.now.at,
             ego: self.now.ego,
             length: ego::LENGTH,
             width: ego::WIDTH,
-            reference: self.mission.route.line(),
-            limit: self.mission.limit(self.along()),
-            lanes: &lanes,
+            reference: route.line(),
+            limit: self.mission.limit(along),
+            lanes: &self.mission.lanes(along),
             predictions: &self.predicted.predictions,
             danger: self.predicted.danger,
             holds: self.holds,
         })
-    }
-
-    fn choose(
-        &self,
-        lane: f64,
-        checkpoint: crate::Checkpoint,
-    ) -> Result<Option<Choice>, crate::Stopped> {
-        self.situated(|situation| self.planner.choose(situation, lane, checkpoint))
-    }
-
-    fn decide(&self, choices: impl IntoIterator<Item = Choice>) -> Trajectory {
-        self.situated(|situation| self.planner.decide(situation, choices))
     }
 }
 

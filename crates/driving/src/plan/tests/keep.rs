@@ -55,10 +55,6 @@ fn follow(planner: &Planner, line: &Line, ego_speed: f64, gap: f64, speed: f64) 
     drive
 }
 
-fn both() -> [Planner; 2] {
-    [Planner::default(), Planner::default().fast(30.0, 3.0)]
-}
-
 #[test]
 fn behind_a_car_it_keeps_a_little_more_than_the_safe_distance() {
     for planner in both() {

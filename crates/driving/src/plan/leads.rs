@@ -1,0 +1,68 @@
+//! Whom a course comes nearer to than is safe, whatever its path: what that costs at least is known
+//! before a candidate is looked at closely.
+
+use super::candidate::Course;
+use super::keep::{self, Other};
+use super::scene::Scene;
+use std::ops::Range;
+
+/// Those ahead who may be in the way of paths to a lane.
+pub struct Leads {
+    /// At each step from the first one on, with their probabilities.
+    others: Vec<Vec<(f64, Other)>>,
+}
+
+impl Leads {
+    /// Of paths that are between two places beside the line, m.
+    pub fn of(scene: &Scene, steps: usize, between: (f64, f64)) -> Leads {
+        let is_beside = |(_, other): &(f64, Other)| {
+            let room = keep::room(scene.half(), other);
+            other.left > between.0 - room && other.left < between.1 + room
+        };
+        let at = |step: usize| scene.leads(step).filter(is_beside).collect();
+        Leads { others: (1..=steps).map(at).collect() }
+    }
+
+    /// What a course lacks of safe distances behind them.
+    pub fn lacking(&self, scene: &Scene, course: &Course) -> Lacking {
+        let mut lacking = Lacking::default();
+        for (driven, others) in course.driven.iter().zip(&self.others) {
+            let (own, way) = (scene.own(driven), keep::stopping(driven.speed));
+            let from = lacking.lacks.len();
+            for (probability, other) in others.iter().filter(|(_, it)| it.along > own.along) {
+                let costs = probability * keep::lacking(&own, way, other);
+                if costs > 0.0 {
+                    let room = keep::room(scene.half(), other);
+                    lacking.lacks.push(Lack { costs, left: other.left, room });
+                }
+            }
+            lacking.steps.push(from..lacking.lacks.len());
+        }
+        lacking
+    }
+}
+
+/// A safe distance that is not kept.
+struct Lack {
+    /// What a second of it costs who is behind that one, not beside.
+    costs: f64,
+    /// Where the other is, m left of the line, and who is beside it by so much is not behind it, m.
+    left: f64,
+    room: f64,
+}
+
+/// The safe distances that a course does not keep.
+#[derive(Default)]
+pub struct Lacking {
+    lacks: Vec<Lack>,
+    /// Which of them at each step.
+    steps: Vec<Range<usize>>,
+}
+
+impl Lacking {
+    /// What a second at a step costs at least, `left` m beside the line.
+    pub fn least(&self, step: usize, left: f64) -> f64 {
+        let lacks = self.lacks[self.steps[step].clone()].iter();
+        lacks.map(|it| it.costs * keep::least_share((it.left - left).abs(), it.room)).sum()
+    }
+}
