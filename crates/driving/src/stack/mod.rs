@@ -15,6 +15,7 @@ mod brake;
 mod danger;
 mod modules;
 mod segmentation;
+mod short;
 
 pub use danger::{Nearness, dangerous, deadlines, nearness};
 
@@ -23,6 +24,7 @@ use brake::EmergencyBrake;
 use dataflow::{Cancel, Graph, Group, Output, Settings, Source, Topic, Trigger};
 use modules::{Control, Planning, PredictionModule, Tracking};
 use segmentation::Segmentation;
+use short::Usual;
 use std::sync::Arc;
 use world::{Command, Road, Route};
 
@@ -275,7 +277,8 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
     module.id();
     // A part of a prediction starts stack A's planning, and the rest does once more; the timer starts
     // it once for each frame.
-    let planning = || Planning::new(mission.clone(), features, stack == Stack::B);
+    let usual = Usual::default();
+    let planning = || Planning::new(mission.clone(), features, stack == Stack::B, &usual);
     let wires = (predicted.latest().urgent(), localised.latest().passive());
     let mut module =
         graph.module("planning", plans, planning(), wires, &planned).fast_path().guest_pieces();

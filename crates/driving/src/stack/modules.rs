@@ -1,6 +1,7 @@
 //! The modules: each takes messages, calls the plain computation, and passes its checkpoints on.
 
 use super::danger::{dangerous, deadlines};
+use super::short::Usual;
 use super::{
     Brake, Deadlines, Detections, Features, Localisation, Mission, Order, Predicted, STATE, Scene,
     anytime,
@@ -323,6 +324,8 @@ pub struct Planning {
     budget: Option<f64>,
     /// When it last began to brake as hard as it can, s.
     braked: Option<f64>,
+    /// Where there are short plans: the newest one that was not.
+    usual: Option<Usual>,
 }
 
 /// What an object is about flickers from frame to frame: so long an emergency brake is not let go
@@ -332,7 +335,7 @@ const HOLD: f64 = 0.35;
 impl Planning {
     /// `goes_on`: behind a short plan comes the usual one for the same frame, unless it brakes as
     /// hard as it can or a newer frame waits.
-    pub fn new(mission: Mission, features: &Features, goes_on: bool) -> Planning {
+    pub fn new(mission: Mission, features: &Features, goes_on: bool, usual: &Usual) -> Planning {
         let normal = Planner::default();
         let fast = normal.fast(features.lookahead, features.horizon);
         Planning {
@@ -343,6 +346,7 @@ impl Planning {
             goes_on,
             budget: features.budget,
             braked: None,
+            usual: features.fast_path.then(|| usual.clone()),
         }
     }
 }
@@ -373,13 +377,21 @@ impl Module for Planning {
         };
         let mut trajectory = self.plan(cx, &task)?;
         let brakes = planner.brakes_hardest(&trajectory);
-        if path == Path::Fast && self.goes_on && !brakes {
-            cx.publish_partial(trajectory, Part::first(2));
-            task.planner = self.normal.clone();
-            trajectory = self.plan(cx, &task)?;
+        if path == Path::Fast && !brakes {
+            if let Some(usual) = &self.usual {
+                trajectory = usual.bound(trajectory);
+            }
+            if self.goes_on {
+                cx.publish_partial(trajectory, Part::first(2));
+                task.planner = self.normal.clone();
+                trajectory = self.plan(cx, &task)?;
+            }
         }
         if !task.holds && planner.brakes_hardest(&trajectory) {
             self.braked = Some(newest.at);
+        }
+        if let Some(usual) = self.usual.as_ref().filter(|_| task.planner == self.normal) {
+            usual.keep(&trajectory);
         }
         Ok(trajectory)
     }
