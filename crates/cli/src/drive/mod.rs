@@ -29,7 +29,7 @@ use clock::Clock;
 use scenario::{Named, Which};
 
 /// How many times slower simulated cores are than this machine's, if nobody says.
-const USUAL_FACTOR: f64 = 7.0;
+const USUAL_FACTOR: f64 = 10.0;
 
 /// Options of `keeptime drive`.
 #[derive(clap::Args)]
