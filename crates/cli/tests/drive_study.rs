@@ -71,7 +71,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
 
     let other = study(&killed, &[one.as_slice(), &["--resume", "--factor", "5"]].concat());
     assert!(
-        said(&other).contains("study.json: factor: found 7.0, expected 5.0"),
+        said(&other).contains("study.json: factor: found 10.0, expected 5.0"),
         "{}",
         said(&other)
     );
