@@ -241,6 +241,23 @@ fn pedestrian_crosses_when_the_ego_has_passed() {
 }
 
 #[test]
+fn pedestrian_crosses_before_who_has_come_to_a_halt_and_not_before_who_is_parked() {
+    let walks = "{kind: pedestrian, along_m: 125, left_m: -2.4, heading_deg: 90,
+        moves: {crosses: {walk_kmh: 5, over_m: 8}}}";
+    let parked = "{kind: car, along_m: 110, left_m: -2.4, moves: straight}";
+    let after = |actors: &str, seconds: f64| {
+        let mut world = World::new(&scenario(&format!("{STREET}actors: [{actors}]"))).unwrap();
+        drive(&mut world, seconds, Command { acceleration: -6.0, curvature: 0.0 });
+        assert_eq!(world.bodies()[0].speed == 0.0, seconds > 2.0);
+        world.bodies()[1].pose.position.y
+    };
+    // The ego stands after 1.7 s.
+    assert_eq!(after(walks, 3.6), -2.4);
+    assert!(after(walks, 5.0) > -1.5);
+    assert_eq!(after(&format!("{walks}, {parked}"), 15.0), -2.4);
+}
+
+#[test]
 fn what_is_too_far_away_is_not_seen() {
     let text = format!("{STREET}actors: [{{kind: obstacle, along_m: 225}}]");
     let mut world = World::new(&scenario(&text)).unwrap();

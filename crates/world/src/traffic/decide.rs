@@ -143,7 +143,8 @@ impl Traffic {
         Change { own, new_follower, old_follower }.pays().then_some(offset)
     }
 
-    /// Starts those who want to cross the road, if nothing comes.
+    /// Starts those who want to cross the road, if nothing comes. Who has come to a halt before them
+    /// lets them cross, after a moment.
     pub(super) fn cross(&mut self, outside: &[Body]) {
         for index in 0..self.actors.len() {
             let actor = &self.actors[index];
@@ -154,7 +155,10 @@ impl Traffic {
             let others = self.actors.iter().filter(|other| !other.gone).map(|other| &other.body);
             let mut vehicles = others.chain(outside).filter(|other| vehicle(other.kind));
             let within = over / walk + MARGIN;
-            let comes = vehicles.any(|other| meets(&actor.body.pose, over, within, other));
+            let comes = vehicles.any(|other| {
+                let within = if self.has_halted(other) { 0.0 } else { within };
+                meets(&actor.body.pose, over, within, other)
+            });
             drop(vehicles);
             if !comes {
                 self.actors[index].body.speed = walk;

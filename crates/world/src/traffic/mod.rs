@@ -14,9 +14,16 @@ use crate::road::{LaneId, Road};
 use crate::scenario::Does;
 use actor::{Actor, Motion};
 use occupancy::{Occupancy, Occupant};
+use std::collections::HashMap;
 
 /// Steps from one look around to the next.
 const LOOK_STEPS: u64 = 10;
+
+/// Whoever is slower stands, m/s.
+const HALTS: f64 = 0.1;
+
+/// After so many looks around somebody who has come to a halt is thought to wait: 2 s.
+const PATIENCE: u64 = 20;
 
 /// All actors, and what they saw last.
 #[derive(Clone, Debug)]
@@ -27,6 +34,8 @@ pub(crate) struct Traffic {
     feeders: Vec<Vec<LaneId>>,
     /// Where those stand who have not moved yet, by their place among the actors.
     standing: Vec<(usize, LaneId, Occupant)>,
+    /// For how many looks around those have stood who were seen to move before, by their bodies.
+    halted: HashMap<u32, u64>,
 }
 
 impl Traffic {
@@ -36,7 +45,8 @@ impl Traffic {
             lane.next.iter().for_each(|next| feeders[next.0].push(id));
         }
         let (occupancy, standing) = (Occupancy::new(road), Vec::new());
-        let mut traffic = Traffic { actors, occupancy, feeders, standing };
+        let halted = HashMap::new();
+        let mut traffic = Traffic { actors, occupancy, feeders, standing, halted };
         traffic.find_standing(road);
         traffic
     }
@@ -86,7 +96,24 @@ impl Traffic {
         self.look_around(road, outside);
         self.accelerate(road);
         self.change_lanes(road, step / LOOK_STEPS);
+        self.watch_who_halts(outside);
         self.cross(outside);
+    }
+
+    fn watch_who_halts(&mut self, outside: &[Body]) {
+        let actors = self.actors.iter().filter(|actor| !actor.gone).map(|actor| &actor.body);
+        for body in actors.chain(outside) {
+            if body.speed.abs() > HALTS {
+                self.halted.insert(body.id, 0);
+            } else if let Some(looks) = self.halted.get_mut(&body.id) {
+                *looks += 1;
+            }
+        }
+    }
+
+    /// Has it come to a halt some time ago? Whoever is parked has not.
+    fn has_halted(&self, body: &Body) -> bool {
+        self.halted.get(&body.id).is_some_and(|looks| *looks >= PATIENCE)
     }
 
     /// Puts everybody on their lanes.
