@@ -9,6 +9,8 @@ use world::scenario::{Ego, Layout, Traffic, Turn};
 pub const MAPS: usize = 4;
 /// Draws of the traffic of each.
 pub const REPEATS: usize = 10;
+/// Commutes.
+pub const COUNT: usize = MAPS * REPEATS;
 /// From the start to the destination, m.
 pub const DISTANCE_M: f64 = 500.0;
 /// Who has not arrived after this does not arrive, s.
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_commute_is_a_world_whose_route_reaches_the_destination() {
-        for index in 0..MAPS * REPEATS {
+        for index in 0..COUNT {
             let scenario = commute(index);
             let world = World::new(&scenario).unwrap();
             let left = world.route().line().length() - scenario.ego.along_m;

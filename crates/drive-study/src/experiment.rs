@@ -40,7 +40,7 @@ impl Suite {
         match self {
             Suite::Corner | Suite::Clocks => CORNER,
             Suite::Normal | Suite::Modules => NORMAL,
-            Suite::Commute => commute::MAPS * commute::REPEATS,
+            Suite::Commute => commute::COUNT,
         }
     }
 
@@ -177,7 +177,7 @@ impl Experiment {
             Experiment::Modules => Scenarios::Range(0, NORMAL - 1, 400),
             // The families come in turns of 11.
             Experiment::Clocks => Scenarios::Range(0, CORNER - 1, 6),
-            Experiment::Commute => Scenarios::First(commute::MAPS * commute::REPEATS),
+            Experiment::Commute => Scenarios::First(commute::COUNT),
         }
     }
 

@@ -9,7 +9,7 @@
 
 mod around;
 pub mod columns;
-mod commute;
+pub mod commute;
 mod error;
 mod experiment;
 mod folder;

@@ -18,7 +18,6 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use driving::Policy;
-use driving::drive::Until;
 use driving::stack::{Features, Stack};
 use driving::wall::Places;
 use report::drive::{DriveRun, Hazard, Lane};
@@ -37,8 +36,8 @@ const USUAL_FACTOR: f64 = 10.0;
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The scenario: a file, normal:N (N from 0 to 7999), corner:N (N from 0 to 328), or develop:N,
-    /// one of the corner cases' families to develop a stack with
+    /// The scenario: a file, normal:N (N from 0 to 7999), corner:N (N from 0 to 328), develop:N, one
+    /// of the corner cases' families to develop a stack with, or commute:N (N from 0 to 39)
     #[arg(required = true)]
     scenario: Option<Which>,
     /// How modules are started: a, each by the message of the one before it, on cores of its own
@@ -120,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("keeptime drive: {policy}: driving");
         let mut film = film::Film::default();
         let show = &mut |world: &World| film.take(world);
-        let (scenario, until) = (&named.scenario, Until::End);
+        let (scenario, until) = (&named.scenario, named.until);
         let outcome = match &places {
             None => {
                 let costs = policy.costs(args.factor);

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use drive_study::commute;
+use driving::drive::Until;
 use world::suite::{self, CORNER, NORMAL, Set};
 use world::{Limit, Scenario};
 
@@ -17,6 +19,8 @@ pub enum Which {
     Corner(usize),
     /// One of the same families, to develop with.
     Develop(usize),
+    /// A commute of the study.
+    Commute(usize),
 }
 
 /// A scenario, with what is known of it.
@@ -26,6 +30,8 @@ pub struct Named {
     pub about: String,
     /// The longest reaction that avoids a crash, s.
     pub critical_s: Option<f64>,
+    /// How far it is driven.
+    pub until: Until,
 }
 
 impl FromStr for Which {
@@ -40,6 +46,7 @@ impl FromStr for Which {
             Some(("normal", digits)) => number(digits, NORMAL).map(Which::Normal),
             Some(("corner", digits)) => number(digits, CORNER).map(Which::Corner),
             Some(("develop", digits)) => number(digits, CORNER).map(Which::Develop),
+            Some(("commute", digits)) => number(digits, commute::COUNT).map(Which::Commute),
             _ => Ok(Which::File(text.into())),
         }
     }
@@ -56,11 +63,19 @@ impl Which {
                 scenario: Scenario::read(path)?,
                 about: format!("Read from {}.", path.display()),
                 critical_s: None,
+                until: Until::End,
             },
             Which::Normal(index) => Named {
                 scenario: suite::normal(*index),
                 about: "Normal traffic: nothing is meant to happen.".to_owned(),
                 critical_s: None,
+                until: Until::End,
+            },
+            Which::Commute(index) => Named {
+                scenario: commute::commute(*index),
+                about: format!("A commute of {} m.", commute::DISTANCE_M),
+                critical_s: None,
+                until: Until::Distance(commute::DISTANCE_M),
             },
             Which::Corner(index) => of_set(Set::Corner, *index),
             Which::Develop(index) => of_set(Set::Develop, *index),
@@ -86,7 +101,8 @@ fn of_set(set: Set, index: usize) -> Named {
         None => (None, "how late a reaction may come is not known".to_owned()),
     };
     let family = suite::family(index).name();
-    Named { scenario, about: format!("{what} {index}, {family}: {limit}."), critical_s }
+    let about = format!("{what} {index}, {family}: {limit}.");
+    Named { scenario, about, critical_s, until: Until::End }
 }
 
 #[cfg(test)]
@@ -98,6 +114,7 @@ mod tests {
         assert_eq!("corner:328".parse(), Ok(Which::Corner(328)));
         assert_eq!("develop:328".parse(), Ok(Which::Develop(328)));
         assert_eq!("normal:7999".parse(), Ok(Which::Normal(7999)));
+        assert_eq!("commute:39".parse(), Ok(Which::Commute(39)));
         assert_eq!("a/b.yaml".parse(), Ok(Which::File("a/b.yaml".into())));
         let wrong = "corner:329".parse::<Which>().unwrap_err();
         assert_eq!(wrong, "expected a number from 0 to 328");
