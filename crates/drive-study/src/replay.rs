@@ -331,6 +331,7 @@ impl Bench<'_> {
             predictions,
             danger: dangerous(ego, others, route),
             holds: false,
+            stood: 0.0,
         };
         let plan = |()| planner.plan(&situation, &mut go_on);
         self.time(Part::Planning, planner.lookahead, || (), plan).ok().map(|_| ())

@@ -146,6 +146,7 @@ impl Scene {
             predictions,
             danger: false,
             holds: false,
+            stood: 0.0,
         };
         planner.plan(&situation, &mut go()).unwrap().free
     }

@@ -86,6 +86,7 @@ impl Drive {
             predictions: &predictions,
             danger: false,
             holds: false,
+            stood: 0.0,
         };
         let trajectory = Planner::default().plan(&situation, go).unwrap();
         for tick in 0..10 {

@@ -24,6 +24,7 @@ const ROUNDING: f64 = 1e-9;
 /// What the cost of a candidate depends on beside where it drives.
 struct Terms<'a> {
     limit: f64,
+    impatience: f64,
     lanes: &'a [f64],
     /// Does it change lanes?
     changes: bool,
@@ -32,7 +33,8 @@ struct Terms<'a> {
 impl Terms<'_> {
     fn of<'a>(view: &'a View, end: f64) -> Terms<'a> {
         let changes = (end - view.lanes[0]).abs() > 1.5;
-        Terms { limit: view.limit, lanes: &view.lanes, changes }
+        let (limit, impatience) = (view.limit, view.impatience);
+        Terms { limit, impatience, lanes: &view.lanes, changes }
     }
 
     fn begin(&self) -> f64 {
@@ -46,7 +48,7 @@ impl Terms<'_> {
         let beside = |lane: &f64| (left - lane).abs();
         let nearest = self.lanes.iter().map(beside).fold(f64::INFINITY, f64::min);
         let other = if beside(&self.lanes[0]) > nearest { OTHER } else { 0.0 };
-        near + SLOW * slow + FAST * over + BESIDE * nearest.powi(2) + other
+        near + SLOW * self.impatience * slow + FAST * over + BESIDE * nearest.powi(2) + other
     }
 
     /// What a second of these forces costs.
@@ -83,21 +85,22 @@ impl Planner {
             let lacking = lacking[course.number].get_or_insert_with(lacks);
             self.rests(view, &terms, path, (course, lacking), most, rests).then_some(())?;
         }
-        let (mut cost, mut goes_on) = (terms.begin(), 0.0);
+        let (mut cost, mut goes_on, mut passing) = (terms.begin(), 0.0, 0.0);
         for (index, driven) in course.driven.iter().enumerate() {
             let (point, own) = view.scene.drive(&view.reference, path, driven);
             self.possible(&point).then_some(())?;
             let step = index + 1;
             let checked = view.scene.check(step, &point, &own, terms.changes);
             let near = checked.map_err(|who| *hit = Some((step, who))).ok()?;
-            goes_on = terms.goes_on(near, point.speed, own.left);
+            (goes_on, passing) = (terms.goes_on(near.cost, point.speed, own.left), near.passing);
             let forced = terms.forced(point.acceleration, point.curvature, point.speed);
             cost += self.step * (goes_on + forced);
             if cost + rests.get(index).map_or(0.0, |rest| at_least(*rest)) > most {
                 return None;
             }
         }
-        cost += self.beyond(course) * goes_on;
+        let beyond = self.beyond(course);
+        cost += beyond * goes_on - (beyond - self.passing).max(0.0) * passing;
         (cost <= most && self.stops(view, path, course, terms.changes)).then_some(cost)
     }
 
@@ -143,7 +146,7 @@ impl Planner {
 
     /// About what a course costs that nobody is in the way of, straight along the reference.
     pub(super) fn alone(&self, limit: f64, course: &Course) -> f64 {
-        let terms = Terms { limit, lanes: &[0.0], changes: false };
+        let terms = Terms { limit, impatience: 1.0, lanes: &[0.0], changes: false };
         let (mut cost, mut goes_on) = (0.0, 0.0);
         for driven in &course.driven {
             goes_on = terms.goes_on(0.0, driven.speed, 0.0);

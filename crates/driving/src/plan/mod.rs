@@ -35,6 +35,8 @@ pub struct Planner {
     pub horizon: f64,
     /// What a candidate is at its end counts until here, s: a shorter one is not the better for it.
     pub outlook: f64,
+    /// Whom it passes at its end counts for so long, s.
+    pub passing: f64,
     /// From one check to the next, s.
     pub step: f64,
     /// From one station to the next, m.
@@ -61,6 +63,7 @@ impl Default for Planner {
             lookahead: 80.0,
             horizon: 8.0,
             outlook: 8.0,
+            passing: f64::INFINITY,
             step: 0.2,
             spacing: 10.0,
             probable: 0.1,
@@ -98,6 +101,8 @@ pub struct Situation<'a> {
     pub danger: bool,
     /// It began to brake as hard as it can a moment ago: as long as there is danger it goes on.
     pub holds: bool,
+    /// For how long it has stood, s: somebody at the kerb whom it lets cross may not want to.
+    pub stood: f64,
 }
 
 /// The best candidate of a lane.
@@ -159,9 +164,11 @@ impl Trajectory {
 }
 
 impl Planner {
-    /// The same within a shorter time: less far ahead.
+    /// The same within a shorter time: less far ahead. It does not see that it will have passed who is
+    /// beside it at its end.
     pub fn fast(&self, lookahead: f64, horizon: f64) -> Planner {
-        Planner { lookahead, horizon, ..self.clone() }
+        const PASSING: f64 = 1.0;
+        Planner { lookahead, horizon, passing: PASSING, ..self.clone() }
     }
 
     /// The cheapest candidate that is free, or the hardest brake if none is.
@@ -263,7 +270,7 @@ impl Planner {
                 return (0, near);
             }
             match scene.check(step, &point, &own, false) {
-                Ok(cost) => near -= cost,
+                Ok(other) => near -= other.cost,
                 Err(_) => return (step, near),
             }
         }

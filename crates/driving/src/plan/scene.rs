@@ -192,6 +192,16 @@ pub struct Scene {
     radius: f64,
 }
 
+/// What a second near others costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Near {
+    /// In front and beside.
+    pub cost: f64,
+    /// The part of those whom the ego passes, or goes through if they do what is improbable: with a
+    /// second more it is past them.
+    pub passing: f64,
+}
+
 /// Who is farther away does not matter, m.
 const REACH: f64 = 140.0;
 
@@ -300,15 +310,15 @@ impl Scene {
         !passes && distance <= near * near && ego.overlaps(&moment.body)
     }
 
-    /// What a second at a point costs at a step: nearness, in front and beside. If something is hit,
-    /// the number of who is; who follows is not hit, unless the ego changes lanes.
+    /// Who is near at a point at a step. If something is hit, the number of who is; who follows is not
+    /// hit, unless the ego changes lanes.
     pub fn check(
         &self,
         step: usize,
         point: &Point,
         own: &Own,
         changes: bool,
-    ) -> Result<f64, usize> {
+    ) -> Result<Near, usize> {
         const NEAR: f64 = 3.0;
         const AHEAD: f64 = 16.0;
         // Who is not as far beside is in front, m.
@@ -321,7 +331,7 @@ impl Scene {
         let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
         let (way, side) = (keep::stopping(own.speed), keep::side_of_own(own));
         let mut axis = None;
-        let mut cost = 0.0;
+        let (mut cost, mut passing) = (0.0, 0.0);
         for (who, (mover, moment)) in self.at(step).enumerate() {
             let Moment { body, forward: its_forward, other, side: its_side } = moment;
             if mover.follows && !changes {
@@ -346,7 +356,9 @@ impl Scene {
                 if !mover.may_touch(point, own) {
                     return Err(who);
                 }
-                cost += 100.0 * mover.probability;
+                let touches = 100.0 * mover.probability;
+                cost += touches;
+                passing += touches;
                 continue;
             }
             let local = DVec2::new(offset.dot(forward), offset.dot(forward.perp()).abs());
@@ -367,10 +379,12 @@ impl Scene {
                 cost += AHEAD * mover.probability * (1.0 - (gap / keep).min(1.0)).powi(2);
             } else if next && beside < room {
                 let close = (1.0 - beside.max(0.0) / room).powi(2);
-                cost += weight * mover.probability * close * (point.speed / 10.0).min(1.0);
+                let costs = weight * mover.probability * close * (point.speed / 10.0).min(1.0);
+                cost += costs;
+                passing += costs;
             }
         }
-        Ok(cost)
+        Ok(Near { cost, passing })
     }
 }
 

@@ -41,6 +41,28 @@ fn plan(planner: &Planner, speed: f64, lanes: &[f64], predictions: &[Prediction]
     respond(planner, ego, false, lanes, predictions)
 }
 
+/// How fast it is after 2 s who stands 3.3 m before somebody who stands near its lane, and has stood
+/// for so long.
+fn sets_out(stood: f64) -> f64 {
+    let stands = at_kerb((1, Kind::Pedestrian, 3.3, -2.2));
+    let (line, pose) = (straight(), Pose::new(50.0, 0.0, 0.0));
+    let ego = Ego { pose, speed: 0.0, ..Ego::default() };
+    let situation = Situation {
+        at: 0.0,
+        ego,
+        length: LENGTH,
+        width: WIDTH,
+        reference: &line,
+        limit: 13.9,
+        lanes: &[0.0],
+        predictions: from_ref(&stands),
+        danger: false,
+        holds: false,
+        stood,
+    };
+    Planner::default().plan(&situation, &mut go()).unwrap().state(2.0).speed
+}
+
 fn respond(
     planner: &Planner,
     ego: Ego,
@@ -60,6 +82,7 @@ fn respond(
         predictions,
         danger,
         holds: false,
+        stood: 0.0,
     };
     planner.plan(&situation, &mut go()).unwrap()
 }
@@ -75,6 +98,21 @@ fn hit(trajectory: &Trajectory, predictions: &[Prediction]) -> Option<f64> {
         })
     };
     trajectory.points.iter().find(meets).map(|point| point.after)
+}
+
+/// Somebody who stands so far ahead of x = 50 and to the left, and looks across; on foot, he may cross.
+fn at_kerb((id, kind, ahead, left): (u32, Kind, f64, f64)) -> Prediction {
+    let at = Pose::new(50.0 + ahead, left, FRAC_PI_2);
+    let mut stands = moving(id, kind, at, 0.0, 0.0);
+    if kind == Kind::Pedestrian {
+        let crosses = moving(id, kind, at, 1.4, 0.0).hypotheses.into_iter();
+        (stands.length, stands.width) = (0.5, 0.7);
+        stands.hypotheses[0].probability = 0.94;
+        stands.hypotheses.extend(crosses.map(|one| Hypothesis { probability: 0.06, ..one }));
+    } else {
+        (stands.length, stands.width) = (1.8, 0.6);
+    }
+    stands
 }
 
 fn both() -> [Planner; 2] {
@@ -162,6 +200,7 @@ fn a_short_horizon_brakes_for_what_it_could_not_brake_for_later() {
             predictions: from_ref(&wall),
             danger: false,
             holds: false,
+            stood: 0.0,
         };
         let next = short.plan(&situation, &mut go()).unwrap().points[1];
         let (speed, acceleration) = (next.speed, next.acceleration);
@@ -227,6 +266,7 @@ fn a_brake_that_has_just_begun_is_not_let_go_while_there_is_danger() {
             predictions: &[],
             danger,
             holds,
+            stood: 0.0,
         };
         let planner = Planner::default();
         let found = planner.plan(&situation, &mut go()).unwrap();
@@ -323,6 +363,7 @@ fn it_stops_between_two_batches() {
         predictions: &[],
         danger: false,
         holds: false,
+        stood: 0.0,
     };
     let count = |planner: Planner, most: u32| {
         let mut asked = 0;
@@ -336,4 +377,24 @@ fn it_stops_between_two_batches() {
     let (whole, all) = count(Planner::default(), u32::MAX);
     let (fast, few) = count(Planner::default().fast(30.0, 2.0), u32::MAX);
     assert!(whole && fast && all > 5 * few, "{all} and {few} batches");
+}
+
+#[test]
+fn it_sets_out_past_those_who_stand_at_the_kerb() {
+    let people = [
+        (1, Kind::Pedestrian, 6.7, -2.37),
+        (2, Kind::Cyclist, 12.8, -2.85),
+        (3, Kind::Pedestrian, 26.8, -2.53),
+    ];
+    let people = people.map(at_kerb);
+    for planner in both() {
+        let found = plan(&planner, 0.0, &[0.0], &people);
+        assert!(found.state(2.0).speed > 1.0, "{:?}", found.state(2.0));
+    }
+}
+
+#[test]
+fn who_has_let_somebody_cross_for_long_enough_drives_on() {
+    assert_eq!(sets_out(0.0), 0.0);
+    assert!(sets_out(10.0) > 2.0);
 }

@@ -11,6 +11,8 @@ pub struct View {
     pub(super) at: f64,
     /// How fast the ego may drive, m/s.
     pub(super) limit: f64,
+    /// So many times as much as usual it costs to be slow.
+    pub(super) impatience: f64,
     /// Middles of lanes that it may use, m left of the reference.
     pub(super) lanes: Vec<f64>,
     pub(super) reference: Reference,
@@ -31,7 +33,8 @@ impl Planner {
         let brakes = self.must_brake(situation, &reference, &scene, &start);
         let courses = if brakes { Vec::new() } else { self.courses(situation) };
         let (at, limit, lanes) = (situation.at, situation.limit, situation.lanes.to_vec());
-        View { at, limit, lanes, reference, start, scene, brakes, courses }
+        let impatience = impatience(situation.stood);
+        View { at, limit, impatience, lanes, reference, start, scene, brakes, courses }
     }
 
     fn courses(&self, situation: &Situation) -> Vec<Course> {
@@ -104,4 +107,14 @@ impl Planner {
         }
         profiles
     }
+}
+
+/// How many times as much as usual it costs to be slow for who has stood for so long, s. Else what
+/// is a little cheaper in the next seconds, to let somebody cross who need not want to, could be so
+/// for ever.
+fn impatience(stood: f64) -> f64 {
+    const PATIENCE: f64 = 3.0;
+    const EACH_SECOND: f64 = 0.1;
+    const MOST: f64 = 2.0;
+    (1.0 + EACH_SECOND * (stood - PATIENCE).max(0.0)).min(MOST)
 }

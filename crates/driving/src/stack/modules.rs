@@ -326,6 +326,27 @@ pub struct Planning {
     braked: Option<f64>,
     /// Where there are short plans: the newest one that was not.
     usual: Option<Usual>,
+    stands: Stands,
+}
+
+/// Since when the ego stands.
+#[derive(Default)]
+struct Stands {
+    /// From when to when it was seen to, s.
+    seen: Option<(f64, f64)>,
+}
+
+impl Stands {
+    /// For how long it has stood, s.
+    fn look(&mut self, now: &Localisation) -> f64 {
+        const SLOW: f64 = 0.1;
+        // An instance of planning that has not run for longer does not know what was meanwhile.
+        const UNSEEN: f64 = 1.0;
+        let before = self.seen.filter(|(_, last)| now.at - last < UNSEEN);
+        let since = before.map_or(now.at, |(since, _)| since);
+        self.seen = (now.ego.speed < SLOW).then_some((since, now.at));
+        self.seen.map_or(0.0, |(since, last)| last - since)
+    }
 }
 
 /// What an object is about flickers from frame to frame: so long an emergency brake is not let go
@@ -347,6 +368,7 @@ impl Planning {
             budget: features.budget,
             braked: None,
             usual: features.fast_path.then(|| usual.clone()),
+            stands: Stands::default(),
         }
     }
 }
@@ -374,6 +396,7 @@ impl Module for Planning {
             predicted: predicted.clone(),
             now: **newest,
             holds: self.braked.is_some_and(|began| newest.at - began < HOLD),
+            stood: self.stands.look(newest),
         };
         let mut trajectory = self.plan(cx, &task)?;
         let brakes = planner.brakes_hardest(&trajectory);
@@ -438,6 +461,7 @@ struct Task {
     predicted: Message<Predicted>,
     now: Localisation,
     holds: bool,
+    stood: f64,
 }
 
 impl Task {
@@ -455,6 +479,7 @@ impl Task {
             predictions: &self.predicted.predictions,
             danger: self.predicted.danger,
             holds: self.holds,
+            stood: self.stood,
         })
     }
 }

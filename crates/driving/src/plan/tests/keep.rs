@@ -46,6 +46,7 @@ fn follow(planner: &Planner, line: &Line, ego_speed: f64, gap: f64, speed: f64) 
             predictions: from_ref(&car),
             danger: false,
             holds: false,
+            stood: 0.0,
         };
         let next = planner.plan(&situation, &mut go()).unwrap().points[1];
         let (ahead, speed, acceleration) = (speed, next.speed, next.acceleration);
@@ -129,6 +130,7 @@ fn a_short_plan_is_as_fast_as_a_usual_one() {
                 predictions: &[],
                 danger: false,
                 holds: false,
+                stood: 0.0,
             };
             let next = planner.plan(&situation, &mut go()).unwrap().points[1];
             let (speed, acceleration) = (next.speed, next.acceleration);

@@ -55,6 +55,7 @@ fn what_is_left_out_would_not_have_been_chosen() {
             predictions,
             danger: false,
             holds: false,
+            stood: 0.0,
         };
         for planner in both() {
             let view = planner.view(&situation);
