@@ -166,18 +166,29 @@ impl Surroundings {
 struct Extrapolation {
     places: Vec<DVec2>,
     /// Where these are along a way, by the way's address in the surroundings.
-    courses: Mutex<HashMap<usize, Arc<[Offset]>>>,
+    courses: Mutex<HashMap<usize, Arc<Course>>>,
+}
+
+/// Someone's places along a way.
+#[derive(Debug)]
+struct Course {
+    /// At each step.
+    offsets: Vec<Offset>,
+    /// Nowhere nearer to the way than this, m.
+    beside: f64,
 }
 
 impl Extrapolation {
     /// Where it is along a way at each step. Many follow the same ones along the same ways.
-    fn along(&self, way: &Line) -> Arc<[Offset]> {
+    fn along(&self, way: &Line) -> Arc<Course> {
         let key = std::ptr::from_ref(way).addr();
         let courses = || self.courses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(course) = courses().get(&key) {
             return course.clone();
         }
-        let course: Arc<[Offset]> = self.places.iter().map(|place| way.offset(*place)).collect();
+        let offsets: Vec<_> = self.places.iter().map(|place| way.offset(*place)).collect();
+        let beside = offsets.iter().fold(f64::INFINITY, |least, one| least.min(one.left.abs()));
+        let course = Arc::new(Course { offsets, beside });
         courses().insert(key, course.clone());
         course
     }
@@ -310,6 +321,13 @@ impl Predictor {
 
     fn steps(&self) -> usize {
         (self.horizon / self.step).round() as usize
+    }
+
+    /// The first state, with room for the others.
+    fn from(&self, track: &Track, speed: f64) -> Vec<State> {
+        let mut states = Vec::with_capacity(self.steps() + 1);
+        states.push(State { pose: track.pose, speed });
+        states
     }
 
     /// Straight on, as fast as now.
@@ -447,14 +465,17 @@ impl Predictor {
         near: &[(&Track, &Extrapolation)],
     ) -> Vec<State> {
         let wish = limit.max(along.speed);
-        let courses: Vec<_> = near.iter().map(|(other, it)| (*other, it.along(way))).collect();
-        let mut states = vec![State { pose: track.pose, speed: along.speed }];
+        let (length, width) = (along.length, along.width);
+        let beside = |other: &Track| (width + other.width) / 2.0 + 0.3;
+        let courses = near.iter().map(|(other, it)| (*other, it.along(way)));
+        // Who is never on the way is ahead of nobody.
+        let courses: Vec<_> = courses.filter(|(other, it)| it.beside < beside(other)).collect();
+        let mut states = self.from(track, along.speed);
         for step in 1..=self.steps() {
             let lead = courses.iter().filter_map(|(other, course)| {
-                let offset = course[step];
-                let beside = (along.width + other.width) / 2.0 + 0.3;
-                let gap = offset.along - along.at - (along.length + other.length) / 2.0;
-                let ahead = offset.along > along.at && offset.left.abs() < beside;
+                let offset = course.offsets[step];
+                let gap = offset.along - along.at - (length + other.length) / 2.0;
+                let ahead = offset.along > along.at && offset.left.abs() < beside(other);
                 let speed = || other.velocity.dot(way.forward(offset.along));
                 ahead.then(|| (gap.max(0.1), speed()))
             });
@@ -472,7 +493,7 @@ impl Predictor {
     fn brake(&self, track: &Track, way: &Line) -> Vec<State> {
         let mut along = Along::on(track, way);
         let acceleration = along.acceleration;
-        let mut states = vec![State { pose: track.pose, speed: along.speed }];
+        let mut states = self.from(track, along.speed);
         for step in 1..=self.steps() {
             states.push(along.advance(acceleration, self.step, step as f64 * self.step, way));
         }

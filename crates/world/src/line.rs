@@ -99,17 +99,34 @@ impl Line {
 
     /// The pose on it at a distance from its first point; beyond its ends it goes on straight.
     pub fn pose(&self, along: f64) -> Pose {
-        let (start, piece) = self.piece(along);
+        self.pose_on(self.piece(along).0, along)
+    }
+
+    fn pose_on(&self, start: usize, along: f64) -> Pose {
         let (from, to) = (self.points[start], self.points[start + 1]);
         let direction = (to - from) / (self.along[start + 1] - self.along[start]);
         let position = from + direction * (along - self.along[start]);
-        Pose { position, heading: piece.heading }
+        Pose { position, heading: self.pieces[start].heading }
     }
 
     /// The unit vector along the line at a distance from its first point: that of
     /// [`Line::pose`].
     pub fn forward(&self, along: f64) -> DVec2 {
         self.piece(along).1.forward
+    }
+
+    /// What [`Line::pose`] and [`Line::forward`] give. The piece is looked for from the one where the
+    /// last search ended, `near`, on: for who goes along the line.
+    pub fn place(&self, along: f64, near: &mut usize) -> (Pose, DVec2) {
+        let mut start = (*near).min(self.pieces.len() - 1);
+        while start + 1 < self.pieces.len() && self.along[start + 1] <= along {
+            start += 1;
+        }
+        while start > 0 && self.along[start] > along {
+            start -= 1;
+        }
+        *near = start;
+        (self.pose_on(start, along), self.pieces[start].forward)
     }
 
     fn piece(&self, along: f64) -> (usize, &Piece) {
@@ -222,12 +239,18 @@ mod tests {
         });
         let back = (0..400).map(|step| DVec2::new(f64::from(step % 40), f64::from(step / 40)));
         for line in [circle(), Line::new(wound).unwrap(), Line::new(back).unwrap()] {
+            let mut near = 0;
             for step in 0..4_000 {
                 let turn = f64::from(step) * 2.4;
                 let point = f64::from(step % 90) * DVec2::from_angle(turn);
                 assert_eq!(line.offset(point), slow(&line, point), "{point}");
                 let along = f64::from(step) * 0.05 - 20.0;
                 assert_eq!(line.forward(along), line.pose(along).forward());
+                // Forwards, and back.
+                for along in [along, 180.0 - along] {
+                    let place = (line.pose(along), line.forward(along));
+                    assert_eq!(line.place(along, &mut near), place);
+                }
             }
         }
     }

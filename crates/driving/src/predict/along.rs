@@ -36,6 +36,8 @@ pub struct Along {
     pub length: f64,
     /// m.
     pub width: f64,
+    /// Where on the way it was looked for last.
+    piece: usize,
 }
 
 impl Along {
@@ -52,6 +54,7 @@ impl Along {
             acceleration: track.acceleration.dot(direction.forward()).clamp(-9.0, 3.0),
             length: track.length,
             width: track.width,
+            piece: 0,
         }
     }
 
@@ -65,9 +68,9 @@ impl Along {
         self.at += (self.speed + speed) / 2.0 * step;
         self.speed = speed;
         let (left, slope) = self.beside(after);
-        let pose = way.pose(self.at);
+        let (pose, forward) = way.place(self.at, &mut self.piece);
         let turn = if speed > 0.5 { slope.atan2(speed) } else { 0.0 };
-        let position = pose.position + left * way.forward(self.at).perp();
+        let position = pose.position + left * forward.perp();
         State { pose: Pose { position, heading: wrapped(pose.heading + turn) }, speed }
     }
 
