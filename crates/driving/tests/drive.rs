@@ -112,8 +112,9 @@ fn idle_groups_take_pieces_of_busy_ones_and_nobody_waits_for_them() {
     // A street of many people and parked cars, for its first four seconds.
     let scenario = Scenario { duration_s: 4.0, ..world::suite::normal(3) };
     let drive = |features: &Features| {
+        // A lane's chunks take as long in pieces as one after the other in base.
         let costs = Costs::Declared(Box::new(|chunk: &Chunk| match (chunk.module, chunk.piece) {
-            (Some(module), true) => [4, 0, 2, 8, 0][module.index()] * 1_000_000,
+            (Some(module), true) => [4_000_000, 0, 2_000_000, 500_000, 0][module.index()],
             _ => 500_000,
         }));
         run(&scenario, Stack::A, features, costs).unwrap()
@@ -125,6 +126,13 @@ fn idle_groups_take_pieces_of_busy_ones_and_nobody_waits_for_them() {
     };
     assert_eq!(guests(&base), 0);
     assert!(guests(&stealing) > 20, "{}", guests(&stealing));
+    // Lanes are planned for one after the other, or as pieces.
+    let lanes = |outcome: &Outcome| {
+        let planning = outcome.names.modules.iter().position(|name| name == "planning").unwrap();
+        outcome.statistics.modules[planning].pieces
+    };
+    assert_eq!(lanes(&base), 0);
+    assert!(lanes(&stealing) > 20, "{}", lanes(&stealing));
     let groups = &stealing.statistics.groups;
     assert!(groups.iter().all(|group| group.violations == 0 && group.delayed_ns == 0));
     let (slow, quick) = (base.mean_latency().unwrap(), stealing.mean_latency().unwrap());

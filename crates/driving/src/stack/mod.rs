@@ -125,7 +125,8 @@ pub struct Features {
     pub fast_path: bool,
     /// Prediction's state update and the plans for other lanes ahead of time (section 4.2).
     pub proactive: bool,
-    /// Segmentation and prediction as guests on other groups' cores (section 4.3).
+    /// Pieces of segmentation, prediction and planning as guests on other groups' cores (section
+    /// 4.3).
     pub stealing: bool,
     /// After its capture each frame's command must be out within this, s; none: only the objects'
     /// deadlines count.

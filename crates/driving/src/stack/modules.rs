@@ -367,7 +367,7 @@ impl Planning {
             normal,
             fast,
             mission,
-            at_once: features.proactive,
+            at_once: features.proactive || features.stealing,
             goes_on,
             budget: features.budget,
             braked: None,
