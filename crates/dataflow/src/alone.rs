@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::cx::{Host, Piece, Run, Work};
 use crate::message::Payload;
+use crate::middleware::Sent;
 use crate::{
     Checkpoint, Cx, Header, Message, Module, NO_DEADLINE, ObjectDeadline, Origin, Part, Path,
     SourceId, Stop, WorkCx,
@@ -55,6 +56,7 @@ pub fn alone<M: Module>(
         limit_ns: NO_DEADLINE,
         downstream_ns: 0,
         provenance: Arc::new([]),
+        codec: None,
     };
     let mut cx = Cx { host: &mut host, run: &mut run, publishes: PhantomData };
     let result = module.run(&mut cx, input, path);
@@ -103,9 +105,13 @@ impl Host for Bench {
         if self.checkpoints > self.cancel_after { Checkpoint::Cancel } else { Checkpoint::Go }
     }
 
-    fn publish(&mut self, value: Payload, part: Part, _: &Run) {
-        self.parts.push((part, value));
+    fn publish(&mut self, sent: Sent, part: Part, _: &Run) {
+        self.parts.push((part, sent.value));
     }
+
+    fn code_ends(&mut self) {}
+
+    fn deserialised(&mut self, _: u64, _: u32, _: u64) {}
 
     fn ahead(&mut self, key: &'static str, version: u64, work: Work) {
         match work(&mut WorkCx { host: self }) {

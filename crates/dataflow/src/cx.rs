@@ -4,7 +4,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::message::Payload;
+use crate::middleware::{Codec, Sent};
 use crate::{Header, Load, NO_DEADLINE, ObjectDeadline, Origin, Part, Stop};
 
 /// What a checkpoint found.
@@ -22,7 +22,11 @@ pub enum Checkpoint {
 pub(crate) trait Host {
     fn now_ns(&self) -> u64;
     fn checkpoint(&mut self) -> Checkpoint;
-    fn publish(&mut self, value: Payload, part: Part, run: &Run);
+    fn publish(&mut self, sent: Sent, part: Part, run: &Run);
+    /// The chunk of the code is over, and that of the middleware begins.
+    fn code_ends(&mut self);
+    /// The chunk in which a message was deserialised, since `began_ns`, is over.
+    fn deserialised(&mut self, message: u64, bytes: u32, began_ns: u64);
     fn ahead(&mut self, key: &'static str, version: u64, work: Work);
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>>;
     fn drop_ahead(&mut self, key: &'static str);
@@ -53,6 +57,8 @@ pub(crate) struct Run {
     pub(crate) downstream_ns: u64,
     /// The newest frame of each source that was read.
     pub(crate) provenance: Arc<[Origin]>,
+    /// How what it publishes becomes bytes; none: it does not.
+    pub(crate) codec: Option<Codec>,
 }
 
 /// What a module can ask for while it runs: its budget, deadlines, checkpoints, and work ahead of
@@ -133,7 +139,10 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
     /// Publishes part of the result now, before the rest is computed (document 002, section 4.1:
     /// partial updates). What `run` returns later is the last part.
     pub fn publish_partial(&mut self, value: O, part: Part) {
-        self.host.publish(Arc::new(value), part, self.run);
+        // A value that cannot be serialised is the last part, too, which says why.
+        if let Ok(sent) = Sent::pack(self.host, self.run, Arc::new(value)) {
+            self.host.publish(sent, part, self.run);
+        }
     }
 
     /// Has `work` done ahead of time (document 002, section 4.2), when a core of the module's group

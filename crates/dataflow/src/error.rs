@@ -49,6 +49,14 @@ pub enum Error {
         /// The present.
         now_ns: u64,
     },
+    /// A frame whose topic's messages go as bytes has no form as bytes.
+    #[error("a frame of source {from:?}: {said}")]
+    Serialise {
+        /// The source's name.
+        from: String,
+        /// What the serialiser said.
+        said: String,
+    },
     /// A run differs from its recording.
     #[error("chunk {chunk} of the run is of job {ran}, but of job {recorded} in the recording")]
     Diverged {

@@ -94,6 +94,7 @@ pub mod graph;
 mod input;
 mod mailbox;
 mod message;
+mod middleware;
 mod module;
 mod settings;
 pub mod trace;
@@ -110,6 +111,7 @@ pub use graph::{
 pub use input::{Input, Wire};
 pub use mailbox::MailboxCounts;
 pub use message::{Header, Message, NO_DEADLINE, ObjectDeadline, Origin, Part, SourceId};
+pub use middleware::Carry;
 pub use module::{Load, Module, Path, Stop};
 pub use settings::{Judge, Mechanism, Settings, Stealing};
 pub use virtual_clock::{Chunk, Costs, Recording, Virtual};

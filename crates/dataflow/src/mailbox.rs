@@ -47,6 +47,12 @@ impl Mailbox {
         }
     }
 
+    /// One that holds what was taken out of another, to be taken out again.
+    pub(crate) fn of(taken: &Vec<Envelope>) -> Self {
+        let waiting = taken.iter().cloned().collect();
+        Mailbox { waiting, ..Mailbox::new(Keep::Fifo(taken.len())) }
+    }
+
     /// Puts a message in; false if it was stale.
     pub(crate) fn put(&mut self, envelope: Envelope) -> bool {
         self.counts.arrived += 1;

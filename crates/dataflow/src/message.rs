@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::middleware::Parcel;
+
 /// The deadline of what no object bounds.
 pub const NO_DEADLINE: u64 = u64::MAX;
 
@@ -129,12 +131,27 @@ impl<T> std::ops::Deref for Message<T> {
 pub(crate) struct Envelope {
     pub(crate) header: Arc<Header>,
     pub(crate) value: Payload,
+    /// The value as bytes, if the topic's messages are.
+    pub(crate) parcel: Option<Arc<Parcel>>,
 }
 
 impl Envelope {
-    /// The message again. Topics are typed, so the type is the right one.
+    /// The message again, with the receiver's own copy of the value if it has made one. Topics are
+    /// typed, so the type is the right one.
     pub(crate) fn open<T: Send + Sync + 'static>(self) -> Message<T> {
-        let value = self.value.downcast().expect("a topic carries one type");
+        let own = self.parcel.and_then(|parcel| parcel.opened().cloned());
+        let value = own.unwrap_or(self.value).downcast().expect("a topic carries one type");
         Message { header: self.header, value }
+    }
+
+    /// The same for one receiver, who makes a value of the bytes for himself.
+    pub(crate) fn addressed(&self) -> Envelope {
+        let parcel = self.parcel.as_ref().map(|parcel| parcel.addressed());
+        Envelope { parcel, ..self.clone() }
+    }
+
+    /// Makes a value of the bytes, if it is bytes.
+    pub(crate) fn unseal(&self) -> Result<(), String> {
+        self.parcel.as_ref().map_or(Ok(()), |parcel| parcel.open())
     }
 }

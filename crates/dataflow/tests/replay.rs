@@ -44,6 +44,11 @@ fn run(costs: Costs, seed: u64, frames: u64) -> Result<(Vec<Event>, Vec<u64>, Re
     let near = graph.group(Group::new("near", 1));
     let far = graph.group(Group::new("far", 2));
     let (a, b, c) = (graph.topic("a"), graph.topic("b"), graph.topic("c"));
+    if seed % 2 == 1 {
+        for topic in [&a, &b, &c] {
+            graph.serialise(topic);
+        }
+    }
     let source = graph.source("sensor", &a, Some(20_000));
     graph.module("first", near, Collatz, a.latest(), &b).fast_path().cancel(Cancel::Rest).guest();
     graph.module("second", far, Collatz, b.fifo(4), &c).fast_path().extra_worker(far, Collatz);

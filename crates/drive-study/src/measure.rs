@@ -6,11 +6,11 @@ use crate::study::Unit;
 use crate::usage::{groups, sending};
 use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
 use dataflow::Path;
-use dataflow::trace::{Class, Outcome as End};
+use dataflow::trace::{Class, Outcome as End, Point, Reactions};
 use driving::Policy;
 use driving::drive::{self, Frame, Outcome};
 use driving::runs::{Run, runs};
-use driving::stack::Features;
+use driving::stack::{Features, Middleware};
 use driving::stays::stays;
 use driving::wall::{self, Places};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,7 +29,11 @@ pub fn drive(
     places: Option<&Places>,
 ) -> Result<Row, Error> {
     let scenario = unit.suite.scenario(unit.index);
-    let features = Features { confirm_frames: study.confirm_frames, ..policy.features() };
+    let features = Features {
+        confirm_frames: study.confirm_frames,
+        middleware: study.middleware,
+        ..policy.features()
+    };
     let until = unit.suite.until();
     let begun = Instant::now();
     let critical_s = unit.suite.critical_s(unit.index);
@@ -68,6 +72,9 @@ pub fn drive(
         row.frames = watch.frames(&outcome, &runs);
         row.groups = groups(&outcome, &stays(&outcome.events));
         modules(&outcome, &runs, &mut row.times);
+        if study.middleware == Middleware::Serialised {
+            row.times.insert("middleware".to_owned(), middleware(&outcome));
+        }
     }
     Ok(row)
 }
@@ -182,6 +189,24 @@ fn modules(outcome: &Outcome, runs: &[Run], times: &mut BTreeMap<String, Times>)
         }
         add(format!("{name}_waits"), run.start_ns - run.ready_ns);
     }
+}
+
+/// What each frame that led to a command lost to making bytes and values of messages, and to their
+/// hops, on its way there.
+fn middleware(outcome: &Outcome) -> Times {
+    let reactions = Reactions::new(&outcome.events);
+    let sources = outcome.events.iter().filter_map(|event| match event.point {
+        Point::Injected { source, captured_ns, .. } => Some((source, captured_ns)),
+        _ => None,
+    });
+    let mut times = Times::default();
+    for (source, captured_ns) in sources.filter(|(it, _)| it.index() == usize::from(outcome.scans))
+    {
+        if let Some(way) = reactions.first(source, captured_ns, |_| true) {
+            times.add(way.middleware_ns());
+        }
+    }
+    times
 }
 
 fn of_hit(hit: &Collision, scenario: &Scenario, braked: f64) -> Hit {

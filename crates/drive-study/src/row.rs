@@ -139,7 +139,7 @@ fn is_none(count: &usize) -> bool {
 }
 
 /// What durations are kept of each drive.
-pub const TIMES: [(&str, &str); 15] = [
+pub const TIMES: [(&str, &str); 16] = [
     ("frames", "from a frame's capture to the first command that knows of it"),
     ("frames_fast", "the same, of frames for which a module took its fast path"),
     ("frames_normal", "the same, of all other frames"),
@@ -161,6 +161,11 @@ pub const TIMES: [(&str, &str); 15] = [
     ("prediction_waits", "the same"),
     ("planning_waits", "the same"),
     ("control_waits", "the same"),
+    (
+        "middleware",
+        "of a frame's way to its command, making bytes and values of messages, and their hops; where \
+         messages go as bytes",
+    ),
 ];
 
 /// A collision of the ego.

@@ -2,7 +2,7 @@
 
 use crate::{Clock, Error, Experiment, Key, Scenarios, Suite};
 use driving::Policy;
-use driving::stack::Stack;
+use driving::stack::{Middleware, Stack};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -35,10 +35,17 @@ pub struct Study {
     /// Whether several cores of a stack share one of the machine, on the clock of the wall.
     #[serde(default, skip_serializing_if = "is_not")]
     pub folded: bool,
+    /// How messages get from module to module.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub middleware: Middleware,
 }
 
 fn is_not(flag: &bool) -> bool {
     !flag
+}
+
+fn is_usual(middleware: &Middleware) -> bool {
+    *middleware == Middleware::default()
 }
 
 /// A scenario to be driven by a stack, under several policies one after the other.
@@ -93,6 +100,7 @@ impl Study {
             confirm_frames,
             parts,
             folded: false,
+            middleware: Middleware::default(),
         })
     }
 

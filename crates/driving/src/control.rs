@@ -2,10 +2,11 @@
 //! vehicle back to it.
 
 use crate::Trajectory;
+use serde::{Deserialize, Serialize};
 use world::{Command, Pose, geometry::wrapped};
 
 /// The ego vehicle, as localisation has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ego {
     /// Its centre and heading.
     pub pose: Pose,

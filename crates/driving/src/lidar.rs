@@ -6,6 +6,7 @@
 //! few degrees, return nothing.
 
 use glam::{DVec2, Vec3};
+use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 use world::{Body, Kind, Pose};
 
@@ -49,7 +50,7 @@ impl Default for Lidar {
 }
 
 /// What one turn of the sensor saw.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cloud {
     /// m ahead, to the left and up from the sensor.
     pub points: Vec<Vec3>,

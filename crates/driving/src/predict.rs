@@ -17,6 +17,7 @@ use crate::map::{lanes_at, near, ways};
 use crate::{Checkpoint, Stopped, Track, passed};
 use along::{Along, driver};
 use glam::DVec2;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use world::road::{Lane, LaneId, Road};
@@ -40,7 +41,7 @@ impl Default for Predictor {
 }
 
 /// What an object may intend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Intent {
     /// Stand.
     Stay,
@@ -61,7 +62,7 @@ pub enum Intent {
 }
 
 /// Where an object is at one time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Its centre and heading.
     pub pose: Pose,
@@ -70,7 +71,7 @@ pub struct State {
 }
 
 /// One thing that an object may do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {
     /// What it is.
     pub intent: Intent,
@@ -81,7 +82,7 @@ pub struct Hypothesis {
 }
 
 /// What an object may do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The object's number.
     pub id: u32,

@@ -24,6 +24,7 @@ use crate::{Checkpoint, Cloud, Stopped, passed};
 use doppler::SURE;
 use glam::{DVec2, DVec3, Vec3};
 use grid::Grid;
+use serde::{Deserialize, Serialize};
 use shape::{ENOUGH, hull, rectangle};
 use skyline::Skyline;
 use std::ops::Range;
@@ -72,7 +73,7 @@ impl Default for Segmenter {
 }
 
 /// Something that stands on the ground: what is seen of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Detection {
     /// The corners of the convex hull of its points, counter-clockwise, in the world, m.
     pub hull: Vec<DVec2>,

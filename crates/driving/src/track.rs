@@ -11,6 +11,7 @@ use crate::map::lanes_at;
 use crate::segment::{Detection, Doppler, extent};
 use glam::{DMat2, DVec2};
 use motion::Motion;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_PI_2, PI};
 use world::road::{LaneId, Road};
 use world::{Kind, Offset, Pose, Rectangle, geometry::wrapped};
@@ -19,7 +20,7 @@ mod assign;
 mod motion;
 
 /// An object as the stack believes it to be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Track {
     /// Its number, which no other object gets.
     pub id: u32,

@@ -43,8 +43,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const VERSION: u32 = 1;
 
 /// Version of a trace file with [`Flow`] records, which a reader of [`VERSION`] has to refuse instead
-/// of showing nothing.
-pub const FLOW_VERSION: u32 = 2;
+/// of showing nothing. In version 2, `Serialised` and `Deserialised` were nothing; all else is the
+/// same.
+pub const FLOW_VERSION: u32 = 3;
 
 /// What kind of lock an event is about, and for which use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -153,6 +154,7 @@ pub enum Kind {
 /// | `Resumed`, `Paused` | run | 0 | 0 | |
 /// | `Published` | run | message | part * 65536 + of | `More`: frame, 0, 0 |
 /// | `Actuated` | run | message | 0 | |
+/// | `Serialised`, `Deserialised` | run | message | bytes | `More`: time with a core, 0, 0 |
 /// | `End` | run | time with a core | outcome | |
 /// | `AheadAsked`, `AheadDropped` | run | version | 0 | |
 /// | `AheadTaken` | run | 0 | 1 if it was there | |
@@ -185,10 +187,12 @@ pub enum Flow {
     More = 0x4e,
     Piece = 0x4f,
     Divided = 0x50,
+    Serialised = 0x51,
+    Deserialised = 0x52,
 }
 
 impl Flow {
-    const ALL: [Flow; 17] = [
+    const ALL: [Flow; 19] = [
         Flow::Injected,
         Flow::Arrived,
         Flow::Start,
@@ -206,6 +210,8 @@ impl Flow {
         Flow::More,
         Flow::Piece,
         Flow::Divided,
+        Flow::Serialised,
+        Flow::Deserialised,
     ];
 }
 

@@ -6,12 +6,14 @@
 mod headline;
 mod html;
 mod json;
+mod middleware;
 mod perfetto;
 mod text;
 
 pub use headline::headline;
 pub use html::html;
 pub use json::json;
+pub use middleware::TopicTimes;
 pub use perfetto::perfetto;
 pub use text::text;
 
@@ -41,8 +43,12 @@ pub struct FlowDrive {
     pub lost: u64,
     /// Its modules, in the graph's order.
     pub modules: Vec<ModuleTimes>,
+    /// Its topics, and then its sources, with what their messages took on the way.
+    pub topics: Vec<TopicTimes>,
     /// Of each frame that led to a command, from its capture to that, ms.
     pub frames_ms: Vec<f64>,
+    /// What of it the middleware took, on the critical path, ms.
+    pub carried_ms: Vec<f64>,
     /// Frames that led to none.
     pub unanswered: usize,
     /// The reaction to the hazard, if there was one.
@@ -98,8 +104,14 @@ pub struct PathStep {
     pub module: String,
     /// How long its message waited before it, ns.
     pub waited_ns: u64,
+    /// The part of it until the message was in the mailbox, ns.
+    pub hop_ns: u64,
     /// How long it had a core until it published, ns.
     pub ran_ns: u64,
+    /// The part of it that made messages of bytes, ns.
+    pub deserialise_ns: u64,
+    /// The part of it that made bytes of what it published, ns.
+    pub serialise_ns: u64,
     /// How long it had none, ns.
     pub preempted_ns: u64,
 }
@@ -137,9 +149,24 @@ impl CriticalPath {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(of(step)))
     }
 
+    /// In the middleware, which is a part of both, ns.
+    pub fn middleware_ns(&self) -> u64 {
+        let of = |step: &PathStep| {
+            step.hop_ns.saturating_add(step.deserialise_ns).saturating_add(step.serialise_ns)
+        };
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(of(step)))
+    }
+
     /// The whole, ns.
     pub fn total_ns(&self) -> u64 {
         self.sensor_ns.saturating_add(self.module_ns()).saturating_add(self.bubble_ns())
+    }
+}
+
+impl PathStep {
+    /// How long the module's own code had a core, ns.
+    fn code_ns(&self) -> u64 {
+        self.ran_ns.saturating_sub(self.deserialise_ns.saturating_add(self.serialise_ns))
     }
 }
 

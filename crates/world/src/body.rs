@@ -1,6 +1,7 @@
 //! What moves or stands in the world, and what drives the ego vehicle.
 
 use crate::geometry::{Pose, Rectangle};
+use serde::{Deserialize, Serialize};
 
 /// What a body is.
 #[derive(
@@ -47,7 +48,7 @@ impl Body {
 }
 
 /// What the ego vehicle is told to do until it is told something else.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
     /// m/s²; negative: brake.
     pub acceleration: f64,

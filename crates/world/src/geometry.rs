@@ -2,10 +2,11 @@
 //! counted from x to the left.
 
 use glam::DVec2;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::{PI, TAU};
 
 /// A place and a direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pose {
     /// m.
     pub position: DVec2,
@@ -50,7 +51,7 @@ pub fn wrapped(angle: f64) -> f64 {
 }
 
 /// A rectangle around a pose.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rectangle {
     /// Its centre and direction.
     pub pose: Pose,

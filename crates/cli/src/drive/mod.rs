@@ -18,7 +18,7 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use driving::Policy;
-use driving::stack::{Features, Stack};
+use driving::stack::{Features, Middleware, Stack};
 use driving::wall::Places;
 use report::drive::{DriveRun, Hazard, Lane};
 use world::World;
@@ -62,6 +62,10 @@ pub struct Args {
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
+    /// How messages get from module to module: pointer, as within a process; serialised, as bytes
+    /// that each module makes its own copy of, as between processes
+    #[arg(long, default_value_t = Middleware::Pointer)]
+    middleware: Middleware,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -115,7 +119,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tape = |path: &PathBuf| trace::Tape::create(path, &run, args.clock);
     let mut tape = args.trace.as_ref().map(tape).transpose()?;
     for policy in &args.policies {
-        let features = Features { confirm_frames: args.confirm, ..policy.features() };
+        let features = Features {
+            confirm_frames: args.confirm,
+            middleware: args.middleware,
+            ..policy.features()
+        };
         eprintln!("keeptime drive: {policy}: driving");
         let mut film = film::Film::default();
         let show = &mut |world: &World| film.take(world);
@@ -179,7 +187,7 @@ fn beginning(args: &Args, named: &Named, places: Option<&Places>) -> anyhow::Res
     Ok(DriveRun {
         scenario: named.scenario.name.clone(),
         about: named.about.clone(),
-        stack: format!("{stack}; {}", args.clock.words()),
+        stack: format!("{stack}{}; {}", carried(args.middleware), args.clock.words()),
         command: crate::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         machine,
@@ -188,6 +196,14 @@ fn beginning(args: &Args, named: &Named, places: Option<&Places>) -> anyhow::Res
         hazard,
         drives: Vec::new(),
     })
+}
+
+/// What is unusual about how messages are carried.
+fn carried(middleware: Middleware) -> &'static str {
+    match middleware {
+        Middleware::Pointer => "",
+        Middleware::Serialised => "; messages go as bytes, as between processes",
+    }
 }
 
 fn print(args: &Args, run: &DriveRun) -> anyhow::Result<()> {

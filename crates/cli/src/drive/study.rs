@@ -16,6 +16,7 @@ use drive_study::{
     Experiment, Folder, Jobs, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
 };
 use driving::Policy;
+use driving::stack::Middleware;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::drive_study::{html, json, table};
 
@@ -26,13 +27,14 @@ use crate::output;
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
 /// Options that say what is driven.
-const STUDIED: [&str; 10] = [
+const STUDIED: [&str; 11] = [
     "experiment",
     "stack",
     "policies",
     "scenarios",
     "factor",
     "confirm",
+    "middleware",
     "jobs",
     "fold",
     "shard",
@@ -70,6 +72,9 @@ pub struct Args {
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
+    /// How messages get from module to module: pointer or serialised
+    #[arg(long, default_value_t = Middleware::Pointer)]
+    middleware: Middleware,
     /// Drives at the same time [default: one for each core; clocks: one for each set of physical
     /// cores that holds a stack and its world]
     #[arg(long)]
@@ -114,6 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let policies = args.policies.as_deref();
     let with = (args.factor, args.confirm);
     let mut study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
+    study.middleware = args.middleware;
     let jobs = jobs(args, &study)?;
     study.folded = match &jobs {
         Jobs::Threads(_) => false,

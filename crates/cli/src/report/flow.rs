@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::{Context, ensure};
 use dataflow::trace::{Class, Event, Names, Outcome, Point, Reaction, Reactions, record};
-use report::flow::{CriticalPath, FlowDrive, FlowRun, FlowSpan, ModuleTimes, PathStep};
+use report::flow::{CriticalPath, FlowDrive, FlowRun, FlowSpan, ModuleTimes, PathStep, TopicTimes};
 use trace::metadata::{self, Flow};
 use trace::{Stream, StreamKind, Trace};
 
@@ -68,6 +68,10 @@ struct Reading<'a> {
     runs: HashMap<u64, Run>,
     /// When a message came into a module's mailbox.
     arrived: HashMap<(usize, u64), u64>,
+    /// Of each topic by the module that publishes on it, and then of each source.
+    topics: Vec<TopicTimes>,
+    /// On which of them a message is, and when it was published.
+    published: HashMap<u64, (usize, u64)>,
     spans: Vec<(u64, FlowSpan)>,
     /// When each frame was captured.
     captured_ns: Vec<u64>,
@@ -106,11 +110,15 @@ impl<'a> Reading<'a> {
             guests: 0,
             cancelled: 0,
         };
+        let named = |(number, module)| about.topics.get(number).unwrap_or(module);
+        let topics = about.modules.iter().enumerate().map(named).chain(&about.sources);
         let mut reading = Reading {
             about,
             modules: about.modules.iter().map(times).collect(),
             runs: HashMap::new(),
             arrived: HashMap::new(),
+            topics: topics.map(|of| TopicTimes::new(of)).collect(),
+            published: HashMap::new(),
             spans: Vec::new(),
             captured_ns: Vec::new(),
             ahead: (0, 0),
@@ -124,13 +132,19 @@ impl<'a> Reading<'a> {
     fn note(&mut self, event: &Event) {
         let at_ns = event.at_ns;
         match event.point {
-            Point::Injected { source, captured_ns, .. } => {
+            Point::Injected { message, source, captured_ns, .. } => {
+                let topic = self.about.modules.len() + source.index();
+                self.published.insert(message, (topic, at_ns));
                 if source.index() == usize::from(self.about.frames) {
                     self.captured_ns.push(captured_ns);
                 }
             }
             Point::Arrived { message, module, .. } => {
                 self.arrived.insert((module.index(), message), at_ns);
+                if let Some((topic, since_ns)) = self.published.get(&message) {
+                    let hop_ns = at_ns.saturating_sub(*since_ns);
+                    self.topics[*topic].hop_ms.push(hop_ns as f64 / 1e6);
+                }
             }
             Point::AheadTaken { hit } => {
                 self.ahead = (self.ahead.0 + usize::from(hit), self.ahead.1 + 1);
@@ -186,7 +200,22 @@ impl<'a> Reading<'a> {
                     self.modules[module].waited_ms.push(waited as f64 / 1e6);
                 }
             }
-            Point::Published { frame, .. } => run.frame = frame,
+            Point::Published { message, frame, .. } => {
+                run.frame = frame;
+                if let Some(module) = run.module {
+                    self.published.insert(message, (module, at_ns));
+                }
+            }
+            Point::Serialised { message, bytes, took_ns } => {
+                let Some((topic, _)) = self.published.get(&message) else { return };
+                self.topics[*topic].bytes.push(f64::from(bytes));
+                self.topics[*topic].serialise_ms.push(took_ns as f64 / 1e6);
+            }
+            Point::Deserialised { message, bytes, took_ns } => {
+                let Some((topic, _)) = self.published.get(&message) else { return };
+                self.topics[*topic].bytes.push(f64::from(bytes));
+                self.topics[*topic].deserialise_ms.push(took_ns as f64 / 1e6);
+            }
             Point::Resumed => run.on_ns = Some(at_ns),
             Point::Paused => close(&mut self.spans, run, event),
             Point::End { outcome, service_ns } => {
@@ -226,6 +255,7 @@ impl<'a> Reading<'a> {
         let unanswered = frames.iter().filter(|frame| frame.is_none()).count();
         let mut frames: Vec<Reaction> = frames.into_iter().flatten().collect();
         let frames_ms = frames.iter().map(|way| way.total_ns() as f64 / 1e6).collect();
+        let carried_ms = frames.iter().map(|way| way.middleware_ns() as f64 / 1e6).collect();
         let reaction = self
             .about
             .reaction
@@ -241,7 +271,9 @@ impl<'a> Reading<'a> {
             driven_s: self.about.driven_ns as f64 / 1e9,
             lost,
             modules: self.modules,
+            topics: self.topics,
             frames_ms,
+            carried_ms,
             unanswered,
             reaction: reaction.as_ref().map(path),
             worst: frames.iter().take(worst).map(path).collect(),
@@ -279,7 +311,10 @@ fn path(way: &Reaction, modules: &[String]) -> CriticalPath {
     let step = |step: &dataflow::trace::Step| PathStep {
         module: modules[step.module.index()].clone(),
         waited_ns: step.waited_ns,
+        hop_ns: step.hop_ns,
         ran_ns: step.module_ns,
+        deserialise_ns: step.deserialise_ns,
+        serialise_ns: step.serialise_ns,
         preempted_ns: step.preempted_ns,
     };
     CriticalPath {

@@ -20,7 +20,12 @@ impl Engine {
         let mut topics: Vec<TopicState> = graph
             .topics
             .iter()
-            .map(|topic| TopicState { output: topic.output, readers: vec![], arrivals: vec![] })
+            .map(|topic| TopicState {
+                output: topic.output,
+                codec: topic.codec,
+                readers: vec![],
+                arrivals: vec![],
+            })
             .collect();
         for (module, spec) in graph.modules.iter().enumerate() {
             for (port, feed) in spec.feeds.iter().enumerate() {

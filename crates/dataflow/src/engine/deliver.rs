@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::engine::state::Ready;
 use crate::engine::{Engine, Key};
-use crate::message::{Envelope, Payload};
+use crate::message::Envelope;
+use crate::middleware::{Codec, Packed, Sent, length};
 use crate::trace::{Point, Ring};
-use crate::{Header, NO_DEADLINE, Origin, Part, Path, SourceId};
+use crate::{Error, Header, NO_DEADLINE, Origin, Part, Path, SourceId};
 
 impl Engine {
     /// A frame of a source, as a message on its topic. It is not delivered yet.
@@ -16,7 +17,7 @@ impl Engine {
         now_ns: u64,
         source: SourceId,
         captured_ns: u64,
-        value: Payload,
+        sent: Sent,
         ring: &mut Ring,
     ) -> (u16, Envelope) {
         let state = &mut self.sources[source.index()];
@@ -38,7 +39,18 @@ impl Engine {
         };
         let point = Point::Injected { message: header.id, source, frame, captured_ns };
         ring.write(now_ns, 0, point);
-        (state.topic, Envelope { header: Arc::new(header), value })
+        let parcel = sent.parcel();
+        (state.topic, Envelope { header: Arc::new(header), value: sent.value, parcel })
+    }
+
+    /// How the frames of a source become bytes; none: they do not.
+    pub(crate) fn codec_of(&self, source: SourceId) -> Option<Codec> {
+        self.topics[usize::from(self.sources[source.index()].topic)].codec
+    }
+
+    /// A frame of a source has no form as bytes.
+    pub(crate) fn no_bytes(&self, source: SourceId, said: String) -> Error {
+        Error::Serialise { from: self.names.sources[source.index()].clone(), said }
     }
 
     /// Puts a message into the mailboxes of its topic's readers.
@@ -52,7 +64,7 @@ impl Engine {
         let message = envelope.header.id;
         for place in 0..self.topics[usize::from(topic)].readers.len() {
             let reader = self.topics[usize::from(topic)].readers[place];
-            let kept = self.modules[reader.module].boxes[reader.port].put(envelope.clone());
+            let kept = self.modules[reader.module].boxes[reader.port].put(envelope.addressed());
             let module = crate::ModuleId(reader.module as u16);
             ring.write(now_ns, 0, Point::Arrived { message, module, kept });
             if reader.active {
@@ -65,7 +77,7 @@ impl Engine {
         for place in 0..self.topics[usize::from(topic)].arrivals.len() {
             let arrival = &self.arrivals[self.topics[usize::from(topic)].arrivals[place]];
             let (group, key) = (arrival.group.index(), arrival.key);
-            let work = (arrival.begin)(envelope.clone());
+            let work = (arrival.begin)(envelope.addressed());
             self.ask_ahead(now_ns, group, key, envelope.header.frame, work, ring);
         }
     }
@@ -135,12 +147,12 @@ impl Engine {
         group.insert(key, ready);
     }
 
-    /// Publishes a value that `job` computed.
+    /// Publishes a value that `job` computed, and that was out before the mailboxes can be had now.
     pub(crate) fn publish(
         &mut self,
         now_ns: u64,
         job: u64,
-        value: Payload,
+        sent: Sent,
         part: Part,
         run: &crate::cx::Run,
         ring: &mut Ring,
@@ -154,13 +166,14 @@ impl Engine {
         (state.parts, state.of_parts) = (part.index, part.of);
         module.published_ns = module.published_ns.max(state.captured_ns);
         self.messages += 1;
+        let sent_ns = sent.sent_ns;
         let input = run.header.as_deref();
         let header = Header {
             id: self.messages,
             frame: input.map_or(0, |header| header.frame),
-            captured_ns: input.map_or(now_ns, |header| header.captured_ns),
+            captured_ns: input.map_or(sent_ns, |header| header.captured_ns),
             source: input.map_or(SourceId(u16::MAX), |header| header.source),
-            published_ns: now_ns,
+            published_ns: sent_ns,
             objects: run.objects.clone(),
             deadline_ns: run.deadline_ns,
             limit_ns: run.limit_ns,
@@ -169,12 +182,25 @@ impl Engine {
         };
         let (message, frame) = (header.id, header.frame);
         let point = Point::Published { message, frame, part: part.index, of: part.of };
-        ring.write(now_ns, job, point);
-        let envelope = Envelope { header: Arc::new(header), value };
+        ring.write(sent_ns, job, point);
+        if let Some(Packed { bytes, took_ns, .. }) = &sent.packed {
+            let (bytes, took_ns) = (length(bytes), *took_ns);
+            ring.write(sent_ns, job, Point::Serialised { message, bytes, took_ns });
+        }
+        let parcel = sent.parcel();
+        let envelope = Envelope { header: Arc::new(header), value: sent.value, parcel };
         let topic = module.publishes;
         if let Some(output) = self.topics[usize::from(topic)].output {
-            ring.write(now_ns, job, Point::Actuated { message });
-            self.outputs[usize::from(output)].push(envelope.clone());
+            ring.write(sent_ns, job, Point::Actuated { message });
+            // Whoever is outside makes a value of it on a processor of his own.
+            let outside = envelope.addressed();
+            match outside.unseal() {
+                Ok(()) => self.outputs[usize::from(output)].push(outside),
+                Err(said) => {
+                    module.statistics.failed += 1;
+                    module.statistics.last_failure = Some(said);
+                }
+            }
         }
         self.posted.push((topic, envelope));
     }

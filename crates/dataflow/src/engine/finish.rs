@@ -24,10 +24,10 @@ impl Engine {
             Err(Stop::Nothing) => Outcome::Nothing,
             Err(Stop::Failed(_)) => Outcome::Failed,
         };
-        if let Ok(value) = ran {
+        if let Ok(sent) = ran {
             let Job { parts, of_parts: of, .. } = self.jobs[&job];
             let part = if parts > 0 { Part { index: of, of } } else { Part::WHOLE };
-            self.publish(now_ns, job, value, part, &run, ring);
+            self.publish(now_ns, job, sent, part, &run, ring);
         } else if let Err(Stop::Failed(text)) = ran {
             let ready = self.jobs[&job].ready().expect("a module's run");
             self.modules[ready.module].statistics.last_failure = Some(text);

@@ -19,9 +19,10 @@ mod statistics;
 use std::any::Any;
 use std::collections::BTreeMap;
 
-use crate::cx::{Run, Work};
+use crate::cx::{Host, Run, Work};
 use crate::graph::{Arrival, Erased, Ran};
 use crate::message::Envelope;
+use crate::middleware::Mail;
 use crate::trace::{Class, Core, Names, Point, Ring};
 use crate::{Header, Path, Settings};
 
@@ -60,6 +61,8 @@ pub(crate) enum Body {
         input: Box<dyn Any + Send>,
         path: Path,
         run: Run,
+        /// What is to be deserialised before, for the input's own copies.
+        mail: Option<Mail>,
     },
     /// Work ahead, or a piece of a run.
     Work(Work),
@@ -69,6 +72,25 @@ pub(crate) enum Body {
 pub(crate) enum Ended {
     Module { module: Box<dyn Erased>, input: Box<dyn Any + Send>, run: Run, ran: Ran },
     Work(Option<Box<dyn Any + Send>>),
+}
+
+/// Runs a module on what it has read, once that is deserialised.
+pub(crate) fn run_module(
+    host: &mut dyn Host,
+    (mut module, mut input): (Box<dyn Erased>, Box<dyn Any + Send>),
+    mut run: Run,
+    path: Path,
+    mail: Option<Mail>,
+) -> Ended {
+    let opened = mail.map(|mail| mail.open(host, module.as_ref())).transpose();
+    let ran = match opened {
+        Ok(own) => {
+            input = own.unwrap_or(input);
+            module.run(host, &mut run, &*input, path)
+        }
+        Err(stop) => Err(stop),
+    };
+    Ended::Module { module, input, run, ran }
 }
 
 pub(crate) struct Engine {
@@ -150,6 +172,7 @@ impl Engine {
         let parts = state.taken_actively().filter(|header| header.part.is_partial());
         state.parted_ns = parts.map(|header| header.captured_ns).max().max(state.parted_ns);
         let read = state.taken().map(|envelope| envelope.header.id).collect();
+        let mail = Mail::of(state.boxes.iter().map(|mailbox| &mailbox.taken));
         let run = self.run_of(ready.module, now_ns);
         let (path, load, here_ns) =
             self.choose(now_ns, ready.module, module.as_ref(), &*input, &run);
@@ -165,7 +188,7 @@ impl Engine {
         let job = self.begin(now_ns, job, &run, ring);
         self.consider(now_ns, ready.module);
         let rank = if class == Class::Host { Rank::Host(key) } else { Rank::Guest };
-        Some(Start { job, rank, body: Body::Module { module, input, path, run } })
+        Some(Start { job, rank, body: Body::Module { module, input, path, run, mail } })
     }
 
     /// A run that was cancelled on the normal path, on the fast one.
@@ -191,7 +214,7 @@ impl Engine {
         };
         let job = self.begin(now_ns, job, &run, ring);
         let rank = if class == Class::Host { Rank::Host(key) } else { Rank::Guest };
-        Start { job, rank, body: Body::Module { module, input, path, run } }
+        Start { job, rank, body: Body::Module { module, input, path, run, mail: None } }
     }
 
     /// Notes that a run has begun; its number.
@@ -231,7 +254,8 @@ impl Engine {
         }
         let provenance = state.provenance();
         let downstream_ns = self.downstream_ns(now_ns, module, deadline_ns);
-        Run { header: primary, objects, deadline_ns, limit_ns, downstream_ns, provenance }
+        let codec = self.topics[usize::from(self.modules[module].publishes)].codec;
+        Run { header: primary, objects, deadline_ns, limit_ns, downstream_ns, provenance, codec }
     }
 
     /// Whether the result of `job` is not wanted any more.

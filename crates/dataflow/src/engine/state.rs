@@ -10,11 +10,13 @@ use crate::estimate::{Linear, Window};
 use crate::graph::{Erased, Group};
 use crate::mailbox::Mailbox;
 use crate::message::Envelope;
+use crate::middleware::Codec;
 use crate::trace::{Class, Core};
 use crate::{Cancel, Header, Load, NO_DEADLINE, Origin, Path, Trigger};
 
 pub(crate) struct TopicState {
     pub(super) output: Option<u16>,
+    pub(super) codec: Option<Codec>,
     pub(super) readers: Vec<Reader>,
     /// Indices of the work that is to be done ahead when a message arrives.
     pub(super) arrivals: Vec<usize>,

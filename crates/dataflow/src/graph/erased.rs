@@ -8,11 +8,12 @@ use crate::cx::{Host, Run, Work, erase};
 use crate::graph::GroupId;
 use crate::input::Ports;
 use crate::mailbox::Mailbox;
-use crate::message::{Envelope, Payload};
+use crate::message::Envelope;
+use crate::middleware::Sent;
 use crate::{Cx, Input, Load, Message, Module, Path, Stop, WorkCx};
 
 /// What a run ended with.
-pub(crate) type Ran = Result<Payload, Stop>;
+pub(crate) type Ran = Result<Sent, Stop>;
 
 /// A [`Module`] of any input and output.
 pub(crate) trait Erased: Send {
@@ -43,7 +44,7 @@ impl<M: Module> Erased for M {
     fn run(&mut self, host: &mut dyn Host, run: &mut Run, input: &dyn Any, path: Path) -> Ran {
         let mut cx = Cx { host, run, publishes: PhantomData };
         let out = Module::run(self, &mut cx, read(input), path)?;
-        Ok(Arc::new(out))
+        Sent::pack(host, run, Arc::new(out))
     }
 }
 
@@ -68,8 +69,11 @@ impl Arrival {
     {
         let work = Arc::new(work);
         let begin = Box::new(move |envelope: Envelope| {
-            let (work, message) = (work.clone(), envelope.open::<T>());
-            erase(move |cx: &mut WorkCx<'_>| work(&message, cx))
+            let work = work.clone();
+            erase(move |cx: &mut WorkCx<'_>| {
+                envelope.unseal().map_err(Stop::Failed)?;
+                work(&envelope.open::<T>(), cx)
+            })
         });
         Arrival { topic, group, key, begin }
     }

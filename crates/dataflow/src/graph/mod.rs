@@ -6,12 +6,16 @@ mod wiring;
 
 use std::marker::PhantomData;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 pub(crate) use erased::{Arrival, Erased, Ran};
 pub use wiring::ModuleRef;
 pub(crate) use wiring::Spec;
 
 use crate::input::{Feed, Wire};
 use crate::mailbox::Keep;
+use crate::middleware::Codec;
 use crate::{Input, Message, Module, NO_DEADLINE, SourceId, Stop, WorkCx};
 
 /// What makes a module run.
@@ -143,6 +147,8 @@ pub struct Output<T> {
 pub(crate) struct TopicSpec {
     pub(crate) name: String,
     pub(crate) output: Option<u16>,
+    /// How its messages become bytes; none: they go as pointers.
+    pub(crate) codec: Option<Codec>,
 }
 
 pub(crate) struct SourceSpec {
@@ -192,8 +198,20 @@ impl Graph {
 
     /// Adds a topic.
     pub fn topic<T: Send + Sync + 'static>(&mut self, name: &str) -> Topic<T> {
-        self.topics.push(TopicSpec { name: name.into(), output: None });
+        self.topics.push(TopicSpec { name: name.into(), output: None, codec: None });
         Topic { index: number(self.topics.len() - 1), carries: PhantomData }
+    }
+
+    /// Has the messages of `topic` go as bytes, as between processes, in place of shared pointers:
+    /// the run that publishes one serialises it (CDR, as ROS 2 does), and each module that reads it
+    /// makes its own copy before its run begins. Both are charged to the cores of the runs, and in
+    /// the trace. A source's frames are serialised by whoever injects them, which is charged to
+    /// nobody.
+    pub fn serialise<T>(&mut self, topic: &Topic<T>)
+    where
+        T: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.topics[usize::from(topic.index)].codec = Some(Codec::of(topic));
     }
 
     /// Adds a source of messages on `topic`. Each frame's command must be out `deadline_ns` after

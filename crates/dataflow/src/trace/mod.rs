@@ -159,6 +159,24 @@ pub enum Point {
         /// How many parts.
         of: u16,
     },
+    /// The message that the run publishes was made bytes, in a chunk that ended with that.
+    Serialised {
+        /// Its number.
+        message: u64,
+        /// How many bytes.
+        bytes: u32,
+        /// How long that had a core.
+        took_ns: u64,
+    },
+    /// The bytes of a message that the run has read were made a value, in a chunk that ends now.
+    Deserialised {
+        /// Its number.
+        message: u64,
+        /// How many bytes.
+        bytes: u32,
+        /// How long that had a core.
+        took_ns: u64,
+    },
     /// The message went out of the graph: a command to the actuators.
     Actuated {
         /// Which.

@@ -9,7 +9,8 @@
 //! The path is walked backwards from the command: the run that published it, the message that this
 //! run read and that knows of the hazard, the run that published that, and so on to a frame that
 //! came in from outside. What a run, or a piece of it, had a core for is module time; all else is
-//! bubble: waiting for a core, for a timer or another input, being preempted, travelling.
+//! bubble: waiting for a core, for a timer or another input, being preempted, travelling. What the
+//! middleware takes is named within both.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,10 +30,17 @@ pub struct Step {
     pub start_ns: u64,
     /// When it published.
     pub published_ns: u64,
-    /// For how long it, or a piece of it, had a core in between.
+    /// For how long it, or a piece of it, had a core in between. Includes
+    /// [`Step::deserialise_ns`] and [`Step::serialise_ns`].
     pub module_ns: u64,
-    /// From `ready_ns` to `start_ns`.
+    /// The part of it that made values of the messages that it read.
+    pub deserialise_ns: u64,
+    /// The part of it that made bytes of what it published until then.
+    pub serialise_ns: u64,
+    /// From `ready_ns` to `start_ns`. Includes [`Step::hop_ns`].
     pub waited_ns: u64,
+    /// The part of it until the message was in the mailbox.
+    pub hop_ns: u64,
     /// For how long it had no core in between.
     pub preempted_ns: u64,
 }
@@ -52,7 +60,8 @@ pub struct Reaction {
     /// the command is computed from: what a tracker needs to confirm it, and frames that were
     /// dropped.
     pub confirm_ns: u64,
-    /// For how long the runs of the path had a core.
+    /// For how long the runs of the path had a core. Includes the middleware's work, the rest of
+    /// [`Reaction::middleware_ns`] is a part of `bubble_ns`.
     pub module_ns: u64,
     /// For how long they did not: waiting, preempted, or on the way between modules.
     pub bubble_ns: u64,
@@ -68,6 +77,13 @@ impl Reaction {
     /// How long the reaction took: T1 - T0.
     pub fn total_ns(&self) -> u64 {
         self.command_ns.saturating_sub(self.hazard_ns)
+    }
+
+    /// The middleware's share: making bytes and values of messages, which are parts of `module_ns`,
+    /// and their hops, which are parts of `bubble_ns`.
+    pub fn middleware_ns(&self) -> u64 {
+        let of = |step: &Step| [step.deserialise_ns, step.serialise_ns, step.hop_ns];
+        total(self.steps.iter().flat_map(of))
     }
 
     /// By how much the parts miss the whole; 0 unless the trace has lost events.
@@ -89,6 +105,8 @@ pub struct Reactions {
     jobs: HashMap<u64, Run>,
     /// The jobs that are pieces of a run.
     pieces: HashMap<u64, Vec<u64>>,
+    /// When a message came into a module's mailbox.
+    arrived: HashMap<(u64, ModuleId), u64>,
     actuated: Vec<(u64, u64)>,
 }
 
@@ -106,6 +124,10 @@ struct Run {
     read: Vec<u64>,
     /// When it had a core, from and to.
     served: Vec<(u64, u64)>,
+    /// For how long messages were made values, and when that was over.
+    deserialised: Vec<(u64, u64)>,
+    /// The same of messages that were made bytes.
+    serialised: Vec<(u64, u64)>,
 }
 
 impl Reactions {
@@ -116,6 +138,7 @@ impl Reactions {
             published: HashMap::new(),
             jobs: HashMap::new(),
             pieces: HashMap::new(),
+            arrived: HashMap::new(),
             actuated: Vec::new(),
         };
         for event in events {
@@ -146,6 +169,15 @@ impl Reactions {
             }
             Point::Published { message, .. } => {
                 self.published.insert(message, (job, at_ns));
+            }
+            Point::Arrived { message, module, .. } => {
+                self.arrived.insert((message, module), at_ns);
+            }
+            Point::Serialised { took_ns, .. } => {
+                self.jobs.entry(job).or_default().serialised.push((took_ns, at_ns));
+            }
+            Point::Deserialised { took_ns, .. } => {
+                self.jobs.entry(job).or_default().deserialised.push((took_ns, at_ns));
             }
             Point::Actuated { message } => self.actuated.push((message, at_ns)),
             _ => {}
@@ -218,7 +250,7 @@ impl Reactions {
                 Some(frame) => frame.came_ns,
                 None => self.published[&pair[1]].1,
             };
-            steps.push(self.step(job, ready_ns, published_ns)?);
+            steps.push(self.step(job, (pair[1], ready_ns), published_ns)?);
         }
         steps.reverse();
         Some(Reaction {
@@ -253,18 +285,30 @@ impl Reactions {
         times
     }
 
-    fn step(&self, job: u64, ready_ns: u64, published_ns: u64) -> Option<Step> {
+    fn step(&self, job: u64, read: (u64, u64), published_ns: u64) -> Option<Step> {
+        let (message, ready_ns) = read;
         let run = &self.jobs[&job];
+        let module = run.module?;
+        let until = |chunks: &[(u64, u64)]| {
+            let chunks = chunks.iter().filter(|(_, at_ns)| *at_ns <= published_ns);
+            total(chunks.map(|(took_ns, _)| *took_ns))
+        };
+        let waited_ns = run.start_ns.saturating_sub(ready_ns);
+        let arrived_ns = self.arrived.get(&(message, module)).copied();
+        let hop_ns = arrived_ns.map_or(0, |at_ns| at_ns.saturating_sub(ready_ns));
         let served = self.served(job, published_ns);
         let gaps = total(served.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1)));
         Some(Step {
-            module: run.module?,
+            module,
             job,
             ready_ns,
             start_ns: run.start_ns,
             published_ns,
             module_ns: total(served.iter().map(|(from_ns, to_ns)| to_ns - from_ns)),
-            waited_ns: run.start_ns.saturating_sub(ready_ns),
+            deserialise_ns: until(&run.deserialised),
+            serialise_ns: until(&run.serialised),
+            waited_ns,
+            hop_ns: hop_ns.min(waited_ns),
             preempted_ns: gaps.saturating_add(served.first()?.0.saturating_sub(run.start_ns)),
         })
     }

@@ -74,6 +74,14 @@ pub fn encode(event: &Event, into: &mut Vec<Record>) {
             put(Flow::Published, job, message, u32::from(part) << 16 | u32::from(of));
             put(Flow::More, frame, 0, 0);
         }
+        Point::Serialised { message, bytes, took_ns } => {
+            put(Flow::Serialised, job, message, bytes);
+            put(Flow::More, took_ns, 0, 0);
+        }
+        Point::Deserialised { message, bytes, took_ns } => {
+            put(Flow::Deserialised, job, message, bytes);
+            put(Flow::More, took_ns, 0, 0);
+        }
         Point::Actuated { message } => put(Flow::Actuated, job, message, 0),
         Point::End { outcome, service_ns } => {
             put(Flow::End, job, service_ns, code(&OUTCOMES, &outcome) as u32);
@@ -190,6 +198,14 @@ impl Reader<'_> {
                 let (frame, _) = self.more()?;
                 Point::Published { message: detail, frame, part, of }
             }
+            Flow::Serialised => {
+                let (took_ns, _) = self.more()?;
+                Point::Serialised { message: detail, bytes: number, took_ns }
+            }
+            Flow::Deserialised => {
+                let (took_ns, _) = self.more()?;
+                Point::Deserialised { message: detail, bytes: number, took_ns }
+            }
             Flow::Actuated => Point::Actuated { message: detail },
             Flow::End => {
                 let outcome = self.one(&OUTCOMES, number.into(), "an outcome")?;
@@ -254,6 +270,8 @@ mod tests {
             Point::Resumed,
             Point::Paused,
             Point::Published { message: 8, frame: 3, part: 1, of: 2 },
+            Point::Serialised { message: 8, bytes: u32::MAX, took_ns: 1 << 40 },
+            Point::Deserialised { message: 7, bytes: 9, took_ns: 10 },
             Point::Actuated { message: 8 },
             Point::End { outcome: Outcome::Failed, service_ns: 11 },
             Point::AheadAsked { version: 4 },
@@ -305,7 +323,7 @@ mod tests {
             match random() % 4 {
                 0 => record.detail = random(),
                 1 => record.number = random() as u32,
-                2 => record.kind = Kind::from_code(0x40 + (random() % 17) as u16).unwrap(),
+                2 => record.kind = Kind::from_code(0x40 + (random() % 19) as u16).unwrap(),
                 _ => record.kind = Kind::Switch,
             }
             refused += u32::from(decode(&broken, &names()).is_err());

@@ -11,7 +11,7 @@ use std::any::Any;
 use crate::Part;
 use crate::cx::{Piece, Run};
 use crate::engine::{Ended, Rank};
-use crate::message::Payload;
+use crate::middleware::{Carry, Sent};
 use crate::trace::Core;
 use crate::virtual_clock::coroutine::Execution;
 use crate::{ModuleId, Path};
@@ -56,9 +56,42 @@ pub(super) enum Stage {
 /// What happens at the end of a chunk.
 pub(super) enum Then {
     Checkpoint,
-    Publish { value: Payload, part: Part, run: Run },
+    Publish {
+        sent: Sent,
+        part: Part,
+        run: Run,
+    },
+    /// A message was deserialised in the chunk.
+    Deserialised {
+        message: u64,
+        bytes: u32,
+        took_ns: u64,
+    },
     Divide(Vec<Piece>),
     Ended(Ended),
+}
+
+impl Then {
+    /// What the chunk was for, if it was the middleware's.
+    pub(super) fn carry(&self) -> Option<Carry> {
+        match self {
+            Then::Deserialised { bytes, .. } => Some(Carry::Deserialise { bytes: *bytes }),
+            Then::Publish { sent, .. } => sent.carry(),
+            Then::Ended(Ended::Module { ran: Ok(sent), .. }) => sent.carry(),
+            _ => None,
+        }
+    }
+
+    /// What the chunk costs.
+    pub(super) fn charge(&mut self, cost_ns: u64) {
+        match self {
+            Then::Deserialised { took_ns, .. } => *took_ns = cost_ns,
+            Then::Publish { sent, .. } | Then::Ended(Ended::Module { ran: Ok(sent), .. }) => {
+                sent.charge(cost_ns);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Which of a core's runs.

@@ -7,8 +7,8 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::cx::{Host, Piece, Run, Work};
-use crate::engine::{Body, Ended};
-use crate::message::Payload;
+use crate::engine::{Body, Ended, run_module};
+use crate::middleware::Sent;
 use crate::virtual_clock::core::Given;
 use crate::{Checkpoint, Part, WorkCx};
 
@@ -21,9 +21,14 @@ pub(super) enum Ask {
     Checkpoint,
     /// The chunk ends with a part of the result.
     Publish {
-        value: Payload,
+        sent: Sent,
         part: Part,
         run: Run,
+    },
+    /// The chunk ends, in which a message was deserialised.
+    Deserialised {
+        message: u64,
+        bytes: u32,
     },
     Ahead {
         key: &'static str,
@@ -88,9 +93,8 @@ impl Execution {
             };
             let mut host = YieldingHost { yielder, now_ns };
             match body {
-                Body::Module { mut module, input, path, mut run } => {
-                    let ran = module.run(&mut host, &mut run, &*input, path);
-                    Ended::Module { module, input, run, ran }
+                Body::Module { module, input, path, run, mail } => {
+                    run_module(&mut host, (module, input), run, path, mail)
                 }
                 Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
             }
@@ -138,8 +142,16 @@ impl Host for YieldingHost<'_> {
         self.next_chunk(Ask::Checkpoint)
     }
 
-    fn publish(&mut self, value: Payload, part: Part, run: &Run) {
-        self.next_chunk(Ask::Publish { value, part, run: run.clone() });
+    fn publish(&mut self, sent: Sent, part: Part, run: &Run) {
+        self.next_chunk(Ask::Publish { sent, part, run: run.clone() });
+    }
+
+    fn code_ends(&mut self) {
+        self.next_chunk(Ask::Checkpoint);
+    }
+
+    fn deserialised(&mut self, message: u64, bytes: u32, _: u64) {
+        self.next_chunk(Ask::Deserialised { message, bytes });
     }
 
     fn ahead(&mut self, key: &'static str, version: u64, work: Work) {

@@ -1,6 +1,6 @@
 //! What a chunk of a run, from checkpoint to checkpoint, costs on a simulated core.
 
-use crate::{Error, ModuleId, Path};
+use crate::{Carry, Error, ModuleId, Path};
 
 /// Where the costs of a virtual run come from.
 pub enum Costs {
@@ -18,10 +18,12 @@ pub enum Costs {
 }
 
 impl Costs {
-    /// The same cost for each chunk of a module, by its number; 0 for those without one.
+    /// The same cost for each chunk of a module's code, by its number; 0 for those of no module, and
+    /// of the middleware.
     pub fn fixed(ns: Vec<u64>) -> Costs {
         Costs::Declared(Box::new(move |chunk| {
-            chunk.module.and_then(|module| ns.get(module.index())).copied().unwrap_or(0)
+            let module = chunk.module.filter(|_| chunk.carry.is_none());
+            module.and_then(|module| ns.get(module.index())).copied().unwrap_or(0)
         }))
     }
 }
@@ -37,8 +39,10 @@ pub struct Chunk {
     pub path: Path,
     /// Whether it is of a piece of a run ([`crate::Cx::divide`]).
     pub piece: bool,
-    /// Its number in the run, or in the piece, from 0.
+    /// Its number in the run, or in the piece, from 0; of the middleware's, that of the code's next.
     pub index: u32,
+    /// What it does for a message, if it is the middleware's and not the code's.
+    pub carry: Option<Carry>,
     /// What it took on this machine's processor.
     pub cpu_ns: u64,
 }

@@ -193,15 +193,18 @@ impl Virtual {
             None => Answer::Go { now_ns, checkpoint },
         };
         let mut cpu_ns = 0;
-        let then = loop {
+        let mut then = loop {
             let before_ns = thread_cpu_ns();
             let did = running.execution.resume(answer);
             cpu_ns += thread_cpu_ns() - before_ns;
             answer = match did {
                 Did::Ended(ended) => break Then::Ended(ended),
                 Did::Asked(Ask::Checkpoint) => break Then::Checkpoint,
-                Did::Asked(Ask::Publish { value, part, run }) => {
-                    break Then::Publish { value, part, run };
+                Did::Asked(Ask::Publish { sent, part, run }) => {
+                    break Then::Publish { sent, part, run };
+                }
+                Did::Asked(Ask::Deserialised { message, bytes }) => {
+                    break Then::Deserialised { message, bytes, took_ns: 0 };
                 }
                 Did::Asked(Ask::Divide(pieces)) => break Then::Divide(pieces),
                 Did::Asked(Ask::Take { key, version }) => {
@@ -218,9 +221,12 @@ impl Virtual {
             };
         };
         let Running { module, frame, path, piece, chunks: index, .. } = *running;
-        let cost_ns = meter.charge(job, &Chunk { module, frame, path, piece, index, cpu_ns })?;
+        let carry = then.carry();
+        let chunk = Chunk { module, frame, path, piece, index, carry, cpu_ns };
+        let cost_ns = meter.charge(job, &chunk)?;
+        then.charge(cost_ns);
         let cost_ns = cost_ns + std::mem::take(&mut running.extra_ns);
-        running.chunks += 1;
+        running.chunks += u32::from(carry.is_none());
         running.service_ns += cost_ns;
         running.chunk_ns = now_ns;
         self.busy(core, lane, cost_ns, then);

@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 pub use costs::{Chunk, Costs, Recording};
 
-use crate::engine::{Engine, Rank, Statistics};
-use crate::message::{Envelope, Payload};
+use crate::engine::{Ended, Engine, Rank, Statistics};
+use crate::message::Envelope;
+use crate::middleware::Sent;
 use crate::trace::{Core, Names, Point, Ring};
 use crate::{Error, Graph, Message, Output, Settings, Source, SourceId, Trigger};
 
@@ -68,7 +69,7 @@ pub struct Virtual {
 }
 
 enum Event {
-    Inject { source: SourceId, captured_ns: u64, value: Payload },
+    Inject { source: SourceId, captured_ns: u64, sent: Sent },
     Timer { module: usize },
     Deliver { topic: u16, envelope: Envelope },
     Chunk { core: usize, lane: Lane },
@@ -129,7 +130,8 @@ impl Virtual {
     /// numbered in the order in which they come in.
     ///
     /// # Errors
-    /// [`Error::Past`] if `at_ns` is over, or before the capture.
+    /// [`Error::Past`] if `at_ns` is over, or before the capture; [`Error::Serialise`] if the
+    /// topic's messages go as bytes, and this one cannot.
     pub fn inject<T: Send + Sync + 'static>(
         &mut self,
         source: &Source<T>,
@@ -141,8 +143,9 @@ impl Virtual {
         if at_ns < earliest_ns {
             return Err(Error::Past { what: "a frame comes in", at_ns, now_ns: earliest_ns });
         }
-        let value = Arc::new(value);
-        self.schedule(at_ns, Event::Inject { source: source.id, captured_ns, value });
+        let sent = Sent::frame(Arc::new(value), self.engine.codec_of(source.id))
+            .map_err(|said| self.engine.no_bytes(source.id, said))?;
+        self.schedule(at_ns, Event::Inject { source: source.id, captured_ns, sent });
         Ok(())
     }
 
@@ -208,10 +211,10 @@ impl Virtual {
 
     fn happen(&mut self, number: u64, event: Event) {
         match event {
-            Event::Inject { source, captured_ns, value } => {
+            Event::Inject { source, captured_ns, sent } => {
                 let now_ns = self.now_ns;
                 let (topic, envelope) =
-                    self.engine.inject(now_ns, source, captured_ns, value, &mut self.ring);
+                    self.engine.inject(now_ns, source, captured_ns, sent, &mut self.ring);
                 self.engine.deliver(now_ns, topic, &envelope, &mut self.ring);
             }
             Event::Timer { module } => {
@@ -252,10 +255,17 @@ impl Virtual {
             Then::Divide(pieces) => {
                 self.engine.divide(now_ns, job, rank, pieces, &mut self.ring);
             }
-            Then::Publish { value, part, run } => {
-                self.engine.publish(now_ns, job, value, part, &run, &mut self.ring);
+            Then::Deserialised { message, bytes, took_ns } => {
+                self.ring.write(now_ns, job, Point::Deserialised { message, bytes, took_ns });
             }
-            Then::Ended(ended) => {
+            Then::Publish { mut sent, part, run } => {
+                sent.sent_ns = now_ns;
+                self.engine.publish(now_ns, job, sent, part, &run, &mut self.ring);
+            }
+            Then::Ended(mut ended) => {
+                if let Ended::Module { ran: Ok(sent), .. } = &mut ended {
+                    sent.sent_ns = now_ns;
+                }
                 let running = self.cores[core].remove(lane).expect("its chunk has just ended");
                 running.execution.recycle(&mut self.stacks);
                 self.engine.finish(now_ns, job, ended, running.service_ns, &mut self.ring);

@@ -24,6 +24,7 @@ use realtime::mutex::PiMutex;
 
 use crate::engine::{Engine, Statistics};
 use crate::message::Envelope;
+use crate::middleware::Sent;
 use crate::trace::{Core, Names, Ring};
 use crate::{Error, Graph, Mechanism, Message, Output, Settings, Source};
 
@@ -268,22 +269,24 @@ impl Wall {
     /// A frame of `source`, captured at `captured_ns`, comes in now. Any thread may call this.
     ///
     /// # Errors
-    /// [`Error::Past`] if it is to be captured in the future.
+    /// [`Error::Past`] if it is to be captured in the future; [`Error::Serialise`] if the topic's
+    /// messages go as bytes, and this one cannot.
     pub fn inject<T: Send + Sync + 'static>(
         &self,
         source: &Source<T>,
         captured_ns: u64,
         value: T,
     ) -> Result<(), Error> {
-        let value = Arc::new(value);
+        let codec = self.shared.locked.lock().engine.codec_of(source.id);
+        let sent = Sent::frame(Arc::new(value), codec)
+            .map_err(|said| self.shared.locked.lock().engine.no_bytes(source.id, said))?;
         let mut locked = self.shared.locked.lock();
         let at_ns = self.now_ns();
         if at_ns < captured_ns {
             return Err(Error::Past { what: "a frame comes in", at_ns, now_ns: captured_ns });
         }
         locked.outside(|locked, ring| {
-            let (topic, envelope) =
-                locked.engine.inject(at_ns, source.id, captured_ns, value, ring);
+            let (topic, envelope) = locked.engine.inject(at_ns, source.id, captured_ns, sent, ring);
             locked.engine.posted.push((topic, envelope));
             locked.settle(at_ns, ring);
         });

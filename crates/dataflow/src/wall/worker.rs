@@ -9,8 +9,8 @@ use realtime::clock::thread_cpu_ns;
 use realtime::thread::{Policy, pin, set_name, set_nice, set_policy};
 
 use crate::cx::{Host, Piece, Run, Work};
-use crate::engine::{Body, Ended, Rank, Start};
-use crate::message::Payload;
+use crate::engine::{Body, Ended, Rank, Start, run_module};
+use crate::middleware::Sent;
 use crate::trace::{Core, Point, Ring};
 use crate::wall::chunk::Chunk;
 use crate::wall::{CoreState, Locked, Shared};
@@ -160,14 +160,16 @@ impl Worker {
         self.ring.write(began_ns, job, Point::Resumed);
         let (rank, chunk) = (start.rank, Chunk::begin(shared.factor));
         let mut host = WallHost { shared: &shared, worker: self, job, rank, lent_ns: 0, chunk };
-        let ended = match start.body {
-            Body::Module { mut module, input, path, mut run } => {
-                let ran = module.run(&mut host, &mut run, &*input, path);
-                Ended::Module { module, input, run, ran }
+        let mut ended = match start.body {
+            Body::Module { module, input, path, run, mail } => {
+                run_module(&mut host, (module, input), run, path, mail)
             }
             Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
         };
         host.chunk.end();
+        if let Ended::Module { ran: Ok(sent), .. } = &mut ended {
+            sent.out_at(shared.now_ns());
+        }
         let (lent_ns, guest) = (host.lent_ns, host.rank == Rank::Guest);
         let mut locked = shared.locked.lock();
         let now_ns = shared.now_ns();
@@ -242,13 +244,28 @@ impl Host for WallHost<'_> {
         answer
     }
 
-    fn publish(&mut self, value: Payload, part: Part, run: &Run) {
+    fn publish(&mut self, mut sent: Sent, part: Part, run: &Run) {
         self.chunk.end();
+        sent.out_at(self.shared.now_ns());
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
-        locked.engine.publish(now_ns, self.job, value, part, run, &mut self.worker.ring);
+        locked.engine.publish(now_ns, self.job, sent, part, run, &mut self.worker.ring);
         locked.settle(now_ns, &mut self.worker.ring);
         drop(locked);
+        self.chunk.resume();
+    }
+
+    fn code_ends(&mut self) {
+        self.chunk.end();
+        self.chunk.resume();
+    }
+
+    fn deserialised(&mut self, message: u64, bytes: u32, began_ns: u64) {
+        self.chunk.end();
+        let now_ns = self.shared.now_ns();
+        let took_ns = now_ns.saturating_sub(began_ns);
+        let point = Point::Deserialised { message, bytes, took_ns };
+        self.worker.ring.write(now_ns, self.job, point);
         self.chunk.resume();
     }
 

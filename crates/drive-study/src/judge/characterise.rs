@@ -5,6 +5,7 @@ use super::fit::{Sums, correlation, mean, slope};
 use super::latency::distribution;
 use super::{Findings, Found, cell};
 use crate::{Experiment, Frame, Group, Interval, Row, Times};
+use driving::stack::Middleware;
 use report::drive_study::{Plot, Section, Series, Shape, Table};
 use std::ops::RangeInclusive;
 
@@ -19,12 +20,14 @@ pub(super) fn found(findings: &Findings) -> Found {
     let Some(part) = findings.part(Experiment::Characterise) else { return (Vec::new(), None) };
     let mut section = Section {
         title: "What latency comes from in base (figures 4, 5, 8 and 11b)".to_owned(),
-        about: "Module: for how long its runs had a core, and how long their messages had waited for \
+        about: format!(
+            "Module: for how long its runs had a core, and how long their messages had waited for \
                 a timer, a core, or the run before (bubbles). End to end: from a frame's capture to \
                 the first command that knows of it. Density: cars and trucks within 25 m of the ego, \
                 frame by frame. The use of the cores is counted in tenths of a second. Localisation \
-                is exact here and takes no time; there is no camera and no middleware."
-            .to_owned(),
+                is exact here and takes no time; there is no camera. {}",
+            carried(findings.study.middleware)
+        ),
         ..Section::default()
     };
     for stack in &findings.study.stacks {
@@ -45,6 +48,17 @@ pub(super) fn found(findings: &Findings) -> Found {
         ]);
     }
     (Vec::new(), Some(section))
+}
+
+fn carried(middleware: Middleware) -> &'static str {
+    match middleware {
+        Middleware::Pointer => "Messages are shared pointers: the middleware takes nothing.",
+        Middleware::Serialised => {
+            "Middleware: on a frame's way to its command, making bytes of messages (in the time of \
+             the module before), their hops (in what the module after waited), and making values of \
+             the bytes (in the time of the module after)."
+        }
+    }
 }
 
 fn times(rows: &[&Row], name: &str) -> Times {
@@ -81,6 +95,7 @@ fn modules(rows: &[&Row], stack: &str) -> Table {
     let module =
         |name: &&str| row(name, &times(rows, name), Some(&times(rows, &format!("{name}_waits"))));
     let mut lines: Vec<Vec<String>> = MODULES.iter().map(module).collect();
+    lines.push(row("middleware", &times(rows, "middleware"), None));
     lines.push(row("end to end", &times(rows, "frames"), None));
     let head = [
         "module",

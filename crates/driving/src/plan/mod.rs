@@ -24,6 +24,7 @@ use crate::{Checkpoint, Ego, Prediction, Stopped, passed};
 use candidate::{Course, Path, Profile};
 use cost::Search;
 use scene::{Reference, Scene};
+use serde::{Deserialize, Serialize};
 use world::{Line, Pose, geometry::wrapped};
 
 /// How far and how finely is planned, and what the vehicle can do.
@@ -115,7 +116,7 @@ pub struct Choice {
 }
 
 /// A state of a trajectory.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// From the trajectory's beginning, s.
     pub after: f64,
@@ -130,7 +131,7 @@ pub struct Point {
 }
 
 /// Where the ego shall be when.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trajectory {
     /// Its beginning, s.
     pub at: f64,

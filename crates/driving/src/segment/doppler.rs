@@ -6,9 +6,10 @@
 //! sight is known; of what is wide, or near, the other one too.
 
 use glam::DVec2;
+use serde::{Deserialize, Serialize};
 
 /// A measured velocity, along the line of sight and across.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doppler {
     /// The direction in which the velocity is known best, in the world: about that of sight.
     pub along: DVec2,

@@ -13,23 +13,26 @@
 mod anytime;
 mod brake;
 mod danger;
+mod middleware;
 mod modules;
 mod segmentation;
 mod short;
 
 pub use danger::{Nearness, dangerous, deadlines, nearness};
+pub use middleware::Middleware;
 
 use crate::{Cloud, Detection, Ego, Prediction, Track, Trajectory};
 use brake::EmergencyBrake;
 use dataflow::{Cancel, Graph, Group, Output, Settings, Source, Topic, Trigger};
 use modules::{Control, Planning, PredictionModule, Tracking};
 use segmentation::Segmentation;
+use serde::{Deserialize, Serialize};
 use short::Usual;
 use std::sync::Arc;
 use world::{Command, Road, Route};
 
 /// One turn of the lidar, with where the ego was.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scan {
     /// When it was captured, s.
     pub at: f64,
@@ -40,7 +43,7 @@ pub struct Scan {
 }
 
 /// What a scan shows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Detections {
     /// When the scan was captured, s.
     pub at: f64,
@@ -51,7 +54,7 @@ pub struct Detections {
 }
 
 /// What is around.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scene {
     /// When the scan was captured, s.
     pub at: f64,
@@ -62,7 +65,7 @@ pub struct Scene {
 }
 
 /// What everybody may do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Predicted {
     /// From when on, s.
     pub at: f64,
@@ -73,7 +76,7 @@ pub struct Predicted {
 }
 
 /// Where the ego is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Localisation {
     /// When, s.
     pub at: f64,
@@ -82,7 +85,7 @@ pub struct Localisation {
 }
 
 /// What the emergency brake says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Brake {
     /// Whether the vehicle is to brake as hard as it can.
     pub pressed: bool,
@@ -150,6 +153,8 @@ pub struct Features {
     pub budget: Option<f64>,
     /// A brake that does not wait for planning.
     pub emergency_brake: bool,
+    /// How messages get from module to module.
+    pub middleware: Middleware,
 }
 
 impl Features {
@@ -174,6 +179,7 @@ impl Features {
             confirm_frames: 1,
             budget: None,
             emergency_brake: false,
+            middleware: Middleware::Pointer,
         }
     }
 
@@ -304,6 +310,16 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
         graph.module("brake", brakes, brake, wires, &braking);
     }
 
+    if features.middleware == Middleware::Serialised {
+        graph.serialise(&scan);
+        graph.serialise(&localised);
+        graph.serialise(&detected);
+        graph.serialise(&tracked);
+        graph.serialise(&predicted);
+        graph.serialise(&planned);
+        graph.serialise(&braking);
+        graph.serialise(&commanded);
+    }
     let commands = graph.output(&commanded);
     (graph, Doors { scans, localisation, commands })
 }

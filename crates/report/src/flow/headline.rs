@@ -25,7 +25,9 @@ fn of_drive(drive: &FlowDrive) -> String {
 fn most(path: &CriticalPath) -> String {
     let parts = path.steps.iter().flat_map(|step| {
         [
-            (step.ran_ns, format!("in {}", step.module)),
+            (step.code_ns(), format!("in {}", step.module)),
+            (step.deserialise_ns, format!("deserialising for {}", step.module)),
+            (step.serialise_ns, format!("serialising in {}", step.module)),
             (step.waited_ns, format!("waiting for {}", step.module)),
             (step.preempted_ns, format!("preempted in {}", step.module)),
         ]

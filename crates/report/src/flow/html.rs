@@ -1,6 +1,6 @@
 //! The result as one page. The template is `page.html`, beside this file.
 
-use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes, headline, ms};
+use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes, headline, middleware, ms};
 use crate::Error;
 use crate::page::render;
 use crate::stats::Summary;
@@ -39,6 +39,8 @@ fn of_drive(drive: &FlowDrive) -> Value {
         modules => drive.modules.iter().map(of_module).collect::<Vec<Value>>(),
         frames => drive.frames_ms.len(),
         latency => times(&drive.frames_ms),
+        carried => times(&drive.carried_ms),
+        topics => middleware::rows(drive),
         ahead => vec![drive.ahead.0, drive.ahead.1],
         guests => vec![drive.guests.0, drive.guests.1, drive.overruns],
         reaction => drive.reaction.as_ref().map(|path| of_path(path, scale)),
@@ -69,7 +71,10 @@ fn of_path(path: &CriticalPath, scale: f64) -> Value {
     for step in &path.steps {
         let module = &step.module;
         parts.push(("bubble", format!("waiting for {module}"), step.waited_ns));
-        parts.push(("module", module.clone(), step.ran_ns));
+        let carried = |what: &str| format!("{what} in {module}");
+        parts.push(("carried", carried("deserialising"), step.deserialise_ns));
+        parts.push(("module", module.clone(), step.code_ns()));
+        parts.push(("carried", carried("serialising"), step.serialise_ns));
         parts.push(("bubble", format!("preempted in {module}"), step.preempted_ns));
     }
     let mut at = 0.0;

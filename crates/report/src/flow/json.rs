@@ -1,6 +1,6 @@
 //! The result for machines.
 
-use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes};
+use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes, middleware};
 use crate::stats::Summary;
 use serde_json::{Value, json};
 
@@ -23,7 +23,9 @@ fn of_drive(drive: &FlowDrive) -> Value {
         "driven_s": drive.driven_s,
         "lost_events": drive.lost,
         "modules": drive.modules.iter().map(of_module).collect::<Vec<_>>(),
+        "middleware": middleware::json(drive),
         "frame_to_command_ms": times(&drive.frames_ms),
+        "frame_middleware_ms": times(&drive.carried_ms),
         "unanswered_frames": drive.unanswered,
         "ahead": {"used": drive.ahead.0, "asked": drive.ahead.1},
         "guests": {"admitted": drive.guests.0, "asked": drive.guests.1, "overruns": drive.overruns},
@@ -44,7 +46,7 @@ fn of_module(module: &ModuleTimes) -> Value {
     })
 }
 
-fn times(samples: &[f64]) -> Value {
+pub(super) fn times(samples: &[f64]) -> Value {
     let of = |all: Summary| json!({"count": samples.len(), "p50": all.p50, "p99": all.p99, "max": all.max});
     Summary::of(samples).map_or(Value::Null, of)
 }
@@ -54,7 +56,10 @@ fn of_path(path: &CriticalPath) -> Value {
         json!({
             "module": step.module,
             "waited_ns": step.waited_ns,
+            "hop_ns": step.hop_ns,
             "ran_ns": step.ran_ns,
+            "deserialise_ns": step.deserialise_ns,
+            "serialise_ns": step.serialise_ns,
             "preempted_ns": step.preempted_ns,
         })
     };
@@ -66,6 +71,7 @@ fn of_path(path: &CriticalPath) -> Value {
         "confirm_ns": path.confirm_ns,
         "module_ns": path.module_ns(),
         "bubble_ns": path.bubble_ns(),
+        "middleware_ns": path.middleware_ns(),
         "steps": path.steps.iter().map(step).collect::<Vec<_>>(),
     })
 }

@@ -1,6 +1,6 @@
 //! The result in a terminal.
 
-use super::{CriticalPath, FlowDrive, FlowRun, headline, ms};
+use super::{CriticalPath, FlowDrive, FlowRun, headline, middleware, ms};
 use crate::stats::Summary;
 use crate::text::clean;
 
@@ -47,6 +47,11 @@ fn of_drive(drive: &FlowDrive) -> String {
         drive.frames_ms.len(),
         times(&drive.frames_ms)
     );
+    if drive.carried_ms.iter().any(|ms| *ms > 0.0) {
+        let count = drive.carried_ms.len();
+        text += &format!("{:<14} {count:>6} {:>53}\n", "  middleware", times(&drive.carried_ms));
+    }
+    text += &middleware::text(drive);
     text += &format!(
         "work ahead used {} of {} times; guests let in {} of {}; hosts found a guest {} times\n",
         drive.ahead.0, drive.ahead.1, drive.guests.0, drive.guests.1, drive.overruns
@@ -77,11 +82,12 @@ fn path(what: &str, path: &CriticalPath) -> String {
     );
     for step in &path.steps {
         text += &format!(
-            "    {:<14} waited {:>7}  ran {:>7}  preempted {:>7}\n",
+            "    {:<14} waited {:>7}  ran {:>7}  preempted {:>7}{}\n",
             clean(&step.module),
             ms(step.waited_ns),
             ms(step.ran_ns),
-            ms(step.preempted_ns)
+            ms(step.preempted_ns),
+            middleware::step(step)
         );
     }
     text
