@@ -48,7 +48,7 @@ impl Mailbox {
     }
 
     /// One that holds what was taken out of another, to be taken out again.
-    pub(crate) fn of(taken: &Vec<Envelope>) -> Self {
+    pub(crate) fn of(taken: &[Envelope]) -> Self {
         let waiting = taken.iter().cloned().collect();
         Mailbox { waiting, ..Mailbox::new(Keep::Fifo(taken.len())) }
     }

@@ -197,7 +197,8 @@ impl Mail {
             Some((envelope.header.id, parcel.clone()))
         });
         let sealed: Vec<_> = sealed.collect();
-        (!sealed.is_empty()).then(|| Mail { boxes: boxes.map(Mailbox::of).collect(), sealed })
+        (!sealed.is_empty())
+            .then(|| Mail { boxes: boxes.map(|taken| Mailbox::of(taken)).collect(), sealed })
     }
 
     /// Deserialises it, each message as a chunk of its own, and reads the input again: what the

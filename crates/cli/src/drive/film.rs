@@ -114,7 +114,10 @@ fn parts(way: &Way, outcome: &Outcome) -> Reaction {
     for step in &way.steps {
         let module = &outcome.names.modules[step.module.index()];
         part(PartKind::Bubble, format!("before {module}"), step.waited_ns);
-        part(PartKind::Module, module.clone(), step.module_ns);
+        let code_ns = step.module_ns.saturating_sub(step.deserialise_ns + step.serialise_ns);
+        part(PartKind::Module, format!("deserialising for {module}"), step.deserialise_ns);
+        part(PartKind::Module, module.clone(), code_ns);
+        part(PartKind::Module, format!("serialising in {module}"), step.serialise_ns);
         part(PartKind::Bubble, format!("inside {module}"), step.preempted_ns);
     }
     Reaction { visible_s: way.hazard_ns as f64 / 1e9, acted_s: way.command_ns as f64 / 1e9, parts }

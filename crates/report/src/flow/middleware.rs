@@ -73,14 +73,17 @@ pub(super) fn text(drive: &FlowDrive) -> String {
 }
 
 fn times(samples: &[f64]) -> String {
-    let of = |all: Summary| format!("{:>6.2} {:>7.2} {:>7.2}", all.p50, all.p99, all.max);
+    let of = |all: Summary| format!("{:>6.3} {:>7.3} {:>7.3}", all.p50, all.p99, all.max);
     Summary::of(samples).map_or("-".to_owned(), of)
 }
 
-/// Of a step of a critical path; nothing if it has nothing of the middleware.
+/// Less is not seen in a tenth of a millisecond, ns.
+const SEEN_NS: u64 = 50_000;
+
+/// Of a step of a critical path; nothing if there is too little of the middleware to be seen.
 pub(super) fn step(step: &super::PathStep) -> String {
     let (hop, made, sent) = (step.hop_ns, step.deserialise_ns, step.serialise_ns);
-    if hop == 0 && made == 0 && sent == 0 {
+    if hop.max(made).max(sent) < SEEN_NS {
         return String::new();
     }
     format!("  hop {:>5}  deserialise {:>5}  serialise {:>5}", ms(hop), ms(made), ms(sent))
@@ -89,7 +92,7 @@ pub(super) fn step(step: &super::PathStep) -> String {
 /// The topics for the page.
 pub(super) fn rows(drive: &FlowDrive) -> Vec<minijinja::Value> {
     let two = |samples: &[f64]| {
-        let of = |all: Summary| [all.p50, all.p99, all.max].map(|ms| format!("{ms:.2}")).to_vec();
+        let of = |all: Summary| [all.p50, all.p99, all.max].map(|ms| format!("{ms:.3}")).to_vec();
         Summary::of(samples).map_or_else(|| vec!["-".to_owned(); 3], of)
     };
     let row = |topic: &TopicTimes| {

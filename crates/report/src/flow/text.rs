@@ -47,7 +47,7 @@ fn of_drive(drive: &FlowDrive) -> String {
         drive.frames_ms.len(),
         times(&drive.frames_ms)
     );
-    if drive.carried_ms.iter().any(|ms| *ms > 0.0) {
+    if drive.carried_ms.iter().any(|ms| *ms >= 0.05) {
         let count = drive.carried_ms.len();
         text += &format!("{:<14} {count:>6} {:>53}\n", "  middleware", times(&drive.carried_ms));
     }
