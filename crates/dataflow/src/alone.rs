@@ -129,6 +129,8 @@ impl Host for Bench {
         self.done.remove(key);
     }
 
+    fn accelerated(&mut self, _: u64) {}
+
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>> {
         pieces.into_iter().map(|piece| (piece.work)(&mut WorkCx { host: self })).collect()
     }

@@ -30,6 +30,8 @@ pub(crate) trait Host {
     fn ahead(&mut self, key: &'static str, version: u64, work: Work);
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>>;
     fn drop_ahead(&mut self, key: &'static str);
+    /// The chunk has waited for so much of an accelerator's time.
+    fn accelerated(&mut self, ns: u64);
     /// What each piece gave, in their order; `None` if it was not begun.
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>>;
 }
@@ -212,6 +214,13 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
             *value.downcast::<Result<V, Stop>>().expect("pieces of a run give one type")
         };
         given.map(|value| value.map_or(Err(Stop::Cancelled), open)).collect()
+    }
+
+    /// States that the run has waited for `ns` nanoseconds of an accelerator's work. On the virtual
+    /// clock the chunk takes so much longer than its processor time, and no factor of the
+    /// processor's counts for it; on the clock of the wall the wait was real, and nothing is added.
+    pub fn accelerated(&mut self, ns: u64) {
+        self.host.accelerated(ns);
     }
 
     /// Cancels the work ahead under `key`, or drops its result: the situation it was for is over.

@@ -42,6 +42,10 @@ pub(super) enum Ask {
     Drop {
         key: &'static str,
     },
+    /// The chunk has waited for so much of an accelerator's time.
+    Accelerated {
+        ns: u64,
+    },
     /// The chunk ends, and the run is divided.
     Divide(Vec<Piece>),
 }
@@ -156,6 +160,10 @@ impl Host for YieldingHost<'_> {
 
     fn ahead(&mut self, key: &'static str, version: u64, work: Work) {
         self.yielder.suspend(Ask::Ahead { key, version, work });
+    }
+
+    fn accelerated(&mut self, ns: u64) {
+        self.yielder.suspend(Ask::Accelerated { ns });
     }
 
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>> {

@@ -5,7 +5,7 @@ use crate::{Carry, Error, ModuleId, Path};
 /// Where the costs of a virtual run come from.
 pub enum Costs {
     /// The processor time that the code took on this machine, times `factor`: how much slower the
-    /// platform is that is simulated.
+    /// platform is that is simulated; and the time of accelerators that was stated.
     Measured {
         /// The platform's factor.
         factor: f64,
@@ -45,6 +45,8 @@ pub struct Chunk {
     pub carry: Option<Carry>,
     /// What it took on this machine's processor.
     pub cpu_ns: u64,
+    /// For how much of an accelerator's work it waited ([`crate::Cx::accelerated`]).
+    pub accelerator_ns: u64,
 }
 
 /// The costs of all chunks of a run, in the order in which they began.
@@ -68,7 +70,9 @@ impl Meter {
     pub(super) fn charge(&mut self, job: u64, chunk: &Chunk) -> Result<u64, Error> {
         let number = self.recording.chunks.len();
         let ns = match &mut self.costs {
-            Costs::Measured { factor } => (chunk.cpu_ns as f64 * *factor).round() as u64,
+            Costs::Measured { factor } => {
+                (chunk.cpu_ns as f64 * *factor).round() as u64 + chunk.accelerator_ns
+            }
             Costs::Declared(cost) => cost(chunk),
             Costs::Replay(recorded) => match recorded.chunks.get(number) {
                 Some(&(recorded, ns)) if recorded == job => ns,

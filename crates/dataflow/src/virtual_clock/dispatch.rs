@@ -192,7 +192,7 @@ impl Virtual {
             Some(given) => Answer::Given { now_ns, given },
             None => Answer::Go { now_ns, checkpoint },
         };
-        let mut cpu_ns = 0;
+        let (mut cpu_ns, mut accelerator_ns) = (0, 0);
         let mut then = loop {
             let before_ns = thread_cpu_ns();
             let did = running.execution.resume(answer);
@@ -214,6 +214,10 @@ impl Virtual {
                     engine.ask_ahead_of(now_ns, job, key, version, work, ring);
                     Answer::Taken(None)
                 }
+                Did::Asked(Ask::Accelerated { ns }) => {
+                    accelerator_ns += ns;
+                    Answer::Taken(None)
+                }
                 Did::Asked(Ask::Drop { key }) => {
                     engine.drop_ahead(now_ns, key, ring);
                     Answer::Taken(None)
@@ -222,7 +226,7 @@ impl Virtual {
         };
         let Running { module, frame, path, piece, chunks: index, .. } = *running;
         let carry = then.carry();
-        let chunk = Chunk { module, frame, path, piece, index, carry, cpu_ns };
+        let chunk = Chunk { module, frame, path, piece, index, carry, cpu_ns, accelerator_ns };
         let cost_ns = meter.charge(job, &chunk)?;
         then.charge(cost_ns);
         let cost_ns = cost_ns + std::mem::take(&mut running.extra_ns);

@@ -290,6 +290,8 @@ impl Host for WallHost<'_> {
         taken
     }
 
+    fn accelerated(&mut self, _: u64) {}
+
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>> {
         self.chunk.end();
         let (shared, core, began_ns) = (self.shared, self.worker.core, self.shared.now_ns());
