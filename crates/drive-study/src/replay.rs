@@ -200,7 +200,7 @@ impl Keeper {
         let mut tracks = self.tracker.update(at, ego.pose, &detections, &mission.road);
         if turn.is_multiple_of(EVERY) && turn > 0 {
             tracks.push(truth(&world.bodies()[0]));
-            let scan = Scan { at, ego, cloud };
+            let scan = Scan { at, ego, cloud: cloud.into(), scores: None };
             self.inputs.push(Input { scan, detections, tracker, tracks });
         }
     }

@@ -293,7 +293,8 @@ impl Course {
         let scan = self.world.steps().is_multiple_of(TURN).then(|| {
             self.scans_ns.push(now_ns);
             let turn = self.world.steps() / TURN;
-            Scan { at, ego, cloud: self.lidar.scan(ego.pose, self.world.bodies(), turn) }
+            let cloud = Arc::new(self.lidar.scan(ego.pose, self.world.bodies(), turn));
+            Scan { at, ego, cloud, scores: None }
         });
         (now_ns, Frames { localisation: Localisation { at, ego }, scan })
     }

@@ -16,6 +16,7 @@ pub mod critical;
 pub mod drive;
 pub mod lidar;
 pub mod map;
+pub mod network;
 pub mod plan;
 pub mod policy;
 pub mod predict;

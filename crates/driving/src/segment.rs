@@ -20,6 +20,7 @@ pub use doppler::Doppler;
 pub use ground::{Plane, Sums};
 pub(crate) use shape::extent;
 
+use crate::network::Scores;
 use crate::{Checkpoint, Cloud, Stopped, passed};
 use doppler::SURE;
 use glam::{DVec2, DVec3, Vec3};
@@ -29,7 +30,7 @@ use shape::{ENOUGH, hull, rectangle};
 use skyline::Skyline;
 use std::ops::Range;
 use std::sync::Arc;
-use world::{Pose, Rectangle};
+use world::{Kind, Pose, Rectangle};
 
 /// How clouds are divided.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +89,8 @@ pub struct Detection {
     /// Does something nearer hide what may be beyond its left end and its right one, as the sensor
     /// sees it?
     pub hidden: (bool, bool),
+    /// What the network takes it for; none: there is no network, or it did not answer.
+    pub class: Option<Kind>,
 }
 
 /// A point of the cloud.
@@ -161,6 +164,8 @@ pub struct Clusters {
     shares: Vec<Standing>,
     found: Vec<Cluster>,
     skyline: Skyline,
+    /// What the network says.
+    scores: Option<Arc<Scores>>,
 }
 
 #[derive(Clone, Debug)]
@@ -174,6 +179,11 @@ impl Clusters {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.found.len()
+    }
+
+    /// These, of the classes that a network says.
+    pub fn scored(self, scores: Option<Arc<Scores>>) -> Clusters {
+        Clusters { scores, ..self }
     }
 
     fn returns(&self, cluster: &Cluster) -> Vec<Return> {
@@ -255,7 +265,8 @@ impl Segmenter {
         let far = |stem: &Stem| stem.middle.flat().length_squared();
         stems.sort_by(|one, other| far(one).total_cmp(&far(other)));
         let skyline = Skyline::all(shares.iter().map(|share| &share.0.skyline));
-        Clusters { shares: shares.to_vec(), found: self.clusters(&stems), skyline }
+        let found = self.clusters(&stems);
+        Clusters { shares: shares.to_vec(), found, skyline, scores: None }
     }
 
     /// The second half: what some of the clusters are. `checkpoint` is called once for each.
@@ -276,7 +287,10 @@ impl Segmenter {
             if cluster.points < self.points {
                 continue;
             }
-            let detection = self.detection(&clusters.returns(cluster), &clusters.skyline, from);
+            let returns = clusters.returns(cluster);
+            let mut detection = self.detection(&returns, &clusters.skyline, from);
+            let scores = clusters.scores.as_ref();
+            detection.class = scores.and_then(|it| it.class(returns.iter().map(Return::flat)));
             // Who comes out from behind something is a single column at first.
             let comes = detection.hidden != (true, true)
                 && detection.doppler.is_some_and(|doppler| doppler.moves());
@@ -388,6 +402,7 @@ impl Segmenter {
             points: cluster.len(),
             doppler,
             hidden,
+            class: None,
         }
     }
 }

@@ -201,7 +201,8 @@ impl Tracker {
 impl Object {
     fn new(id: u32, at: f64, from: Pose, detection: &Detection, noise: f64, road: &Road) -> Object {
         let sized = kind_by_size(detection);
-        let part = part_of_car(detection, from) || small(sized.0) && rushes(detection);
+        let part = detection.class.is_none()
+            && (part_of_car(detection, from) || small(sized.0) && rushes(detection));
         let (kind, length, width) = if part {
             let Rectangle { length, width, .. } = detection.rectangle;
             (Kind::Car, length.max(4.5), width.max(1.8))
@@ -322,7 +323,7 @@ impl Object {
         let (after, _) = place(&self.track, from, detection);
         self.motion.shift(after - before);
         self.copy();
-        self.classify();
+        self.classify(detection.class);
     }
 
     fn copy(&mut self) {
@@ -379,7 +380,11 @@ impl Object {
         self.moved = true;
     }
 
-    fn classify(&mut self) {
+    fn classify(&mut self, class: Option<Kind>) {
+        if let Some(kind) = class {
+            self.track.kind = kind;
+            return;
+        }
         let (one, other) = (self.track.length, self.track.width);
         let (length, width) = (one.max(other), one.min(other));
         let speed = self.track.velocity.length();
@@ -432,9 +437,21 @@ fn rushes(detection: &Detection) -> bool {
     detection.doppler.is_some_and(|doppler| doppler.speeds.x.abs() > RUSHES)
 }
 
+impl Detection {
+    /// What it is taken for when it is seen first: by the network if that answered, else by its
+    /// dimensions.
+    pub fn kind(&self) -> Kind {
+        kind_by_size(self).0
+    }
+}
+
 /// What a thing of which this is seen is taken for, and how long and wide it is taken to be, m.
 fn kind_by_size(detection: &Detection) -> (Kind, f64, f64) {
     let (length, width) = (detection.rectangle.length, detection.rectangle.width);
+    if let Some(kind) = detection.class {
+        let least = least_size(kind);
+        return (kind, length.max(least.x), width.max(least.y));
+    }
     match (length, width) {
         (6.0.., _) => (Kind::Truck, length, width.max(2.5)),
         (2.1.., _) | (_, 1.2..) if detection.height > 2.2 => (Kind::Truck, length.max(10.0), 2.5),
@@ -442,6 +459,16 @@ fn kind_by_size(detection: &Detection) -> (Kind, f64, f64) {
         (1.3.., _) if detection.height <= 1.6 => (Kind::Car, 4.5, length.max(1.8)),
         (1.1.., _) => (Kind::Cyclist, length.max(1.8), width.max(0.6)),
         _ => (Kind::Pedestrian, length.max(0.5), width.max(0.5)),
+    }
+}
+
+/// The least length and width that what is of a class is taken to have, m.
+fn least_size(kind: Kind) -> DVec2 {
+    match kind {
+        Kind::Car | Kind::Obstacle => DVec2::new(4.5, 1.8),
+        Kind::Truck => DVec2::new(10.0, 2.5),
+        Kind::Cyclist => DVec2::new(1.8, 0.6),
+        Kind::Pedestrian => DVec2::new(0.5, 0.5),
     }
 }
 

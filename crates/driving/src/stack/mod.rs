@@ -15,16 +15,19 @@ mod brake;
 mod danger;
 mod middleware;
 mod modules;
+mod network;
 mod segmentation;
 mod short;
 
 pub use danger::{Nearness, dangerous, deadlines, nearness};
 pub use middleware::Middleware;
 
+use crate::network::{Perception, Scores};
 use crate::{Cloud, Detection, Ego, Prediction, Track, Trajectory};
 use brake::EmergencyBrake;
 use dataflow::{Cancel, Graph, Group, Output, Settings, Source, Topic, Trigger};
 use modules::{Control, Planning, PredictionModule, Tracking};
+use network::NetworkModule;
 use segmentation::Segmentation;
 use serde::{Deserialize, Serialize};
 use short::Usual;
@@ -39,7 +42,9 @@ pub struct Scan {
     /// The ego then.
     pub ego: Ego,
     /// What the sensor saw.
-    pub cloud: Cloud,
+    pub cloud: Arc<Cloud>,
+    /// What the network says of it, if there is one and it answered.
+    pub scores: Option<Arc<Scores>>,
 }
 
 /// What a scan shows.
@@ -155,6 +160,8 @@ pub struct Features {
     pub emergency_brake: bool,
     /// How messages get from module to module.
     pub middleware: Middleware,
+    /// A network that says what stands where; none: what is seen of an object's size says it.
+    pub perception: Option<Perception>,
 }
 
 impl Features {
@@ -180,6 +187,7 @@ impl Features {
             budget: None,
             emergency_brake: false,
             middleware: Middleware::Pointer,
+            perception: None,
         }
     }
 
@@ -244,7 +252,9 @@ pub const CORES: [usize; 4] = [2, 2, 2, 1];
 
 /// How many cores a stack has.
 pub fn cores(features: &Features) -> usize {
-    CORES.iter().sum::<usize>() + usize::from(features.emergency_brake)
+    CORES.iter().sum::<usize>()
+        + usize::from(features.emergency_brake)
+        + usize::from(features.perception.is_some())
 }
 
 /// Builds a stack.
@@ -267,8 +277,15 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
     let scans = graph.source("lidar", &scan, deadline_ns);
     let localisation = graph.source("localisation", &localised, None);
 
+    let scored = features.perception.as_ref().map(|perception| {
+        let waits = group(&mut graph, "accelerator", 1);
+        let scored: Topic<Scan> = graph.topic("scored");
+        graph.module("network", waits, NetworkModule::new(perception), scan.latest(), &scored);
+        scored
+    });
+    let seen = scored.as_ref().unwrap_or(&scan);
     let segmentation = Segmentation::default();
-    graph.module("segmentation", perceives, segmentation, scan.latest(), &detected).guest_pieces();
+    graph.module("segmentation", perceives, segmentation, seen.latest(), &detected).guest_pieces();
     let tracking = Tracking::new(mission.clone(), features);
     graph.module("tracking", perceives, tracking, detected.fifo(4), &tracked);
     let prediction = PredictionModule::new(mission.clone(), features);
@@ -312,6 +329,7 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
 
     if features.middleware == Middleware::Serialised {
         graph.serialise(&scan);
+        scored.iter().for_each(|scored| graph.serialise(scored));
         graph.serialise(&localised);
         graph.serialise(&detected);
         graph.serialise(&tracked);

@@ -78,7 +78,7 @@ impl Module for Segmentation {
         scan: &Self::In,
         _: Path,
     ) -> Result<Detections, Stop> {
-        let clusters = Arc::new(self.divide(cx, scan)?);
+        let clusters = Arc::new(self.divide(cx, scan)?.scored(scan.scores.clone()));
         cx.go_on()?;
         let pose = scan.ego.pose;
         let piece = |range: Range<usize>| {
@@ -115,7 +115,12 @@ mod tests {
             let go = &mut || ControlFlow::Continue(());
             let whole = Segmenter::default().segment(&cloud, ego.pose, go).unwrap();
             assert!(whole.len() > 5 && shares(&cloud).count() > 3, "{} objects", whole.len());
-            let scan = Message::alone(Scan { at: world.time(), ego, cloud });
+            let scan = Message::alone(Scan {
+                at: world.time(),
+                ego,
+                cloud: Arc::new(cloud),
+                scores: None,
+            });
             let mut module = Segmentation::default();
             let pieces = dataflow::alone(&mut module, &scan, Path::Normal, u64::MAX);
             // As text each number has all its digits.
