@@ -1,7 +1,7 @@
 //! What the network of examples/perception is trained with, and how well it does:
 //!
 //! ```text
-//! perception grids FILE FROM TO      writes grids with labels of normal:FROM to TO with other traffic
+//! perception grids FILE FROM TO      writes labelled grids of normal:FROM to TO, with other traffic
 //! perception judge SOCKET FROM TO    counts what the service and the rule by dimensions say
 //! ```
 //!

@@ -92,6 +92,24 @@ impl Scores {
     }
 }
 
+/// Why a service is not the network's.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server did not answer, or refused.
+    #[error(transparent)]
+    Server(#[from] accel::Error),
+    /// It answered with something else.
+    #[error("service {service:?}: found {found} scores, expected {expected}")]
+    Scores {
+        /// Its name.
+        service: String,
+        /// How many it gave.
+        found: usize,
+        /// How many it should have.
+        expected: usize,
+    },
+}
+
 /// Where the network is computed, and how often it answered.
 #[derive(Clone, Debug)]
 pub struct Perception {
@@ -131,9 +149,14 @@ impl Perception {
     ///
     /// There is no server, it has no such service, or the service does not take what a grid is or
     /// give what scores are.
-    pub fn check(&self) -> Result<(), accel::Error> {
-        let mut network = Network::new(self.clone());
-        network.ask(&vec![0.0; CHANNELS * CELLS]).map(|_| ())
+    pub fn check(&self) -> Result<(), Error> {
+        let (Scores(scores), _) = Network::new(self.clone()).ask(&vec![0.0; CHANNELS * CELLS])?;
+        let found = scores.iter().filter(|score| score.is_finite()).count();
+        if found == scores.len() {
+            return Ok(());
+        }
+        let (service, expected) = (self.service.clone(), scores.len());
+        Err(Error::Scores { service, found, expected })
     }
 }
 
@@ -188,6 +211,9 @@ impl Perception {
             .chain("driving", self.priority)
             .memory(INPUT_BYTES + OUTPUT_BYTES);
         let callback = client.register(&registration)?;
+        // What a service does not write is no score.
+        let none = vec![f32::NAN; OUTPUT_BYTES / 4];
+        client.memory(callback)?.write_f32(INPUT_BYTES / 4, &none)?;
         Ok((client, callback))
     }
 }
@@ -227,5 +253,34 @@ mod tests {
         assert_eq!(of(&[one, other]), Some(Kind::Truck));
         assert_eq!(of(&[one, other, other]), Some(Kind::Pedestrian));
         assert_eq!(of(&[DVec2::new(60.0, 0.0)]), None);
+    }
+
+    #[test]
+    fn what_the_network_says_is_what_tracking_believes() {
+        let mut world = world::World::new(&world::suite::normal(7200)).unwrap();
+        (0..500).for_each(|_| world.step(&world::Command::default()));
+        let ego = crate::drive::ego(&world).pose;
+        let cloud = crate::Lidar::default().scan(ego, world.bodies(), 1);
+        let kinds = |class: Option<usize>| -> Vec<Kind> {
+            let scores = class.map(|class| {
+                let mut scores = vec![0.0; OUTPUT_BYTES / 4];
+                scores[class * CELLS..(class + 1) * CELLS].fill(1.0);
+                Arc::new(Scores(scores))
+            });
+            let segmenter = crate::Segmenter::default();
+            let clusters = segmenter.divide(&cloud).scored(scores);
+            let go = &mut || std::ops::ControlFlow::Continue(());
+            let found = segmenter.detections(&clusters, 0..clusters.count(), ego, go).unwrap();
+            let inside: Vec<_> =
+                found.into_iter().filter(|it| class.is_none() || it.class.is_some()).collect();
+            let tracks = crate::Tracker::default().update(0.0, ego, &inside, world.road());
+            tracks.into_iter().map(|track| track.kind).collect()
+        };
+        let by_size = kinds(None);
+        assert!(by_size.iter().any(|kind| *kind != Kind::Truck), "{by_size:?}");
+        for (index, expected) in CLASSES.into_iter().enumerate() {
+            let found = kinds(Some(index + 1));
+            assert!(found.len() > 2 && found.iter().all(|kind| *kind == expected), "{found:?}");
+        }
     }
 }
