@@ -25,7 +25,8 @@ impl Clock {
     }
 }
 
-/// Where a drive under any of these policies is driven; none on the virtual clock.
+/// Where a drive under any of these policies, with so many more cores, is driven; none on the
+/// virtual clock.
 ///
 /// # Errors
 /// These options do not go together, or there are too few cores.
@@ -34,6 +35,7 @@ pub fn places(
     policies: &[Policy],
     factor: f64,
     fold: bool,
+    more: usize,
 ) -> anyhow::Result<Option<Places>> {
     if clock == Clock::Virtual {
         ensure!(!fold, "--fold: found it with --clock virtual, expected --clock wall");
@@ -44,7 +46,7 @@ pub fn places(
         "--policies: found oracle, which takes no time, expected others with --clock wall"
     );
     ensure!(factor >= 1.0, "--factor: found {factor}, expected 1 to 1000 with --clock wall");
-    let (cores, needed) = (apart().0, needed(policies));
+    let (cores, needed) = (apart().0, needed(policies) + more);
     if let Some(places) = Places::side_by_side(&cores, needed).into_iter().next() {
         return Ok(Some(places));
     }

@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use driving::Policy;
+use driving::network::Perception;
 use driving::stack::{Features, Middleware, Stack};
 use driving::wall::Places;
 use report::drive::{DriveRun, Hazard, Lane};
@@ -59,6 +60,16 @@ pub struct Args {
     /// too few; its times are not those of the stack then
     #[arg(long)]
     fold: bool,
+    /// The socket of a keeptime serve whose service `perception` says what the lidar sees, such as
+    /// that of examples/perception/server.yaml
+    #[arg(long, value_name = "SOCKET")]
+    perception: Option<PathBuf>,
+    /// The priority of the chain of its requests
+    #[arg(long, default_value_t = 50, requires = "perception")]
+    perception_priority: u32,
+    /// How many times slower than the server's the accelerator is on the virtual clock
+    #[arg(long, default_value_t = 1.0, requires = "perception")]
+    accelerator_factor: f64,
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
@@ -109,9 +120,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(Command::Study(args)) = &args.command {
         return study::run(args);
     }
-    check_factor(args.factor)?;
+    check_factor("--factor", args.factor)?;
+    check_factor("--accelerator-factor", args.accelerator_factor)?;
+    if let Some(perception) = perception(args) {
+        perception.check().context("--perception")?;
+    }
     let scenario = args.scenario.as_ref().context("SCENARIO: found none, expected one")?;
-    let places = clock::places(args.clock, &args.policies, args.factor, args.fold)?;
+    let places = {
+        let more = usize::from(args.perception.is_some());
+        clock::places(args.clock, &args.policies, args.factor, args.fold, more)?
+    };
     let named = scenario.load()?;
     output::write("--write", args.write.as_deref(), || Ok(named.scenario.to_yaml()))?;
     let mut run = beginning(args, &named, places.as_ref())?;
@@ -119,9 +137,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tape = |path: &PathBuf| trace::Tape::create(path, &run, args.clock);
     let mut tape = args.trace.as_ref().map(tape).transpose()?;
     for policy in &args.policies {
+        let perception = perception(args);
         let features = Features {
             confirm_frames: args.confirm,
             middleware: args.middleware,
+            perception: perception.clone(),
             ..policy.features()
         };
         eprintln!("keeptime drive: {policy}: driving");
@@ -139,6 +159,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
         run.marks.extend(clock::marks(*policy, &outcome));
+        run.marks.extend(perception.map(|it| answers(*policy, &it)));
         if let (Some(hazard), Some(began)) = (&mut run.hazard, outcome.began) {
             hazard.began_s = began;
         }
@@ -153,10 +174,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(collided)))
 }
 
-fn check_factor(factor: f64) -> anyhow::Result<()> {
+/// The network's service, for one drive.
+fn perception(args: &Args) -> Option<Perception> {
+    let service = |socket: &PathBuf| {
+        let name = "perception".to_owned();
+        Perception::new(socket.clone(), name, args.perception_priority, args.accelerator_factor)
+    };
+    args.perception.as_ref().map(service)
+}
+
+/// How often the network answered.
+fn answers(policy: Policy, perception: &Perception) -> String {
+    let [answered, missed] = perception.counts();
+    format!(
+        "{policy}: the network answered for {answered} frames; for {missed} it did not, and the rule \
+         by dimensions said what things are."
+    )
+}
+
+fn check_factor(option: &str, factor: f64) -> anyhow::Result<()> {
     ensure!(
         factor.is_finite() && (0.01..=1000.0).contains(&factor),
-        "--factor: found {factor}, expected 0.01 to 1000"
+        "{option}: found {factor}, expected 0.01 to 1000"
     );
     Ok(())
 }

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         finish(args, &folder)?;
         return Ok(ExitCode::SUCCESS);
     }
-    super::check_factor(args.factor)?;
+    super::check_factor("--factor", args.factor)?;
     let stacks: Vec<_> = args.stack.iter().map(|wiring| wiring.stack()).collect();
     let policies = args.policies.as_deref();
     let with = (args.factor, args.confirm);
