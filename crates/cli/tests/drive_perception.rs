@@ -1,8 +1,10 @@
 //! `keeptime drive --perception`: a drive whose objects are classified by a service of a server.
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 /// Somebody stands ahead.
 const AHEAD: &str = "
@@ -38,12 +40,38 @@ fn serve(folder: &Path, accelerators: &str) -> Server {
     server
 }
 
-fn drive(folder: &Path) -> Output {
+fn command(folder: &Path, text: &str) -> Command {
     let scenario = folder.join("ahead.yaml");
-    std::fs::write(&scenario, AHEAD).unwrap();
+    std::fs::write(&scenario, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
     command.arg("drive").arg(scenario).args(["--policies", "base", "--json", "--perception"]);
-    command.arg(folder.join("keeptime.sock")).output().unwrap()
+    command.arg(folder.join("keeptime.sock"));
+    command
+}
+
+fn drive(folder: &Path) -> Output {
+    command(folder, AHEAD).output().unwrap()
+}
+
+/// A server of the network; none without ONNX Runtime.
+fn network(folder: &Path) -> Option<Server> {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        println!("SKIP: ORT_DYLIB_PATH names no ONNX Runtime");
+        return None;
+    }
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/perception/model.onnx");
+    let config = format!(
+        "accelerators:\n  - {{id: npu0, buckets: 2, device: onnx, kernels: [{{name: perception, \
+         model: {model}}}]}}\n"
+    );
+    Some(serve(folder, &config))
+}
+
+/// What the drive says of the network.
+fn marks(output: &Output) -> String {
+    let result: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(output)));
+    result["marks"].to_string()
 }
 
 fn said(output: &Output) -> String {
@@ -74,20 +102,32 @@ fn what_does_not_serve_the_network_is_refused_in_words() {
 
 #[test]
 fn the_network_answers_every_frame_and_what_it_took_is_in_the_drive() {
-    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
-        println!("SKIP: ORT_DYLIB_PATH names no ONNX Runtime");
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/perception/model.onnx");
-    let config = format!(
-        "accelerators:\n  - {{id: npu0, buckets: 2, device: onnx, kernels: [{{name: perception, \
-         model: {model}}}]}}\n"
-    );
-    let _server = serve(folder.path(), &config);
-    let output = drive(folder.path());
-    let result: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
-    let marks = result["marks"].to_string();
+    let Some(_server) = network(folder.path()) else { return };
+    let marks = marks(&drive(folder.path()));
     assert!(marks.contains("the network answered for 20 frames; for 0 it did not"), "{marks}");
+}
+
+#[test]
+fn drive_goes_on_by_the_rule_when_the_server_dies_under_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(server) = network(folder.path()) else { return };
+    let text = AHEAD.replace("duration_s: 2", "duration_s: 25");
+    let mut command = command(folder.path(), &text);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut words = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("driving") {
+        line.clear();
+        assert!(words.read_line(&mut line).unwrap() > 0, "the drive has not begun");
+    }
+    // Some of its 250 frames, each of which takes the network milliseconds.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(server);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let marks = marks(&output);
+    let counts: Vec<u32> = marks.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "{marks}");
+    assert_eq!(counts[0] + counts[1], 250, "{marks}");
 }
