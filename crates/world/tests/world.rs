@@ -1,7 +1,9 @@
 //! What happens in worlds.
 
+use std::collections::HashMap;
+use world::scenario::Layout;
 use world::suite::{corner, normal};
-use world::{Command, Kind, LaneId, Reference, Scenario, Side, World};
+use world::{Body, Command, Kind, LaneId, Reference, Scenario, Side, World};
 
 fn scenario(text: &str) -> Scenario {
     Scenario::from_yaml(text, "test.yaml").unwrap_or_else(|error| panic!("{error}"))
@@ -255,6 +257,27 @@ fn pedestrian_crosses_before_who_has_come_to_a_halt_and_not_before_who_is_parked
     assert_eq!(after(walks, 3.6), -2.4);
     assert!(after(walks, 5.0) > -1.5);
     assert_eq!(after(&format!("{walks}, {parked}"), 15.0), -2.4);
+}
+
+#[test]
+fn nobody_jumps_in_normal_traffic() {
+    // Those of the first 500 with junctions, where who has changed lanes goes on from the new one.
+    let crossings = (0..500).map(normal).filter(|it| matches!(it.road, Layout::Junction { .. }));
+    for scenario in crossings {
+        let mut world = World::new(&scenario).unwrap();
+        let mut driver = Reference::new(1.5);
+        while world.time() < scenario.duration_s && world.collisions().is_empty() {
+            let before: HashMap<u32, Body> =
+                world.bodies().iter().map(|body| (body.id, *body)).collect();
+            let command = driver.drive(&world);
+            world.step(&command);
+            for body in world.bodies() {
+                let Some(before) = before.get(&body.id) else { continue };
+                let moved = body.pose.position.distance(before.pose.position);
+                assert!(moved < 0.5, "{}: {body:?} was {before:?}", scenario.name);
+            }
+        }
+    }
 }
 
 #[test]

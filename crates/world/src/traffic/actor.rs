@@ -209,10 +209,18 @@ impl Follower {
         self.drift = Drift { from, to, start: distance, over };
     }
 
-    /// Into a lane beside, where it is at `offset`, within `over` m.
-    pub(crate) fn change(&mut self, lane: LaneId, offset: Offset, distance: f64, over: f64) {
+    /// Into a lane beside, where it is at `offset`, `distance` m from its beginning, within `over` m;
+    /// it goes on from there.
+    pub(crate) fn change(
+        &mut self,
+        road: &Road,
+        (lane, offset): (LaneId, Offset),
+        distance: f64,
+        over: f64,
+    ) {
         self.drift = Drift { from: offset.left, to: 0.0, start: distance, over };
         (self.lane, self.along) = (lane, offset.along);
+        self.next = following(road, lane, self.turn);
     }
 
     /// Beside the road for good, on the right of its rightmost lane?

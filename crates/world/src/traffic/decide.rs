@@ -100,7 +100,7 @@ impl Traffic {
             let sides = [lane.left, lane.right].into_iter().flatten();
             let mut pays = sides.filter_map(|side| Some((side, self.pays(road, actor, side)?)));
             if let Some((side, offset)) = pays.next() {
-                self.actors[index].change(side, offset);
+                self.actors[index].change(road, (side, offset));
                 return;
             }
         }
@@ -203,11 +203,11 @@ fn behind(road: &Road, lane: LaneId, it: &Occupant, other: &Occupant) -> f64 {
 }
 
 impl Actor {
-    fn change(&mut self, lane: LaneId, offset: Offset) {
+    fn change(&mut self, road: &Road, to: (LaneId, Offset)) {
         let over = (CHANGE.0 * self.body.speed).max(CHANGE.1);
         let distance = self.distance;
         if let Motion::Lane(it) = &mut self.motion {
-            it.change(lane, offset, distance, over);
+            it.change(road, to, distance, over);
         }
     }
 }
