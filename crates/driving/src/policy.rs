@@ -1,7 +1,8 @@
-//! Policies: how the same stack is run, by name. What document 002 proposes, each on its own and
-//! together; rivals that spend their time by something else; and a stack that takes no time.
+//! Policies: how the same stack is run, by name. What document 002 proposes and what is added to it,
+//! each on its own and together; rivals that spend their time by something else; and a stack that
+//! takes no time.
 
-use crate::stack::{Deadlines, Features, Order};
+use crate::stack::{Deadlines, Features, Held, Order};
 use dataflow::Costs;
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +18,12 @@ pub enum Policy {
     Proactive,
     /// With its work stealing alone (section 4.3).
     Stealing,
-    /// With all three: each object has a deadline, each frame 125 ms.
+    /// With a brake alone that is pressed once a reaction is due, until there is a plan for the
+    /// frame: the fast path's last step, which is not document 002's.
+    Reflex,
+    /// With document 002's three and no more: each object has a deadline, each frame 125 ms.
+    Cola,
+    /// With all four.
     All,
     /// As [`Policy::All`], with another deadline for each frame, ms; none: the objects' alone.
     Within(Option<u32>),
@@ -37,11 +43,13 @@ pub enum Policy {
 
 impl Policy {
     /// Those with a name of their own; beside them there is `all-MS` and `all-none`.
-    pub const NAMED: [(Policy, &'static str); 10] = [
+    pub const NAMED: [(Policy, &'static str); 12] = [
         (Policy::Base, "base"),
         (Policy::Fast, "fast"),
         (Policy::Proactive, "proactive"),
         (Policy::Stealing, "stealing"),
+        (Policy::Reflex, "reflex"),
+        (Policy::Cola, "cola"),
         (Policy::All, "all"),
         (Policy::StaticDeadline, "static-deadline"),
         (Policy::SpeedDeadline, "speed-deadline"),
@@ -62,20 +70,25 @@ impl Policy {
             Policy::Fast => Features { fast_path: true, ..base() },
             Policy::Proactive => Features { proactive: true, ..base() },
             Policy::Stealing => Features { stealing: true, ..base() },
+            Policy::Reflex => Features { emergency_brake: Some(Held::UntilPlanned), ..base() },
+            Policy::Cola => Features { emergency_brake: None, ..all() },
             Policy::All => all(),
             Policy::Within(ms) => Features { deadline: ms.map(|ms| f64::from(ms) / 1e3), ..all() },
             // Nobody's deadline says who comes first.
             Policy::StaticDeadline => {
-                Features { object_deadlines: Deadlines::None, order: Order::Distance, ..all() }
+                let object_deadlines = Deadlines::None;
+                let (order, emergency_brake) = (Order::Distance, None);
+                Features { object_deadlines, order, emergency_brake, ..all() }
             }
             Policy::SpeedDeadline => Features {
                 deadline: None,
                 object_deadlines: Deadlines::EgoSpeed,
                 order: Order::Distance,
+                emergency_brake: None,
                 ..all()
             },
             Policy::Anytime => Features { budget: Some(BUDGET), ..base() },
-            Policy::Brake => Features { emergency_brake: true, ..base() },
+            Policy::Brake => Features { emergency_brake: Some(Held::UntilSafe), ..base() },
         }
     }
 

@@ -25,8 +25,8 @@ hazard: { actor: 0, action: 0 }
 /// Each chunk of a module takes what it takes on the normal path, and a quarter on the fast one.
 fn costs(planning_ns: u64) -> Costs {
     Costs::Declared(Box::new(move |chunk: &Chunk| {
-        // Segmentation, tracking, prediction, planning, control.
-        let whole = [4_000_000, 500_000, 2_000_000, planning_ns, 50_000];
+        // Segmentation, tracking, prediction, planning, control, the brake.
+        let whole = [4_000_000, 500_000, 2_000_000, planning_ns, 50_000, 50_000];
         let module = chunk.module.map_or(3, |module| module.index());
         if chunk.path == Path::Fast { whole[module] / 4 } else { whole[module] }
     }))

@@ -68,6 +68,22 @@ fn emergency_brake_leaves_a_drive_alone_that_planning_masters() {
 }
 
 #[test]
+fn reflex_brakes_until_there_is_a_plan_for_the_frame() {
+    let slow_ns = 80_000_000;
+    let (base, reflex) = (drive(Policy::Base, slow_ns), drive(Policy::Reflex, slow_ns));
+    assert_eq!((base.collisions.len(), reflex.collisions.len()), (1, 0));
+    let reaction = reflex.reaction.as_ref().unwrap();
+    let by = reaction.steps.iter().map(|step| reflex.names.modules[step.module.index()].as_str());
+    assert!(by.clone().any(|name| name == "brake"), "{:?}", by.collect::<Vec<_>>());
+    assert_eq!(reflex.cores, base.cores, "it is on control's core");
+    // Planning that is quick enough says what is done: it loses next to no way.
+    let (base, reflex) = (drive(Policy::Base, 100_000), drive(Policy::Reflex, 100_000));
+    assert_eq!((base.collisions.len(), reflex.collisions.len()), (0, 0));
+    let apart = (base.progress - reflex.progress).abs();
+    assert!(apart < 0.05 * base.progress, "{} m and {} m", base.progress, reflex.progress);
+}
+
+#[test]
 fn anytime_tasks_end_with_their_budget_and_use_it() {
     let (base, anytime) = (drive(Policy::Base, 5_000_000), drive(Policy::Anytime, 5_000_000));
     let (whole, bounded) = (longest(&base), longest(&anytime));

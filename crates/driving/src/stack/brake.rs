@@ -1,7 +1,10 @@
 //! An emergency brake: beside planning, from the tracked objects to the brake.
 //!
 //! It presses the brake as soon as the reaction to somebody (RSS, the assumptions of ad-rss) may
-//! wait no longer than until the next frame, and lets go when it may wait clearly longer again.
+//! wait no longer than until the next frame. Held, it lets go when that may wait clearly longer
+//! again, whatever planning says. Until planned, it is the fast path's last step: nobody waits for
+//! a plan whose time is over before it is made, and what the plan of the same frame says counts as
+//! soon as it is there.
 
 use super::danger::deadlines;
 use super::{Brake, Localisation, Mission, Scene};
@@ -11,16 +14,21 @@ use dataflow::{Cx, Load, Message, Module, Path, Stop};
 const DUE: f64 = 0.1;
 /// One that may wait so long is not any more, s.
 const OVER: f64 = 0.3;
+/// Until planned, a brake does not keep an ego from getting going that is slower than this, m/s: it
+/// stops within a few decimetres whenever it is told to.
+const SLOW: f64 = 1.5;
 
 /// Scenes to the brake.
 pub struct EmergencyBrake {
     mission: Mission,
+    /// Whether planning may let go of the brake.
+    until_planned: bool,
     pressed: bool,
 }
 
 impl EmergencyBrake {
-    pub fn new(mission: Mission) -> EmergencyBrake {
-        EmergencyBrake { mission, pressed: false }
+    pub fn new(mission: Mission, until_planned: bool) -> EmergencyBrake {
+        EmergencyBrake { mission, until_planned, pressed: false }
     }
 }
 
@@ -43,11 +51,70 @@ impl Module for EmergencyBrake {
         let left = deadlines(&ego, &scene.tracks, &self.mission.route);
         let least = left.into_iter().fold(f64::INFINITY, f64::min);
         let before = self.pressed;
-        self.pressed = least <= if before { OVER } else { DUE };
+        self.pressed = match self.until_planned {
+            true => least <= DUE && ego.speed > SLOW,
+            false => least <= if before { OVER } else { DUE },
+        };
         if before || self.pressed {
-            Ok(Brake { pressed: self.pressed })
+            Ok(Brake { pressed: self.pressed, until_planned: self.until_planned })
         } else {
             Err(Stop::Nothing)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::tests::two_lanes;
+    use crate::{Ego, Track};
+    use glam::{DMat2, DVec2};
+    use std::sync::Arc;
+    use world::scenario::Turn;
+    use world::{Kind, LaneId, Pose, Route};
+
+    fn brake(until_planned: bool) -> EmergencyBrake {
+        let road = Arc::new(two_lanes());
+        let route = Arc::new(Route::new(&road, LaneId(0), Turn::Straight).unwrap());
+        EmergencyBrake::new(Mission { road, route, desired: f64::INFINITY }, until_planned)
+    }
+
+    /// What it says of an ego at so many m/s, somebody standing `gap` m ahead of its front.
+    fn says(brake: &mut EmergencyBrake, speed: f64, gap: f64) -> Option<bool> {
+        let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed, ..Ego::default() };
+        let ahead = Track {
+            id: 1,
+            kind: Kind::Car,
+            pose: Pose::new(50.0 + 4.5 + gap, 0.0, 0.0),
+            velocity: DVec2::ZERO,
+            acceleration: DVec2::ZERO,
+            doubt: DMat2::ZERO,
+            length: 4.5,
+            width: 1.8,
+            seen: 9,
+            at: 1.0,
+        };
+        let scene = Scene { at: 1.0, ego, tracks: vec![ahead] };
+        let input = (Message::alone(scene), Some(Message::alone(Localisation { at: 1.0, ego })));
+        let said = dataflow::alone(brake, &input, Path::Normal, u64::MAX).result;
+        said.ok().map(|brake| brake.pressed)
+    }
+
+    #[test]
+    fn it_is_pressed_when_a_reaction_is_due_and_let_go_when_it_is_not() {
+        for until_planned in [false, true] {
+            let mut brake = brake(until_planned);
+            assert_eq!(says(&mut brake, 12.0, 60.0), None);
+            assert_eq!(says(&mut brake, 12.0, 20.0), Some(true));
+            assert_eq!(says(&mut brake, 12.0, 60.0), Some(false));
+            assert_eq!(says(&mut brake, 12.0, 60.0), None);
+        }
+    }
+
+    #[test]
+    fn until_planned_it_keeps_nobody_from_getting_going() {
+        assert_eq!(says(&mut brake(true), 1.0, 0.3), None);
+        assert_eq!(says(&mut brake(true), 4.0, 0.3), Some(true));
+        assert_eq!(says(&mut brake(false), 1.0, 0.3), Some(true));
     }
 }

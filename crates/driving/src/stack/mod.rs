@@ -94,6 +94,8 @@ pub struct Localisation {
 pub struct Brake {
     /// Whether the vehicle is to brake as hard as it can.
     pub pressed: bool,
+    /// Only until there is a plan for the same frame.
+    pub until_planned: bool,
 }
 
 /// Which stack.
@@ -123,6 +125,15 @@ pub enum Deadlines {
     Reactions,
     /// The ego's speed: 400 ms, less 10 ms for each m/s above 10, whatever the object (Pylot).
     EgoSpeed,
+}
+
+/// For how long an emergency brake is pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Held {
+    /// Until the reaction may clearly wait again, whatever planning says.
+    UntilSafe,
+    /// Until there is a plan for the frame that it was pressed for.
+    UntilPlanned,
 }
 
 /// What of document 002's section 4 is switched on, and its parameters.
@@ -156,8 +167,8 @@ pub struct Features {
     /// Prediction and planning refine a short result for so long, s, instead of choosing a path;
     /// none: they do not.
     pub budget: Option<f64>,
-    /// A brake that does not wait for planning.
-    pub emergency_brake: bool,
+    /// A brake that does not wait for planning, if there is one.
+    pub emergency_brake: Option<Held>,
     /// How messages get from module to module.
     pub middleware: Middleware,
     /// A network that says what stands where; none: what is seen of an object's size says it.
@@ -167,7 +178,13 @@ pub struct Features {
 impl Features {
     /// Nothing of it.
     pub fn base() -> Features {
-        Features { fast_path: false, proactive: false, stealing: false, ..Features::all() }
+        Features {
+            fast_path: false,
+            proactive: false,
+            stealing: false,
+            emergency_brake: None,
+            ..Features::all()
+        }
     }
 
     /// All of it.
@@ -185,7 +202,7 @@ impl Features {
             horizon: 3.0,
             confirm_frames: 1,
             budget: None,
-            emergency_brake: false,
+            emergency_brake: Some(Held::UntilPlanned),
             middleware: Middleware::Pointer,
             perception: None,
         }
@@ -253,7 +270,7 @@ pub const CORES: [usize; 4] = [2, 2, 2, 1];
 /// How many cores a stack has.
 pub fn cores(features: &Features) -> usize {
     CORES.iter().sum::<usize>()
-        + usize::from(features.emergency_brake)
+        + usize::from(features.emergency_brake == Some(Held::UntilSafe))
         + usize::from(features.perception.is_some())
 }
 
@@ -317,12 +334,19 @@ pub fn build(stack: Stack, features: &Features, mission: &Mission) -> (Graph, Do
         Stack::A => planned.latest(),
         Stack::B => planned.latest().passive().urgent(),
     };
-    let wires = (localised.latest(), trajectories, braking.latest().passive());
+    let brakes = match stack {
+        Stack::A => braking.latest(),
+        Stack::B => braking.latest().passive().urgent(),
+    };
+    let wires = (localised.latest(), trajectories, brakes);
     graph.module("control", controls, Control::default(), wires, &commanded);
 
-    if features.emergency_brake {
-        let brakes = group(&mut graph, "brake", 1);
-        let brake = EmergencyBrake::new(mission.clone());
+    if let Some(held) = features.emergency_brake {
+        let brakes = match held {
+            Held::UntilSafe => group(&mut graph, "brake", 1),
+            Held::UntilPlanned => controls,
+        };
+        let brake = EmergencyBrake::new(mission.clone(), held == Held::UntilPlanned);
         let wires = (tracked.latest(), localised.latest().passive());
         graph.module("brake", brakes, brake, wires, &braking);
     }

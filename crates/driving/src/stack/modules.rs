@@ -333,7 +333,7 @@ pub struct Planning {
     stands: Stands,
 }
 
-/// Since when the ego stands.
+/// Since when the ego stands, or does not get going.
 #[derive(Default)]
 struct Stands {
     /// From when to when it was seen to, s.
@@ -341,9 +341,9 @@ struct Stands {
 }
 
 impl Stands {
-    /// For how long it has stood, s.
+    /// For how long it has stood, s. Who has hardly begun to move may stop again in the next frame.
     fn look(&mut self, now: &Localisation) -> f64 {
-        const SLOW: f64 = 0.1;
+        const SLOW: f64 = 1.5;
         // An instance of planning that has not run for longer does not know what was meanwhile.
         const UNSEEN: f64 = 1.0;
         let before = self.seen.filter(|(_, last)| now.at - last < UNSEEN);
@@ -488,6 +488,13 @@ impl Task {
     }
 }
 
+/// Whether a brake counts beside a plan: one that is pressed until there is a plan for the same frame
+/// does not beside that plan or a newer one.
+fn still(brake: &Message<Brake>, plan: Option<&Message<Trajectory>>) -> bool {
+    let newer = plan.is_some_and(|plan| plan.header.captured_ns >= brake.header.captured_ns);
+    !(brake.until_planned && newer)
+}
+
 /// Trajectories to commands, as often as localisation comes.
 #[derive(Default)]
 pub struct Control {
@@ -504,7 +511,8 @@ impl Module for Control {
         (now, trajectory, brake): &Self::In,
         _: Path,
     ) -> Result<Command, Stop> {
-        let pressed = brake.as_ref().is_some_and(|brake| brake.pressed);
+        let pressed =
+            brake.as_ref().is_some_and(|brake| brake.pressed && still(brake, trajectory.as_ref()));
         let command = match trajectory {
             Some(trajectory) => self.follower.command(trajectory, &now.ego, now.at),
             None if pressed => Command::default(),
