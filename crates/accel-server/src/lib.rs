@@ -30,7 +30,6 @@
 mod accelerator;
 mod access;
 mod admission;
-mod awake;
 mod bucket;
 mod calibration;
 mod control;
@@ -59,6 +58,7 @@ use device::{Device, Observer, Outcome};
 use dispatch::Engine;
 use holder::Seeker;
 use inbox::Inbox;
+use realtime::awake;
 use realtime::thread::Policy as Scheduling;
 use register::Services;
 use shm::door::{Closed, Door};

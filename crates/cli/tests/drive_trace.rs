@@ -48,7 +48,9 @@ fn report_finds_in_the_trace_what_the_drive_said() {
         assert!((longest - latency.1["max"].as_f64().unwrap()).abs() < 1e-3, "{worst:?}");
         let modules = found["modules"].as_array().unwrap();
         let names: Vec<&str> = modules.iter().map(|it| it["module"].as_str().unwrap()).collect();
-        assert_eq!(names, ["segmentation", "tracking", "prediction", "planning", "control"]);
+        let all = ["segmentation", "tracking", "prediction", "planning", "control", "brake"];
+        let brakes = usize::from(found["policy"] == "all");
+        assert_eq!(names, all[..5 + brakes]);
         assert!(modules.iter().all(|it| it["runs"].as_u64().unwrap() > 5), "{modules:?}");
     }
     let text = said(&keeptime(&["report", &trace]));

@@ -11,8 +11,12 @@ use crate::drive::{Course, Error, Kept, Left, Outcome, Until};
 use crate::stack::{self, Features, Stack};
 use dataflow::trace::{Ring, merge};
 use dataflow::{Settings, Wall};
+use realtime::awake;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{Policy, pin, set_name, set_policy};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use world::{Scenario, World};
 
 /// `SCHED_FIFO` priority of the stack's threads.
@@ -111,6 +115,7 @@ fn drive(
     }
     let settings = Settings { trace_events: EVENTS, ..features.settings() };
     let clock = Wall::prepare(graph, settings, factor)?;
+    let _awake = Awake::keep(places)?;
     let began_ns = monotonic_ns() + START_NS;
     clock.begin(began_ns);
     while !course.over() {
@@ -138,6 +143,35 @@ fn drive(
         kept: Some(kept),
     };
     Ok(course.outcome(&doors, stack::cores(features), left))
+}
+
+/// Keeps the cores of a drive from idling, until it is dropped. A module runs for a few milliseconds
+/// ten times a second: on a core that slept in between, that takes longer than on the virtual clock,
+/// where one core computes everything. In a folded drive they are not idle for long.
+struct Awake {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Awake {
+    fn keep(places: &Places) -> Result<Awake, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut cores = places.stack.clone();
+        cores.push(places.world);
+        let cores = if places.folded { Vec::new() } else { cores };
+        let threads = awake::keep(cores, &stop).map_err(dataflow::Error::from)?;
+        Ok(Awake { stop, threads })
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It does nothing that panics.
+            let _ = thread.join();
+        }
+    }
 }
 
 fn set_up(places: &Places, kept: &mut Kept) -> Result<(), Error> {

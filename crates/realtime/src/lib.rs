@@ -1,9 +1,9 @@
 //! What a thread needs to run on time: a priority, a core, a clock, a lock that hands its
-//! holder the priority of whoever waits, and work of a known length.
+//! holder the priority of whoever waits, work of a known length, and a core that does not sleep.
 //!
 //! The principal types are [`thread::Policy`] (who runs first on a core), [`mutex::PiMutex`]
 //! (the priority-inheritance lock) and [`work::Calibration`] (how many iterations last how
-//! long on this machine). [`machine`] reads what the kernel says of itself and of disturbance.
+//! long on this machine). [`awake`] keeps cores from idling; [`machine`] reads what the kernel says of itself and of disturbance.
 //!
 //! ```
 //! use realtime::{clock, thread, thread::Policy};
@@ -20,6 +20,7 @@
 //! Linux only. Nothing here allocates on a path that a real-time thread takes again and again:
 //! clock reads, [`clock::sleep_until_ns`], [`mutex::PiMutex::lock`] and [`work::run`].
 
+pub mod awake;
 pub mod clock;
 mod error;
 pub mod machine;

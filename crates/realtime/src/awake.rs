@@ -4,7 +4,7 @@
 //! up takes tens of microseconds then. A thread that runs only when nobody else wants the core
 //! prevents that. It gives way to every other thread at once.
 
-use realtime::thread;
+use crate::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -17,10 +17,7 @@ const ROUNDS: u32 = 1000;
 ///
 /// # Errors
 /// The operating system makes no thread.
-pub(crate) fn keep(
-    mut cores: Vec<usize>,
-    stop: &Arc<AtomicBool>,
-) -> std::io::Result<Vec<JoinHandle<()>>> {
+pub fn keep(mut cores: Vec<usize>, stop: &Arc<AtomicBool>) -> std::io::Result<Vec<JoinHandle<()>>> {
     cores.sort_unstable();
     cores.dedup();
     let start = |core: usize| {
