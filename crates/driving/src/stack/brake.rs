@@ -55,7 +55,8 @@ impl Module for EmergencyBrake {
             true => least <= DUE && ego.speed > SLOW,
             false => least <= if before { OVER } else { DUE },
         };
-        if before || self.pressed {
+        // Planning lets go of a brake that is pressed until then.
+        if before && !self.until_planned || self.pressed {
             Ok(Brake { pressed: self.pressed, until_planned: self.until_planned })
         } else {
             Err(Stop::Nothing)
@@ -106,7 +107,8 @@ mod tests {
             let mut brake = brake(until_planned);
             assert_eq!(says(&mut brake, 12.0, 60.0), None);
             assert_eq!(says(&mut brake, 12.0, 20.0), Some(true));
-            assert_eq!(says(&mut brake, 12.0, 60.0), Some(false));
+            let then = if until_planned { None } else { Some(false) };
+            assert_eq!(says(&mut brake, 12.0, 60.0), then, "a plan lets go of it");
             assert_eq!(says(&mut brake, 12.0, 60.0), None);
         }
     }
