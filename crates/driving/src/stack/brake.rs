@@ -3,20 +3,39 @@
 //! It presses the brake as soon as the reaction to somebody (RSS, the assumptions of ad-rss) may
 //! wait no longer than until the next frame. Held, it lets go when that may wait clearly longer
 //! again, whatever planning says. Until planned, it is the fast path's last step: nobody waits for
-//! a plan whose time is over before it is made, and what the plan of the same frame says counts as
-//! soon as it is there.
+//! a plan whose time is over before it is made. As soon as the plan for the same frame is there it
+//! counts, but for as long as the reaction stays due it brakes at least as RSS asks for.
 
-use super::danger::deadlines;
+use super::danger::brake_deadline;
 use super::{Brake, Localisation, Mission, Scene};
 use dataflow::{Cx, Load, Message, Module, Path, Stop};
+use rss::Preset;
 
 /// A reaction that may wait no longer than this is due, s.
 const DUE: f64 = 0.1;
 /// One that may wait so long is not any more, s.
 const OVER: f64 = 0.3;
 /// Until planned, a brake does not keep an ego from getting going that is slower than this, m/s: it
-/// stops within a few decimetres whenever it is told to.
-const SLOW: f64 = 1.5;
+/// stops within a metre whenever it is told to.
+const SLOW: f64 = 4.0;
+
+/// What a frame said counts until the next one can say that a reaction is not due any more: until it
+/// has been tracked.
+const STAYS_NS: u64 = 180_000_000;
+
+impl Brake {
+    /// How hard the vehicle has to brake at least, m/s², `age_ns` after the capture of the frame that
+    /// this was said of, and whether there is a plan for that frame or a newer one; 0 if the brake does
+    /// not count. A brake that is pressed until planned is RSS's proper response beside a plan.
+    pub fn asks(&self, age_ns: u64, planned: bool, hardest: f64) -> f64 {
+        match (self.pressed, self.until_planned && planned) {
+            (false, _) => 0.0,
+            (true, false) => hardest,
+            (true, true) if age_ns < STAYS_NS => Preset::AD_RSS.ego.brake_min,
+            (true, true) => 0.0,
+        }
+    }
+}
 
 /// Scenes to the brake.
 pub struct EmergencyBrake {
@@ -48,8 +67,7 @@ impl Module for EmergencyBrake {
         _: Path,
     ) -> Result<Brake, Stop> {
         let ego = localisation.as_ref().map_or(scene.ego, |newest| newest.ego);
-        let left = deadlines(&ego, &scene.tracks, &self.mission.route);
-        let least = left.into_iter().fold(f64::INFINITY, f64::min);
+        let least = brake_deadline(&ego, &scene.tracks, &self.mission.route);
         let before = self.pressed;
         self.pressed = match self.until_planned {
             true => least <= DUE && ego.speed > SLOW,
@@ -114,9 +132,20 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_plan_it_asks_for_what_rss_does_until_the_next_frame() {
+        let asks = |pressed, until_planned, (age_ms, planned): (u64, bool)| {
+            Brake { pressed, until_planned }.asks(age_ms * 1_000_000, planned, 8.0)
+        };
+        let moments = [(20, false), (20, true), (170, true), (190, true), (190, false)];
+        assert_eq!(moments.map(|moment| asks(true, true, moment)), [8.0, 4.0, 4.0, 0.0, 8.0]);
+        assert_eq!(moments.map(|moment| asks(true, false, moment)), [8.0; 5]);
+        assert_eq!(moments.map(|moment| asks(false, false, moment)), [0.0; 5]);
+    }
+
+    #[test]
     fn until_planned_it_keeps_nobody_from_getting_going() {
-        assert_eq!(says(&mut brake(true), 1.0, 0.3), None);
-        assert_eq!(says(&mut brake(true), 4.0, 0.3), Some(true));
+        assert_eq!(says(&mut brake(true), 3.9, 0.3), None);
+        assert_eq!(says(&mut brake(true), 4.1, 0.3), Some(true));
         assert_eq!(says(&mut brake(false), 1.0, 0.3), Some(true));
     }
 }

@@ -12,9 +12,31 @@ const HORIZON: f64 = 8.0;
 /// For each track, how long the ego may go on before it must react to it, s; infinite if it need
 /// not. With the assumptions of ad-rss.
 pub fn deadlines(ego: &Ego, tracks: &[Track], route: &Route) -> Vec<f64> {
-    let model = Preset::AD_RSS.model();
-    let model = model.with_horizon(HORIZON).expect("the horizon is a number above 0");
+    let model = model();
     tracks.iter().map(|track| deadline(&model, ego, track, route)).collect()
+}
+
+/// The earliest of these deadlines, s, but for those of who comes towards the ego well beside it:
+/// between the two the distance along the road is hardly ever safe, nor does a brake make it so. They
+/// keep apart across.
+pub fn brake_deadline(ego: &Ego, tracks: &[Track], route: &Route) -> f64 {
+    const WELL_BESIDE: f64 = 2.0;
+    let model = model();
+    let left = tracks.iter().map(|track| match situation(ego, track, route) {
+        Some(Situation::Lane { along, across })
+            if matches!(along.direction, Direction::Oncoming { .. })
+                && across.gap > WELL_BESIDE =>
+        {
+            f64::INFINITY
+        }
+        _ => deadline(&model, ego, track, route),
+    });
+    left.fold(f64::INFINITY, f64::min)
+}
+
+fn model() -> Model {
+    let model = Preset::AD_RSS.model();
+    model.with_horizon(HORIZON).expect("the horizon is a number above 0")
 }
 
 fn deadline(model: &Model, ego: &Ego, track: &Track, route: &Route) -> f64 {
@@ -24,10 +46,12 @@ fn deadline(model: &Model, ego: &Ego, track: &Track, route: &Route) -> f64 {
         .map_or(f64::INFINITY, |situation| model.deadline(&situation).unwrap_or(0.0))
 }
 
-/// Who has just come into view may be on the way to where the ego will be, as far as is known.
+/// Who has just come into view may be on the way to where the ego will be, as far as is known. What
+/// drives goes where it looks to.
 fn worst(track: &Track, route: &Route) -> Track {
     const WALKS: f64 = 1.5;
-    if !doubtful::is(track) {
+    const DRIVES: f64 = 3.0;
+    if !doubtful::is(track) || track.kind != Kind::Pedestrian && track.velocity.length() > DRIVES {
         return track.clone();
     }
     let offset = route.line().offset(track.pose.position);
@@ -181,7 +205,7 @@ mod tests {
     use super::*;
     use crate::map::tests::two_lanes;
     use glam::{DMat2, DVec2};
-    use std::f64::consts::FRAC_PI_2;
+    use std::f64::consts::{FRAC_PI_2, PI};
     use world::scenario::Turn;
     use world::{Kind, LaneId, Pose};
 
@@ -243,7 +267,23 @@ mod tests {
             ..track(1, Pose::new(73.0, -3.5, 0.0), 0.0)
         };
         let glimpsed = Track { doubt: DMat2::from_diagonal(DVec2::splat(9.0)), ..stands.clone() };
-        let found = deadlines(&ego, &[stands, glimpsed], &route);
+        let found = deadlines(&ego, &[stands, glimpsed.clone()], &route);
         assert!(found[1] < 1.0 && found[1] < found[0], "{found:?}");
+        let drives = Track { kind: Kind::Car, velocity: DVec2::new(12.0, 0.0), ..glimpsed };
+        let known = Track { doubt: DMat2::ZERO, ..drives.clone() };
+        let found = deadlines(&ego, &[drives, known], &route);
+        assert_eq!(found[0], found[1], "it goes where it looks to");
+    }
+
+    #[test]
+    fn no_brake_is_due_for_who_comes_towards_the_ego_well_beside_it() {
+        let route = Route::new(&two_lanes(), LaneId(0), Turn::Straight).unwrap();
+        let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed: 12.0, ..Ego::default() };
+        // It drifts to the lane beside the ego's.
+        let at = |left: f64| track(1, Pose::new(90.0, left, -PI + 0.15), 12.0);
+        let brake = |left| brake_deadline(&ego, &[at(left)], &route);
+        assert!(deadlines(&ego, &[at(7.0)], &route)[0] < 0.1);
+        assert_eq!(brake(7.0), f64::INFINITY);
+        assert!(brake(3.0) < 0.1, "{}", brake(3.0));
     }
 }

@@ -94,7 +94,7 @@ pub struct Localisation {
 pub struct Brake {
     /// Whether the vehicle is to brake as hard as it can.
     pub pressed: bool,
-    /// Only until there is a plan for the same frame.
+    /// Only until there is a plan for the same frame, which then brakes at least as RSS asks for.
     pub until_planned: bool,
 }
 
@@ -132,7 +132,8 @@ pub enum Deadlines {
 pub enum Held {
     /// Until the reaction may clearly wait again, whatever planning says.
     UntilSafe,
-    /// Until there is a plan for the frame that it was pressed for.
+    /// Until there is a plan for the frame that it was pressed for. As long as the reaction stays due
+    /// that plan brakes at least as hard as RSS assumes.
     UntilPlanned,
 }
 

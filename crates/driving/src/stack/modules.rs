@@ -488,13 +488,6 @@ impl Task {
     }
 }
 
-/// Whether a brake counts beside a plan: one that is pressed until there is a plan for the same frame
-/// does not beside that plan or a newer one.
-fn still(brake: &Message<Brake>, plan: Option<&Message<Trajectory>>) -> bool {
-    let newer = plan.is_some_and(|plan| plan.header.captured_ns >= brake.header.captured_ns);
-    !(brake.until_planned && newer)
-}
-
 /// Trajectories to commands, as often as localisation comes.
 #[derive(Default)]
 pub struct Control {
@@ -511,14 +504,22 @@ impl Module for Control {
         (now, trajectory, brake): &Self::In,
         _: Path,
     ) -> Result<Command, Stop> {
-        let pressed =
-            brake.as_ref().is_some_and(|brake| brake.pressed && still(brake, trajectory.as_ref()));
+        let asked = brake.as_ref().map_or(0.0, |brake| {
+            let since_ns = brake.header.captured_ns;
+            let is_newer = |plan: &Message<Trajectory>| plan.header.captured_ns >= since_ns;
+            let planned = trajectory.as_ref().is_some_and(is_newer);
+            let age_ns = now.header.captured_ns.saturating_sub(since_ns);
+            brake.asks(age_ns, planned, self.follower.brake)
+        });
         let command = match trajectory {
             Some(trajectory) => self.follower.command(trajectory, &now.ego, now.at),
-            None if pressed => Command::default(),
+            None if asked > 0.0 => Command::default(),
             None => return Err(Stop::Nothing),
         };
-        let acceleration = if pressed { -self.follower.brake } else { command.acceleration };
+        let acceleration = match asked {
+            0.0 => command.acceleration,
+            asked => command.acceleration.min(-asked),
+        };
         Ok(Command { acceleration, ..command })
     }
 }
