@@ -1,4 +1,5 @@
-//! `keeptime drive --perception`: a drive whose objects are classified by a service of a server.
+//! `keeptime drive --perception`: a drive whose objects are classified by a service of a server; and
+//! `keeptime bench perception` of that service.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -130,4 +131,34 @@ fn drive_goes_on_by_the_rule_when_the_server_dies_under_it() {
     let counts: Vec<u32> = marks.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "{marks}");
     assert_eq!(counts[0] + counts[1], 250, "{marks}");
+}
+
+#[test]
+fn bench_asks_the_network_alone_and_beside_others_of_each_priority() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+        command.args(["bench", "perception", "--others", "0,2", "--others-priority", "10,50"]);
+        command.args(["--frames", "8", "--period-ms", "20", "--json"]);
+        command.arg(folder.path().join("keeptime.sock")).output().unwrap()
+    };
+    let output = bench();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("SOCKET: no accelerator server at"), "{}", said(&output));
+
+    let Some(_server) = network(folder.path()) else { return };
+    let output = bench();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let settings = result["settings"].as_array().unwrap();
+    let of = |setting: &Value| (setting["others"].clone(), setting["others_priority"].clone());
+    let expected = [(0.into(), Value::Null), (2.into(), 10.into()), (2.into(), 50.into())];
+    assert_eq!(settings.iter().map(of).collect::<Vec<_>>(), expected);
+    for setting in settings {
+        assert_eq!((&setting["answered"], &setting["unanswered"]), (&8.into(), &0.into()));
+        let ns = |what: &str| setting[what]["p50_ns"].as_f64().unwrap();
+        assert!(ns("busy") > 0.0 && ns("busy") <= ns("latency"), "{setting}");
+        let others = setting["others_per_s"].as_f64().unwrap();
+        assert_eq!(others > 0.0, setting["others"] != 0, "{setting}");
+    }
 }

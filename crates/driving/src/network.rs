@@ -181,7 +181,12 @@ impl Network {
         Some((scores, (busy_ns as f64 * self.perception.factor).round() as u64))
     }
 
-    fn ask(&mut self, grid: &[f32]) -> Result<(Scores, u64), accel::Error> {
+    /// The scores of a grid as [`grid`] makes it, and how long the accelerator worked on it, ns.
+    ///
+    /// # Errors
+    ///
+    /// The server did not answer in time, or the service failed.
+    pub fn ask(&mut self, grid: &[f32]) -> Result<(Scores, u64), accel::Error> {
         let (client, callback) = match &mut self.client {
             Some(client) => client,
             none => none.insert(self.perception.connect()?),

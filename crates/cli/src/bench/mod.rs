@@ -5,6 +5,7 @@ pub mod floor;
 mod hog;
 mod kills;
 pub mod locks;
+mod perception;
 pub mod preempt;
 mod regulate;
 mod requests;
@@ -35,6 +36,8 @@ enum Benchmark {
     Kills(kills::Args),
     /// How long threads wait for locks under each policy; with --trace, what recording adds to a lock, beside LTTng and uftrace
     Locks(locks::Args),
+    /// How long a driving stack's network takes where others use its accelerator, too
+    Perception(perception::Args),
     /// How long an urgent kernel is held up by a less urgent one, in several ways
     Preempt(preempt::Args),
     /// How soon the bandwidth lock takes effect, and who runs on a core that is regulated, under
@@ -54,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Benchmark::Requests(args) => requests::run(args),
         Benchmark::Kills(args) => kills::run(args),
         Benchmark::Locks(args) => locks::run(args),
+        Benchmark::Perception(args) => perception::run(args),
         Benchmark::Preempt(args) => preempt::run(args),
         Benchmark::Regulate(args) => regulate::run(args),
         Benchmark::Submission(args) => submission::run(args),
