@@ -147,8 +147,8 @@ impl Engine {
 
     /// When a run of `module` on `path`, which begins now, is to be begun anew on the fast path if it
     /// has published nothing by then: so that the fast path still meets the deadline; but not before a
-    /// quarter of the time is over, nor after three. As long as it is not known what the fast path
-    /// takes, when half is.
+    /// quarter of the time is over, nor after three fifths: where the normal path takes longer than
+    /// ever, the fast one does, too. As long as it is not known what that takes, when half is over.
     pub(super) fn switch_ns(
         &mut self,
         now_ns: u64,
@@ -167,7 +167,7 @@ impl Engine {
             return NO_DEADLINE;
         };
         let reserve_ns = self.reserve_ns(now_ns, module).unwrap_or(budget_ns / 2);
-        now_ns + budget_ns - reserve_ns.clamp(budget_ns / 4, budget_ns / 4 * 3)
+        now_ns + budget_ns - reserve_ns.clamp(budget_ns / 5 * 2, budget_ns / 4 * 3)
     }
 
     /// What is left for the fast path after a run on the normal one: twice what it took, and what it
