@@ -1,8 +1,10 @@
 //! `keeptime bench perception`: how long the driving stack's network takes where others use its
 //! accelerator, too (document 002, section 3.4 and figure 11c).
 //!
-//! One client asks about a scan every period, as a stack does. The others ask the same service, as
-//! soon as they have had their answer. Settings take turns, so that all of them see the same machine.
+//! One client asks about a scan every period, as a stack does, with real-time priority like a stack's
+//! modules: an ordinary thread that is woken on the core where the accelerator's real-time thread
+//! computes waits until that pauses. The others are ordinary threads, and ask the same service as soon
+//! as they have had their answer. Settings take turns, so that all of them see the same machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use serde_json::json;
 use world::{Command, World, suite};
 
+use super::floor::prioritise;
 use super::sample::{Quantiles, Samples};
 use crate::output;
 
@@ -27,6 +30,8 @@ const SCENARIO: usize = 7310;
 const SCANS: usize = 20;
 /// Turns of the lidar between two scans.
 const APART: u64 = 10;
+/// SCHED_FIFO priority of the client that is measured, that of a stack's modules.
+const PRIORITY: u8 = 50;
 /// Somebody who has not been answered pauses for so long.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -71,15 +76,21 @@ struct Setting {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     service(args, args.priority).check().context("SOCKET")?;
+    let realtime = prioritise(PRIORITY).and_then(|()| prioritise(0)).is_ok();
+    if !realtime {
+        eprintln!(
+            "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
+    }
     let grids = grids()?;
     let mut settings = settings(args);
     for turn in 0..TURNS {
         for setting in &mut settings {
             eprintln!("keeptime bench: turn {} of {TURNS}, {} others", turn + 1, setting.others);
-            measure(args, &grids, setting)?;
+            measure(args, &grids, setting, realtime)?;
         }
     }
-    output::print(args.json, || to_json(args, &settings), || render(args, &settings))?;
+    output::print(args.json, || to_json(args, &settings, realtime), || render(args, &settings))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,7 +129,12 @@ fn grids() -> anyhow::Result<Vec<Vec<f32>>> {
 }
 
 /// One turn of a setting.
-fn measure(args: &Args, grids: &[Vec<f32>], setting: &mut Setting) -> anyhow::Result<()> {
+fn measure(
+    args: &Args,
+    grids: &[Vec<f32>],
+    setting: &mut Setting,
+    realtime: bool,
+) -> anyhow::Result<()> {
     let (over, answered, begun) = (AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0));
     let ask = |other: usize| {
         let mut network = Network::new(service(args, setting.others_priority));
@@ -146,6 +162,8 @@ fn measure(args: &Args, grids: &[Vec<f32>], setting: &mut Setting) -> anyhow::Re
         while begun.load(Ordering::Relaxed) < others {
             std::thread::yield_now();
         }
+        // Not before: threads inherit it.
+        let _ = prioritise(if realtime { PRIORITY } else { 0 });
         let before = answered.load(Ordering::Relaxed);
         let began_ns = monotonic_ns();
         // The first answer is about a connection and memory, too.
@@ -173,6 +191,7 @@ fn measure(args: &Args, grids: &[Vec<f32>], setting: &mut Setting) -> anyhow::Re
         setting.seconds += (monotonic_ns() - began_ns) as f64 / 1e9;
         setting.others_answered += answered.load(Ordering::Relaxed) - before;
         over.store(true, Ordering::Relaxed);
+        let _ = prioritise(0);
         first
     })?;
     if setting.latency.count() == 0 {
@@ -230,7 +249,7 @@ fn quantiles(setting: &Setting) -> [Quantiles; 3] {
     [&setting.latency, &setting.busy, &setting.waited].map(Samples::quantiles)
 }
 
-fn to_json(args: &Args, settings: &[Setting]) -> serde_json::Value {
+fn to_json(args: &Args, settings: &[Setting], realtime: bool) -> serde_json::Value {
     let setting = |setting: &Setting| {
         let [latency, busy, waited] = quantiles(setting);
         json!({
@@ -247,6 +266,7 @@ fn to_json(args: &Args, settings: &[Setting]) -> serde_json::Value {
     json!({
         "priority": args.priority,
         "period_ms": args.period_ms,
+        "realtime": realtime,
         "settings": settings.iter().map(setting).collect::<Vec<_>>(),
         "machine": realtime::machine::core_model(),
         "kernel": realtime::machine::kernel_release(),
