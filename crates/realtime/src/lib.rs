@@ -3,7 +3,8 @@
 //!
 //! The principal types are [`thread::Policy`] (who runs first on a core), [`mutex::PiMutex`]
 //! (the priority-inheritance lock) and [`work::Calibration`] (how many iterations last how
-//! long on this machine). [`awake`] keeps cores from idling; [`machine`] reads what the kernel says of itself and of disturbance.
+//! long on this machine). [`awake`] keeps cores from idling, [`memory`] pages mapped; [`machine`] reads
+//! what the kernel says of itself and of disturbance.
 //!
 //! ```
 //! use realtime::{clock, thread, thread::Policy};
@@ -24,6 +25,7 @@ pub mod awake;
 pub mod clock;
 mod error;
 pub mod machine;
+pub mod memory;
 pub mod mutex;
 pub mod thread;
 pub mod work;

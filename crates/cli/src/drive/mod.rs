@@ -117,6 +117,9 @@ impl Wiring {
 /// # Errors
 /// The scenario is none, a number is out of range, or a file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // As in a vehicle: modules that are timed do not wait for pages. It only makes them faster, so a
+    // refusal is nothing to stop for.
+    let _kept = realtime::memory::keep();
     if let Some(Command::Study(args)) = &args.command {
         return study::run(args);
     }
