@@ -28,6 +28,7 @@ const COLUMNS: &[Column] = &[
     Column::Text("stack", |row| Some(row.key.stack.clone())),
     Column::Text("policy", |row| Some(row.key.policy.clone())),
     Column::Text("clock", |row| Some(row.key.clock.name().to_owned())),
+    Column::Count("repeat", |row| Some(row.key.repeat.into())),
     Column::Text("scenario", |row| Some(row.scenario.clone())),
     Column::Number("critical_s", |row| row.critical_s),
     Column::Number("driven_s", |row| Some(row.driven_s)),

@@ -47,15 +47,21 @@ pub struct Key {
     /// On which clock.
     #[serde(default, skip_serializing_if = "Clock::is_virtual")]
     pub clock: Clock,
+    /// How often it had been driven so before.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub repeat: u32,
 }
 
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Key { suite, index, stack, policy, clock } = self;
+        let Key { suite, index, stack, policy, clock, repeat } = self;
         write!(f, "{} {index}, stack {stack}, {policy}", suite.name())?;
-        match clock {
-            Clock::Virtual => Ok(()),
-            Clock::Wall => f.write_str(", on the clock of the wall"),
+        if *clock == Clock::Wall {
+            f.write_str(", on the clock of the wall")?;
+        }
+        match repeat {
+            0 => Ok(()),
+            repeat => write!(f, ", repeat {repeat}"),
         }
     }
 }
@@ -132,6 +138,10 @@ pub struct Row {
     /// Of the experiment `modules`: parts of modules by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
+}
+
+fn is_first(repeat: &u32) -> bool {
+    *repeat == 0
 }
 
 fn is_none(count: &usize) -> bool {

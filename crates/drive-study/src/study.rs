@@ -38,6 +38,17 @@ pub struct Study {
     /// How messages get from module to module.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub middleware: Middleware,
+    /// How often everything is driven, on each clock.
+    #[serde(default = "once_each", skip_serializing_if = "is_once")]
+    pub repeats: u32,
+}
+
+fn once_each() -> u32 {
+    1
+}
+
+fn is_once(repeats: &u32) -> bool {
+    *repeats == once_each()
 }
 
 fn is_not(flag: &bool) -> bool {
@@ -61,6 +72,8 @@ pub struct Unit {
     pub policies: Vec<Policy>,
     /// Whether what base's latency comes from is kept.
     pub characterised: bool,
+    /// How often it has been driven before.
+    pub repeat: u32,
 }
 
 impl Study {
@@ -101,7 +114,21 @@ impl Study {
             parts,
             folded: false,
             middleware: Middleware::default(),
+            repeats: once_each(),
         })
+    }
+
+    /// The same, with everything driven so many times on each clock.
+    ///
+    /// # Errors
+    /// More than once, and not about clocks: what else is judged counts each scenario once.
+    pub fn with_repeats(self, repeats: u32) -> Result<Study, Error> {
+        let clocks = |part: &Part| part.experiment == Experiment::Clocks;
+        if repeats == 0 || repeats > 1 && !self.parts.iter().all(clocks) {
+            let expected = "1, or more with --experiment clocks".to_owned();
+            return Err(Error::Option { option: "--repeat", found: repeats.to_string(), expected });
+        }
+        Ok(Study { repeats, ..self })
     }
 
     /// Whether one drive at a time is all that the machine may do.
@@ -138,7 +165,8 @@ impl Study {
                     let stack = stack(name).ok_or(format!("stack {name}, expected a or b"))?;
                     let place = *places.entry((suite, index, stack)).or_insert_with(|| {
                         let (policies, characterised) = (Vec::new(), false);
-                        units.push(Unit { suite, index, stack, policies, characterised });
+                        let repeat = 0;
+                        units.push(Unit { suite, index, stack, policies, characterised, repeat });
                         units.len() - 1
                     });
                     let unit = &mut units[place];
@@ -149,7 +177,9 @@ impl Study {
                 }
             }
         }
-        Ok(units)
+        // All of it once, then all of it again: what ends early has every scenario.
+        let again = |repeat| units.iter().map(move |unit| Unit { repeat, ..unit.clone() });
+        Ok((0..self.repeats).flat_map(again).collect())
     }
 }
 
@@ -163,8 +193,9 @@ impl Unit {
     pub(crate) fn on(&self, clock: Clock) -> impl Iterator<Item = (Policy, Key)> {
         let policies = if self.suite.clocks().contains(&clock) { &self.policies[..] } else { &[] };
         policies.iter().map(move |policy| {
-            let (suite, index, stack) = (self.suite, self.index, letter(self.stack).to_owned());
-            (*policy, Key { suite, index, stack, policy: policy.to_string(), clock })
+            let (stack, policy_name) = (letter(self.stack).to_owned(), policy.to_string());
+            let (suite, index, repeat) = (self.suite, self.index, self.repeat);
+            (*policy, Key { suite, index, stack, policy: policy_name, clock, repeat })
         })
     }
 }
@@ -294,6 +325,19 @@ mod tests {
         for wrong in ["0/3", "4/3", "1", "a/b", "1/0"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn only_clocks_are_repeated_and_then_all_of_them_before_any_again() {
+        let corner = study(&[Experiment::Corner]);
+        assert_eq!(corner.clone().with_repeats(1).unwrap(), corner);
+        let error = corner.with_repeats(2).unwrap_err().to_string();
+        assert!(error.contains("--repeat: found 2, expected 1, or more with"), "{error}");
+        let units = study(&[Experiment::Clocks]).with_repeats(2).unwrap().units().unwrap();
+        let order: Vec<_> = units.iter().map(|unit| (unit.repeat, unit.index)).collect();
+        assert_eq!(order, [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]);
+        let keys: HashSet<Key> = units.iter().flat_map(Unit::keys).map(|it| it.1).collect();
+        assert_eq!(keys.len(), 2 * 2 * 2 * 2 * 2, "scenarios, stacks, policies, clocks, repeats");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::output;
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
 /// Options that say what is driven.
-const STUDIED: [&str; 11] = [
+const STUDIED: [&str; 12] = [
     "experiment",
     "stack",
     "policies",
@@ -35,6 +35,7 @@ const STUDIED: [&str; 11] = [
     "factor",
     "confirm",
     "middleware",
+    "repeat",
     "jobs",
     "fold",
     "shard",
@@ -75,6 +76,10 @@ pub struct Args {
     /// How messages get from module to module: pointer or serialised
     #[arg(long, default_value_t = Middleware::Pointer)]
     middleware: Middleware,
+    /// Of clocks: how often everything is driven on each. Costs differ from drive to drive, and one
+    /// drive of a scenario tells little of its longest reactions
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
     /// Drives at the same time [default: one for each core; clocks: one for each set of physical
     /// cores that holds a stack and its world]
     #[arg(long)]
@@ -119,6 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let policies = args.policies.as_deref();
     let with = (args.factor, args.confirm);
     let mut study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
+    study = study.with_repeats(args.repeat)?;
     study.middleware = args.middleware;
     let jobs = jobs(args, &study)?;
     study.folded = match &jobs {

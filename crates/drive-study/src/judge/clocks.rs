@@ -40,9 +40,9 @@ pub(super) fn found(findings: &Findings) -> Found {
     let section = Section {
         title: "Both clocks".to_owned(),
         about: "The same scenarios on real threads and in simulation, each driven until two \
-                seconds after its hazard could be seen. Compared are those in which both reacted; \
-                the longest reactions are those in which it takes many frames until a command \
-                changes."
+                seconds after its hazard could be seen, as often as --repeat says. Compared are \
+                all reactions to those in which both reacted, drawn by scenario; the longest \
+                reactions are those in which it takes many frames until a command changes."
             .to_owned(),
         tables: tables.collect(),
         plots: findings
@@ -55,21 +55,35 @@ pub(super) fn found(findings: &Findings) -> Found {
     (demands, Some(section))
 }
 
-/// The reactions of scenarios in which there is one on both clocks, ns.
-fn reactions(pairs: &[[&Row; 2]]) -> Vec<[u64; 2]> {
-    let both =
-        |pair: &[&Row; 2]| Some([pair[0].reaction?.total_ns(), pair[1].reaction?.total_ns()]);
-    pairs.iter().filter_map(both).collect()
+/// The reactions to one scenario on both clocks, ns.
+type Pair = [Vec<u64>; 2];
+
+/// The reactions of scenarios in which there is one on both clocks.
+fn reactions(pairs: &[[Vec<&Row>; 2]]) -> Vec<Pair> {
+    let of = |drives: &Vec<&Row>| -> Vec<u64> {
+        drives.iter().filter_map(|row| Some(row.reaction?.total_ns())).collect()
+    };
+    let both = pairs.iter().map(|pair| pair.each_ref().map(of));
+    both.filter(|pair| pair.iter().all(|times| !times.is_empty())).collect()
+}
+
+/// All reactions of scenarios on a clock.
+fn of_clock<'a>(pairs: impl IntoIterator<Item = &'a Pair>, clock: usize) -> Vec<u64> {
+    pairs.into_iter().flat_map(|pair| &pair[clock]).copied().collect()
 }
 
 /// By how much a quantile differs, and what it is on both clocks.
-fn of_quantile(pairs: &[[u64; 2]], share: f64) -> (Option<Interval>, String) {
-    let of = |clock: usize| {
-        let times = pairs.iter().map(|pair| pair[clock]).collect();
-        millis(quantile(times, share).map(|ns| ns as f64 / 1e6))
+fn of_quantile(pairs: &[Pair], share: f64) -> (Option<Interval>, String) {
+    let of = |clock| {
+        let times = of_clock(pairs, clock);
+        let (count, found) = (times.len(), quantile(times, share));
+        (millis(found.map(|ns| ns as f64 / 1e6)), count)
     };
-    let count = pairs.len();
-    let note = format!("Wall {} ms, virtual {} ms, of {count} scenarios.", of(1), of(0));
+    let ([(simulated, virtually), (wall, really)], count) = ([of(0), of(1)], pairs.len());
+    let note = format!(
+        "Wall {wall} ms of {really} reactions, virtual {simulated} ms of {virtually}, of {count} \
+         scenarios."
+    );
     (apart(pairs, share), note)
 }
 
@@ -79,9 +93,9 @@ fn nothing(found: Interval) -> Interval {
 }
 
 /// By how much a quantile is longer on the clock of the wall, %.
-fn apart(pairs: &[[u64; 2]], share: f64) -> Option<Interval> {
+fn apart(pairs: &[Pair], share: f64) -> Option<Interval> {
     bootstrap(pairs, |drawn| {
-        let of = |clock: usize| quantile(drawn.iter().map(|pair| pair[clock]).collect(), share);
+        let of = |clock| quantile(of_clock(drawn.iter().copied(), clock), share);
         let (simulated, wall) = (of(0)?, of(1)?);
         (simulated > 0).then(|| 100.0 * (wall as f64 / simulated as f64 - 1.0))
     })
@@ -100,16 +114,24 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         let pairs = findings.drives.on_both(part, stack, policy);
         let reactions = reactions(&pairs);
         for (place, clock) in [Clock::Virtual, Clock::Wall].into_iter().enumerate() {
-            let drives: Vec<&Row> = pairs.iter().map(|pair| pair[place]).collect();
-            let times: Vec<u64> = reactions.iter().map(|pair| pair[place]).collect();
-            rows.push(cells(policy, clock, &drives, times, &reactions));
+            let drives: Vec<&Row> = pairs.iter().flat_map(|pair| &pair[place]).copied().collect();
+            let times = of_clock(&reactions, place);
+            let counts = [pairs.len(), reactions.len()];
+            let mut row = cells(policy, clock, counts, &drives, times);
+            row.push(match clock {
+                Clock::Virtual => "-".to_owned(),
+                Clock::Wall => cell(each(&reactions), "%"),
+            });
+            rows.push(row);
         }
     }
     let head = [
         "policy",
         "clock",
         "scenarios",
-        "reacted",
+        "reacted on both",
+        "drives",
+        "reactions",
         "collisions",
         "reaction p50, ms",
         "p99",
@@ -119,8 +141,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         "frame to command p50, ms",
         "p99",
         "longest",
-        "median of each scenario, wall against virtual",
         "late frames",
+        "median of each scenario, wall against virtual",
     ];
     Table {
         title: format!("Stack {}", stack.to_uppercase()),
@@ -132,9 +154,9 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
 fn cells(
     policy: &str,
     clock: Clock,
+    [scenarios, reacted_on_both]: [usize; 2],
     drives: &[&Row],
     times: Vec<u64>,
-    reactions: &[[u64; 2]],
 ) -> Vec<String> {
     let ms = |ns: Option<u64>| millis(ns.map(|ns| ns as f64 / 1e6));
     let share = |share| ms(quantile(times.clone(), share));
@@ -146,6 +168,8 @@ fn cells(
     vec![
         policy.to_owned(),
         clock.name().to_owned(),
+        scenarios.to_string(),
+        reacted_on_both.to_string(),
         drives.len().to_string(),
         reacted.len().to_string(),
         drives.iter().filter(|row| row.collision.is_some()).count().to_string(),
@@ -159,19 +183,19 @@ fn cells(
         millis(frames.max_ms()),
         match clock {
             Clock::Virtual => "-".to_owned(),
-            Clock::Wall => cell(each(reactions), "%"),
-        },
-        match clock {
-            Clock::Virtual => "-".to_owned(),
             Clock::Wall => drives.iter().map(|row| row.late_frames).sum::<usize>().to_string(),
         },
     ]
 }
 
-/// By how much the reaction is longer on the clock of the wall, scenario by scenario: the median, %.
-fn each(reactions: &[[u64; 2]]) -> Option<Interval> {
-    let ratios = reactions.iter().filter(|pair| pair[0] > 0);
-    let ratios: Vec<f64> = ratios.map(|pair| pair[1] as f64 / pair[0] as f64).collect();
+/// By how much the median reaction to a scenario is longer on the clock of the wall: the median of
+/// the scenarios, %.
+fn each(reactions: &[Pair]) -> Option<Interval> {
+    let medians = reactions.iter().filter_map(|pair| {
+        let [simulated, wall] = pair.each_ref().map(|times| quantile(times.clone(), 0.5));
+        Some((wall? as f64, simulated.filter(|ns| *ns > 0)? as f64))
+    });
+    let ratios: Vec<f64> = medians.map(|(wall, simulated)| wall / simulated).collect();
     bootstrap(&ratios, |drawn| {
         let mut drawn: Vec<f64> = drawn.iter().map(|ratio| **ratio).collect();
         drawn.sort_by(f64::total_cmp);
@@ -199,11 +223,12 @@ fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
         };
         let reaction = |place: usize| {
             let mut times = Times::default();
-            reactions.iter().for_each(|pair| times.add(pair[place]));
+            of_clock(&reactions, place).into_iter().for_each(|ns| times.add(ns));
             times
         };
-        let frame =
-            |place: usize| frames(&pairs.iter().map(|pair| pair[place]).collect::<Vec<_>>());
+        let frame = |place: usize| {
+            frames(&pairs.iter().flat_map(|pair| &pair[place]).copied().collect::<Vec<_>>())
+        };
         let plot = |what: &str, series| Plot {
             title: format!("{what} on both clocks, {policy}, stack {}", stack.to_uppercase()),
             x: "ms".to_owned(),

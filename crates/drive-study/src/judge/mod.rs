@@ -79,16 +79,16 @@ impl Findings<'_> {
     }
 }
 
-/// Drives, by scenario, stack, policy and clock.
-struct Drives<'a>(HashMap<(Suite, &'a str, &'a str, Clock), BTreeMap<usize, &'a Row>>);
+/// Drives, by scenario, stack, policy and clock; each as often as it was driven.
+struct Drives<'a>(HashMap<(Suite, &'a str, &'a str, Clock), BTreeMap<usize, Vec<&'a Row>>>);
 
 impl<'a> Drives<'a> {
     fn new(rows: &[&'a Row]) -> Drives<'a> {
-        let mut drives: HashMap<_, BTreeMap<usize, &'a Row>> = HashMap::new();
+        let mut drives: HashMap<_, BTreeMap<usize, Vec<&'a Row>>> = HashMap::new();
         for row in rows {
             let key = &row.key;
             let place = (key.suite, key.stack.as_str(), key.policy.as_str(), key.clock);
-            drives.entry(place).or_default().insert(key.index, *row);
+            drives.entry(place).or_default().entry(key.index).or_default().push(*row);
         }
         Drives(drives)
     }
@@ -108,20 +108,21 @@ impl<'a> Drives<'a> {
     fn scenarios(&self, part: &Part, stack: &str, policies: &[&str]) -> Vec<Vec<&'a Row>> {
         let Some(suite) = part.experiment.suite() else { return Vec::new() };
         let row = |policy: &&str, index: &usize| {
-            self.0.get(&(suite, stack, *policy, Clock::Virtual))?.get(index).copied()
+            self.0.get(&(suite, stack, *policy, Clock::Virtual))?.get(index)?.first().copied()
         };
         let rows = |index: &usize| policies.iter().map(|policy| row(policy, index)).collect();
         part.scenarios.iter().filter_map(rows).collect()
     }
 
-    /// The scenarios of a part that were driven on both clocks, the virtual one first.
-    fn on_both(&self, part: &Part, stack: &str, policy: &str) -> Vec<[&'a Row; 2]> {
+    /// The scenarios of a part that were driven on both clocks, with their drives on each, the
+    /// virtual one first.
+    fn on_both(&self, part: &Part, stack: &str, policy: &str) -> Vec<[Vec<&'a Row>; 2]> {
         let Some(suite) = part.experiment.suite() else { return Vec::new() };
         let on = |clock| self.0.get(&(suite, stack, policy, clock));
         let (Some(simulated), Some(wall)) = (on(Clock::Virtual), on(Clock::Wall)) else {
             return Vec::new();
         };
-        let pair = |index: &usize| Some([*simulated.get(index)?, *wall.get(index)?]);
+        let pair = |index: &usize| Some([simulated.get(index)?.clone(), wall.get(index)?.clone()]);
         part.scenarios.iter().filter_map(pair).collect()
     }
 }

@@ -282,12 +282,38 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
     assert!(one(&run, "base, p50").note.contains("of 59 scenarios"));
     let rows = &run.sections[0].tables[0].rows;
     let reacted: Vec<[&str; 2]> =
-        rows.iter().map(|row| [row[1].as_str(), row[3].as_str()]).collect();
+        rows.iter().map(|row| [row[1].as_str(), row[5].as_str()]).collect();
     assert_eq!(reacted, [["virtual", "60"], ["wall", "59"]]);
     // Without the experiment the demand is there, and open.
     let other = self::study(Experiment::Table1, &[], Scenarios::First(1));
     let other = found(&other, |_, _, _| ());
     assert_eq!(one(&other, "Reaction time on the wall clock").verdict, Verdict::NotMeasured);
+}
+
+#[test]
+fn reactions_of_drives_that_are_repeated_are_compared_together() {
+    let run = |slow: u64| {
+        let study = study(Experiment::Clocks, &[Policy::Base], Scenarios::First(60));
+        found(&study.with_repeats(3).unwrap(), |place, _, row| {
+            // One drive of three takes longer, another one on each clock.
+            let is_slow = row.key.repeat == if row.key.clock == Clock::Wall { 2 } else { 0 };
+            row.reaction = Some(Reaction {
+                sensor_ns: 0,
+                confirm_ns: 0,
+                module_ns: 1_000_000 * (100 + place as u64 % 10 + if is_slow { slow } else { 0 }),
+                bubble_ns: 0,
+            });
+        })
+    };
+    let run = run(100);
+    for share in ["p50", "p99"] {
+        let demand = one(&run, &format!("virtual clock: base, {share}"));
+        assert_eq!((number(demand), demand.verdict), (0.0, Verdict::Met), "{demand:?}");
+        assert!(demand.note.contains("of 180 reactions, virtual"), "{demand:?}");
+    }
+    let counts: Vec<&[String]> =
+        run.sections[0].tables[0].rows.iter().map(|row| &row[2..6]).collect();
+    assert_eq!(counts, [["60", "60", "180", "180"]; 2]);
 }
 
 #[test]
