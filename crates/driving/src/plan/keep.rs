@@ -1,12 +1,12 @@
 //! What it costs a candidate to be near: the safe distance of RSS, with the assumptions of ad-rss,
-//! from those ahead who move the same way or stand, from those behind if it changes lanes before
-//! them, and beside those who come towards it.
+//! from those ahead who move the same way or stand, and from those behind if it
+//! changes lanes before them.
 //!
 //! Places are along the reference line and beside it, as those who judge a drive have them: in a
 //! curve, who is ahead is not beside.
 
 use super::scene::LEAST;
-use rss::{Across, Along, Direction, Model, Preset};
+use rss::{Across, Model, Preset};
 use world::Rectangle;
 
 const MODEL: Model = Preset::AD_RSS.model();
@@ -99,35 +99,10 @@ pub fn behind(own: &Own, other: &Other) -> f64 {
     closeness(gap, safe, 0.0) * share(own, other)
 }
 
-/// What a second costs on the way towards somebody who comes along the line beside the ego, nearer
-/// than is safe if he stays in his lane: between the two the distance along the road is hardly ever
-/// safe, and what the ego can do about it is to keep to its own side. Who comes into its way is judged
-/// otherwise.
-pub fn facing(own: &Own, other: &Other) -> f64 {
-    const TURNS: f64 = 0.1;
-    let beside = (other.left - own.left).abs() > other.half.1 + own.half.1;
-    let stays = Other { aside: 0.0, ..*other };
-    let share = share(own, &stays);
-    if !beside || other.aside.abs() > TURNS * other.speed.abs() || share == 0.0 {
-        return 0.0;
-    }
-    let along = Along {
-        direction: Direction::Oncoming { ego_in_own_lane: true },
-        gap: other.along - own.along - other.half.0 - own.half.0,
-        ego_speed: own.speed,
-        other_speed: other.speed.abs(),
-    };
-    // What is no number keeps no distance.
-    let safe = MODEL.distance_along(&along).unwrap_or(f64::INFINITY);
-    if along.gap > safe { 0.0 } else { NEARER * share }
-}
-
-/// What a second costs at a distance that is not safe.
-const NEARER: f64 = 20.0;
-
 /// What it costs that a gap is not as long as it should be, if they are in one another's way.
 fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
     const NEARLY: f64 = 4.0;
+    const NEARER: f64 = 20.0;
     const DEEPER: f64 = 40.0;
     if gap >= safe {
         return NEARLY * ((safe + margin - gap) / margin).powi(2);

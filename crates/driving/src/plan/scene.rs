@@ -337,12 +337,8 @@ impl Scene {
             if mover.follows && !changes {
                 continue;
             }
-            if (other.left - own.left).abs() < side + its_side {
-                if other.meets {
-                    if mover.comes && !mover.bare && other.along > own.along {
-                        cost += mover.probability * keep::facing(own, other);
-                    }
-                } else if other.along > own.along {
+            if !other.meets && (other.left - own.left).abs() < side + its_side {
+                if other.along > own.along {
                     cost += mover.probability * keep::ahead(own, way, other);
                 } else if changes && !mover.follows {
                     cost += mover.probability * keep::behind(own, other);

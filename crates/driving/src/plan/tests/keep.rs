@@ -2,7 +2,6 @@
 
 use super::*;
 use rss::{Along, Direction, Preset};
-use std::f64::consts::PI;
 
 /// The least safe gap behind somebody, m.
 fn safe(ego_speed: f64, other_speed: f64) -> f64 {
@@ -152,50 +151,4 @@ fn who_stands_with_turned_wheels_drives_off() {
     let parked = [1, 2, 3].map(parked);
     let found = respond(&Planner::default(), ego, false, &[0.0], &parked);
     assert!(last(&found).speed > 5.0, "{:?}", last(&found));
-}
-
-#[test]
-fn it_keeps_to_its_side_of_who_comes_towards_it_unless_he_is_far_away() {
-    let planner = Planner::default();
-    let line = straight();
-    // How far left a plan goes past somebody who stands at the kerb, until it has met a car that comes
-    // in the next lane, `gap` m ahead.
-    let leftmost = |gap: f64| {
-        let ego = Ego { pose: line.pose(50.0), speed: 10.0, ..Ego::default() };
-        let states = |x: f64, y: f64, heading: f64, speed: f64| -> Vec<State> {
-            let state = |step: u32| State {
-                pose: Pose::new(x - speed * 0.1 * f64::from(step), y, heading),
-                speed,
-            };
-            (0..=80).map(state).collect()
-        };
-        let prediction = |id, kind, (length, width), states| {
-            let hypotheses = vec![Hypothesis { intent: Intent::Keep, probability: 1.0, states }];
-            Prediction { id, kind, length, width, at: 0.0, step: 0.1, hypotheses }
-        };
-        let stands = prediction(1, Kind::Obstacle, (4.5, 1.8), states(85.0, -2.6, 0.0, 0.0));
-        let x = 50.0 + LENGTH + gap;
-        let comes = prediction(2, Kind::Car, (LENGTH, WIDTH), states(x, 3.0, PI, 12.0));
-        let situation = Situation {
-            at: 0.0,
-            ego,
-            length: LENGTH,
-            width: WIDTH,
-            reference: &line,
-            limit: 10.0,
-            lanes: &[0.0],
-            predictions: &[stands, comes],
-            danger: false,
-            holds: false,
-            stood: 0.0,
-        };
-        let plan = planner.plan(&situation, &mut go()).unwrap();
-        let passed = |point: &&Point| point.pose.position.x < x - 12.0 * point.after;
-        let before = plan.points.iter().filter(passed);
-        before.map(|point| point.pose.position.y).fold(f64::NEG_INFINITY, f64::max)
-    };
-    let both = [70.0, 1000.0].map(leftmost);
-    // Safe beside one another are 0.72 m.
-    assert!(both[0] < 3.0 - WIDTH - 0.72 + 1e-6, "{both:?}");
-    assert!(both[1] > both[0] + 0.2, "{both:?}");
 }
