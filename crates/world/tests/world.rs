@@ -122,6 +122,35 @@ actors:
 }
 
 #[test]
+fn nobody_who_changes_lanes_runs_into_who_stands_ahead() {
+    // The other lane is free when who drives in it has passed, at many moments of the approach.
+    let passers = (8..=32).step_by(3).flat_map(|kmh| (-60..40).step_by(3).map(move |at| (at, kmh)));
+    for (from, (beside, kmh)) in passers.flat_map(|it| [50, 57, 64, 71, 78].map(|from| (from, it)))
+    {
+        let text = format!(
+            "
+name: standing
+duration_s: 20
+road: {{straight: {{length_m: 800, lanes: 2, lane_width_m: 3.5, limit_kmh: 50}}}}
+ego: {{along_m: 105, speed_kmh: 0}}
+actors:
+  - kind: car
+    along_m: {from}
+    speed_kmh: 30
+    moves: {{drives: {{desired_kmh: 50, lane_changes: true}}}}
+  - {{kind: car, along_m: {}, left_m: 3.5, speed_kmh: {kmh}, moves: {{lane: {{}}}}}}
+",
+            80 + beside
+        );
+        let mut world = World::new(&scenario(&text)).unwrap();
+        while !world.ended() && world.collisions().is_empty() {
+            world.step(&Command { acceleration: -1.0, curvature: 0.0 });
+        }
+        assert_eq!(world.collisions(), [], "{from} m, {beside} m, {kmh} km/h");
+    }
+}
+
+#[test]
 fn reference_driver_stays_in_its_lane_through_a_bend_and_slows_down_for_it() {
     let text = "
 name: bend

@@ -29,6 +29,10 @@ const BESIDE: f64 = 1.5;
 const CHANGE_LOOKS: u64 = 10;
 /// How long a change of lanes takes, s, and its shortest way, m.
 const CHANGE: (f64, f64) = (3.5, 12.0);
+/// The share of that way after which nothing of a vehicle is left in its old lane.
+const LEFT: f64 = 0.75;
+/// Who changes lanes may speed up by so much until then, m/s.
+const FASTER: f64 = 3.0;
 
 impl Traffic {
     pub(super) fn accelerate(&mut self, road: &Road) {
@@ -139,6 +143,10 @@ impl Traffic {
             }
             None => (0.0, 0.0),
         };
+        let ahead_here = self.occupancy.ahead(road, &here, it.lane, it.next);
+        if ahead_here.is_some_and(|ahead| !gets_out(here.speed, ahead)) {
+            return None;
+        }
         let own = (actor.body.acceleration, own_after);
         Change { own, new_follower, old_follower }.pays().then_some(offset)
     }
@@ -202,9 +210,20 @@ fn behind(road: &Road, lane: LaneId, it: &Occupant, other: &Occupant) -> f64 {
     alone(road, lane, it, Some(Ahead { gap: gap(it, other), speed: other.speed }))
 }
 
+/// How far a change of lanes goes along the road, m.
+fn change_over(speed: f64) -> f64 {
+    (CHANGE.0 * speed).max(CHANGE.1)
+}
+
+/// Is a driver who changes lanes out of its lane before it reaches who is ahead there?
+fn gets_out(speed: f64, ahead: Ahead) -> bool {
+    let out = LEFT * change_over(speed);
+    ahead.gap + ahead.speed.max(0.0) * out / (speed + FASTER) >= out
+}
+
 impl Actor {
     fn change(&mut self, road: &Road, to: (LaneId, Offset)) {
-        let over = (CHANGE.0 * self.body.speed).max(CHANGE.1);
+        let over = change_over(self.body.speed);
         let distance = self.distance;
         if let Motion::Lane(it) = &mut self.motion {
             it.change(road, to, distance, over);
