@@ -70,10 +70,16 @@ fn outputs_are_those_of_the_runtime_in_python() {
     let images = read("images.bin");
     for most in [1, 16] {
         let logits = classify(&device, &images[..expected.len() * PIXELS], most);
-        for (got, expected) in logits.iter().flatten().zip(expected.iter().flatten()) {
-            // Written so that a NaN is not near anything.
-            let near = (got - expected).abs() <= 1e-5;
-            assert!(near, "{got} instead of {expected} in batches of {most}");
+        for (got, expected) in logits.iter().zip(expected) {
+            // The runtime adds up in an order that depends on the processor's vector instructions,
+            // so each sum's rounding errors, a few units in the last place of its greatest terms,
+            // differ between machines.
+            let scale = expected.iter().fold(1.0_f32, |scale, logit| scale.max(logit.abs()));
+            for (got, expected) in got.iter().zip(expected) {
+                // Written so that a NaN is not near anything.
+                let near = (got - expected).abs() <= 1e-6 * scale;
+                assert!(near, "{got} instead of {expected} in batches of {most}");
+            }
         }
     }
 }
