@@ -57,6 +57,7 @@ pub fn alone<M: Module>(
         downstream_ns: 0,
         provenance: Arc::new([]),
         codec: None,
+        unsent: None,
     };
     let mut cx = Cx { host: &mut host, run: &mut run, publishes: PhantomData };
     let result = module.run(&mut cx, input, path);

@@ -61,6 +61,8 @@ pub(crate) struct Run {
     pub(crate) provenance: Arc<[Origin]>,
     /// How what it publishes becomes bytes; none: it does not.
     pub(crate) codec: Option<Codec>,
+    /// Why a part could not be published.
+    pub(crate) unsent: Option<Stop>,
 }
 
 /// What a module can ask for while it runs: its budget, deadlines, checkpoints, and work ahead of
@@ -139,11 +141,15 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
     }
 
     /// Publishes part of the result now, before the rest is computed (document 002, section 4.1:
-    /// partial updates). What `run` returns later is the last part.
+    /// partial updates). What `run` returns later is the last part. If a part has no form as bytes,
+    /// the run fails when it is over, and nothing more of it is published.
     pub fn publish_partial(&mut self, value: O, part: Part) {
-        // A value that cannot be serialised is the last part, too, which says why.
-        if let Ok(sent) = Sent::pack(self.host, self.run, Arc::new(value)) {
-            self.host.publish(sent, part, self.run);
+        if self.run.unsent.is_some() {
+            return;
+        }
+        match Sent::pack(self.host, self.run, Arc::new(value)) {
+            Ok(sent) => self.host.publish(sent, part, self.run),
+            Err(stop) => self.run.unsent = Some(stop),
         }
     }
 

@@ -204,55 +204,71 @@ fn each_reader_deserialises_a_message_once() {
     assert_eq!((from(&often), from(&once)), (10, 2));
 }
 
-/// What has no bytes.
+/// What has no bytes, if it is so.
 #[derive(Clone, Copy)]
-struct Stubborn;
+struct Stubborn(bool);
 
 impl Serialize for Stubborn {
-    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("it does not want to"))
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            true => Err(serde::ser::Error::custom("it does not want to")),
+            false => serializer.serialize_u8(7),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Stubborn {
-    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Stubborn, D::Error> {
-        Ok(Stubborn)
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Stubborn, D::Error> {
+        u8::deserialize(deserializer).map(|_| Stubborn(false))
     }
 }
 
-/// Publishes what has no bytes.
-struct Refuse;
+/// Publishes what may have no bytes: three parts.
+struct Refuse([bool; 3]);
 
 impl Module for Refuse {
     type In = Message<u64>;
     type Out = Stubborn;
 
     fn run(&mut self, cx: &mut Cx<Stubborn>, _: &Self::In, _: Path) -> Result<Stubborn, Stop> {
-        cx.publish_partial(Stubborn, Part::first(2));
-        Ok(Stubborn)
+        cx.publish_partial(Stubborn(self.0[0]), Part { index: 1, of: 3 });
+        cx.publish_partial(Stubborn(self.0[1]), Part { index: 2, of: 3 });
+        Ok(Stubborn(self.0[2]))
     }
 }
 
 #[test]
 fn what_has_no_bytes_fails_where_it_is_published_and_says_why() {
-    let mut graph = Graph::new();
-    let group = graph.group(Group::new("all", 1));
-    let (a, b, bad): (Topic<u64>, _, _) = (graph.topic("a"), graph.topic("b"), graph.topic("bad"));
-    graph.serialise(&b);
-    graph.serialise(&bad);
-    let (source, wrong) = (graph.source("sensor", &a, None), graph.source("wrong", &bad, None));
-    graph.module("refuse", group, Refuse, a.latest(), &b);
-    let output = graph.output(&b);
-    let mut clock = Virtual::new(graph, Settings::base(), Costs::fixed(vec![MS])).unwrap();
-    let refused = clock.inject(&wrong, 0, 0, Stubborn).unwrap_err();
-    assert!(matches!(&refused, Error::Serialise { from, .. } if from == "wrong"), "{refused}");
-    clock.inject(&source, 0, 0, 1).unwrap();
-    clock.advance_to(10 * MS).unwrap();
-    assert_eq!(clock.take(&output).len(), 0);
-    let module = &clock.statistics().modules[0];
-    assert_eq!(module.failed, 1);
-    let said = module.last_failure.as_deref().unwrap();
-    assert!(said.contains("serialising") && said.contains("does not want to"), "{said}");
+    // Of three parts, which have none; how many come before the first of them.
+    let cases = [
+        ([true, true, true], Some(0)),
+        ([false, false, true], Some(2)),
+        ([true, false, false], Some(0)),
+        ([false, true, false], Some(1)),
+        ([false, false, false], None),
+    ];
+    for (refused, before) in cases {
+        let mut graph = Graph::new();
+        let group = graph.group(Group::new("all", 1));
+        let (a, b, bad): (Topic<u64>, _, _) =
+            (graph.topic("a"), graph.topic("b"), graph.topic("bad"));
+        graph.serialise(&b);
+        graph.serialise(&bad);
+        let (source, wrong) = (graph.source("sensor", &a, None), graph.source("wrong", &bad, None));
+        graph.module("refuse", group, Refuse(refused), a.latest(), &b);
+        let output = graph.output(&b);
+        let mut clock = Virtual::new(graph, Settings::base(), Costs::fixed(vec![MS])).unwrap();
+        let said = clock.inject(&wrong, 0, 0, Stubborn(true)).unwrap_err();
+        assert!(matches!(&said, Error::Serialise { from, .. } if from == "wrong"), "{said}");
+        clock.inject(&source, 0, 0, 1).unwrap();
+        clock.advance_to(10 * MS).unwrap();
+        assert_eq!(clock.take(&output).len(), before.unwrap_or(3), "{refused:?}");
+        let module = &clock.statistics().modules[0];
+        assert_eq!(module.failed, u64::from(before.is_some()), "{refused:?}");
+        let said = module.last_failure.as_deref().unwrap_or_default();
+        let both = said.contains("serialising") && said.contains("does not want to");
+        assert_eq!(both, before.is_some(), "{said}");
+    }
 }
 
 #[test]

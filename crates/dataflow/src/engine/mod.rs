@@ -255,7 +255,16 @@ impl Engine {
         let provenance = state.provenance();
         let downstream_ns = self.downstream_ns(now_ns, module, deadline_ns);
         let codec = self.topics[usize::from(self.modules[module].publishes)].codec;
-        Run { header: primary, objects, deadline_ns, limit_ns, downstream_ns, provenance, codec }
+        Run {
+            header: primary,
+            objects,
+            deadline_ns,
+            limit_ns,
+            downstream_ns,
+            provenance,
+            codec,
+            unsent: None,
+        }
     }
 
     /// Whether the result of `job` is not wanted any more.

@@ -44,6 +44,9 @@ impl<M: Module> Erased for M {
     fn run(&mut self, host: &mut dyn Host, run: &mut Run, input: &dyn Any, path: Path) -> Ran {
         let mut cx = Cx { host, run, publishes: PhantomData };
         let out = Module::run(self, &mut cx, read(input), path)?;
+        if let Some(stop) = run.unsent.take() {
+            return Err(stop);
+        }
         Sent::pack(host, run, Arc::new(out))
     }
 }
