@@ -1,6 +1,7 @@
 //! `keeptime drive` among vehicles that SUMO moves: the real one, where it is installed.
 
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -42,6 +43,60 @@ fn both_stacks_drive_among_sumos_vehicles() {
         assert!(base["latency_ms"]["frames"].as_u64().unwrap() > 70, "{stack}: {base}");
         assert!(base["collision"].is_null(), "{stack}: {base}");
     }
+}
+
+/// The two programs of SUMO in a folder, of which `sumo` does first what the script says.
+fn wrapped(folder: &Path, real: &Path, first: &str) -> PathBuf {
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    };
+    let netconvert = real.with_file_name("netconvert");
+    write("netconvert", format!("#!/bin/sh\nexec {} \"$@\"\n", netconvert.display()));
+    let begun = folder.join("begun");
+    let text = format!(
+        "#!/bin/sh\necho >>{begun}\n{first}\nexec {} \"$@\"\n",
+        real.display(),
+        begun = begun.display()
+    );
+    write("sumo", text)
+}
+
+#[test]
+fn another_port_is_tried_where_somebody_was_faster_and_not_for_ever() {
+    let Some(sumo) = std::env::var_os(VARIABLE) else {
+        eprintln!("SKIP: {VARIABLE} is not set to the program `sumo`");
+        return;
+    };
+    let text = std::fs::read_to_string(examples().join("town-sumo.yaml")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let here =
+        |text: String, name: &str| text.replace(name, examples().join(name).to_str().unwrap());
+    let text = here(here(text, "town.xodr"), "town.rou.xml");
+    let file = folder.path().join("town.yaml");
+    std::fs::write(&file, text.replace("duration_s: 60", "duration_s: 1")).unwrap();
+    // SUMO's own words, so many times.
+    let taken = |times: u32| {
+        let words = "Error: tcpip::Socket::accept() Unable to create listening socket: Address \
+                     already in use";
+        let begun = folder.path().join("begun");
+        let _ = std::fs::remove_file(&begun);
+        let first = format!(
+            "if [ $(wc -l <{}) -le {times} ]; then echo '{words}' >&2; exit 1; fi",
+            begun.display()
+        );
+        let program = wrapped(folder.path(), Path::new(&sumo), &first);
+        let output = drive(program, &file, &["--policies", "base", "--json"]);
+        let tries = std::fs::read_to_string(&begun).unwrap().lines().count();
+        (output.status.code(), tries, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, tries, said) = taken(2);
+    assert!(code == Some(0) && tries > 2, "{tries}: {said}");
+    let (code, tries, said) = taken(99);
+    assert_eq!((code, tries), (Some(2), 5), "{said}");
+    assert!(said.contains("Address already in use"), "{said}");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use super::{Error, Sumo};
 use crate::scenario;
 use std::ffi::OsStr;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -16,6 +17,10 @@ pub const VARIABLE: &str = "KEEPTIME_SUMO";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A process whose connection broke has ended within this, or goes on.
 const ENDS: Duration = Duration::from_secs(2);
+/// SUMO can only be told a port that was free a moment ago. If somebody was faster, it says this, and
+/// is told another one: so many in all.
+const TAKEN: &str = "Address already in use";
+const PORTS: usize = 5;
 /// Lines of a program's last words that an error repeats.
 const WORDS: usize = 6;
 /// What SUMO says of a subscription whose vehicle has left the roads, which is no error.
@@ -25,7 +30,8 @@ const LEFT: &str = "Answered with error to command";
 pub(super) struct Server {
     child: Child,
     program: PathBuf,
-    folder: TempDir,
+    /// Shared with who started it, until it runs.
+    folder: Arc<TempDir>,
 }
 
 impl Server {
@@ -38,40 +44,56 @@ impl Server {
     ) -> Result<(Server, Sumo), Error> {
         let program = std::env::var_os(VARIABLE).map_or_else(|| "sumo".into(), PathBuf::from);
         let failed = |reason| Error::Program { program: program.display().to_string(), reason };
-        let folder = tempfile::tempdir().map_err(failed)?;
+        let folder = Arc::new(tempfile::tempdir().map_err(failed)?);
         let network = match &traffic.network {
             Some(network) => network.clone(),
             None => convert(&program, roads, folder.path())?,
         };
-        // A port that was free a moment ago: SUMO can only be told a number.
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
-        let address = free.map_err(failed)?;
-        let words = std::fs::File::create(folder.path().join("words")).map_err(failed)?;
-        let child = Command::new(&program)
-            .arg("--net-file")
-            .arg(network)
-            .arg("--route-files")
-            .arg(&traffic.routes)
-            .args(["--remote-port", &address.port().to_string()])
-            .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
-            // Drivers decide as often as those of the world do, and take their time between lanes.
-            .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
-            // Nobody vanishes who is hit, or who waits for long.
-            .args(["--collision.action", "none", "--time-to-teleport", "-1"])
-            .args(["--no-step-log", "true", "--xml-validation", "never"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(words)
-            .spawn()
-            .map_err(failed)?;
-        let mut server = Server { child, program: program.clone(), folder };
-        let mut starts = || match server.child.try_wait() {
-            Ok(Some(status)) => Err(server.ended("before the drive began", status)),
+        let spawn = || -> std::io::Result<(Child, SocketAddr)> {
+            let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+            let words = std::fs::File::create(folder.path().join("words"))?;
+            let child = Command::new(&program)
+                .arg("--net-file")
+                .arg(&network)
+                .arg("--route-files")
+                .arg(&traffic.routes)
+                .args(["--remote-port", &address.port().to_string()])
+                .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
+                // Drivers decide as often as those of the world do, and take their time between
+                // lanes.
+                .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
+                // Nobody vanishes who is hit, or who waits for long.
+                .args(["--collision.action", "none", "--time-to-teleport", "-1"])
+                .args(["--no-step-log", "true", "--xml-validation", "never"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(words)
+                .spawn()?;
+            Ok((child, address))
+        };
+        let mut left = PORTS;
+        loop {
+            left -= 1;
+            let (child, address) = spawn().map_err(failed)?;
+            let (program, folder) = (program.clone(), folder.clone());
+            let mut server = Server { child, program, folder };
+            match server.connect(address, ego) {
+                Ok(sumo) => break Ok((server, sumo)),
+                Err(Error::Ended { said, .. }) if said.contains(TAKEN) && left > 0 => {}
+                Err(error) => break Err(error),
+            }
+        }
+    }
+
+    /// Connects to SUMO as soon as it listens.
+    fn connect(&mut self, address: SocketAddr, ego: &str) -> Result<Sumo, Error> {
+        const WHEN: &str = "before the drive began";
+        let mut starts = || match self.child.try_wait() {
+            Ok(Some(status)) => Err(self.ended(WHEN, status)),
             _ => Ok(()),
         };
         let sumo = Sumo::connect_while(address, ego, TIMEOUT, &mut starts);
-        let sumo = sumo.map_err(|error| server.why("before the drive began", error))?;
-        Ok((server, sumo))
+        sumo.map_err(|error| self.why(WHEN, error))
     }
 
     /// If SUMO has ended, that is why something did not work.
