@@ -5,7 +5,7 @@ use driving::Policy;
 use driving::drive::Until;
 use serde::{Deserialize, Serialize};
 use world::Scenario;
-use world::suite::{self, CORNER, NORMAL, Set};
+use world::suite::{self, CONFIRM, CORNER, NORMAL, Set};
 
 /// Where a scenario is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -13,6 +13,8 @@ use world::suite::{self, CORNER, NORMAL, Set};
 pub enum Suite {
     /// Corner cases.
     Corner,
+    /// Those to confirm with what the corner cases say.
+    Confirm,
     /// Normal traffic.
     Normal,
     /// Commutes.
@@ -28,6 +30,7 @@ impl Suite {
     pub fn name(self) -> &'static str {
         match self {
             Suite::Corner => "corner",
+            Suite::Confirm => "confirm",
             Suite::Normal => "normal",
             Suite::Commute => "commute",
             Suite::Clocks => "clocks",
@@ -39,6 +42,7 @@ impl Suite {
     pub fn size(self) -> usize {
         match self {
             Suite::Corner | Suite::Clocks => CORNER,
+            Suite::Confirm => CONFIRM,
             Suite::Normal | Suite::Modules => NORMAL,
             Suite::Commute => commute::COUNT,
         }
@@ -47,21 +51,26 @@ impl Suite {
     /// One of them.
     pub fn scenario(self, index: usize) -> Scenario {
         match self {
-            Suite::Corner | Suite::Clocks => suite::corner(index),
+            Suite::Corner | Suite::Clocks => Set::Corner.case(index),
+            Suite::Confirm => Set::Confirm.case(index),
             Suite::Normal | Suite::Modules => suite::normal(index),
             Suite::Commute => commute::commute(index),
         }
     }
 
-    /// Whether its scenarios are the corner cases.
-    pub(crate) fn is_corner(self) -> bool {
-        matches!(self, Suite::Corner | Suite::Clocks)
+    /// The set of corner cases that its scenarios are.
+    pub(crate) fn set(self) -> Option<Set> {
+        match self {
+            Suite::Corner | Suite::Clocks => Some(Set::Corner),
+            Suite::Confirm => Some(Set::Confirm),
+            Suite::Normal | Suite::Commute | Suite::Modules => None,
+        }
     }
 
     /// How far they are driven.
     pub(crate) fn until(self) -> Until {
         match self {
-            Suite::Corner | Suite::Normal | Suite::Modules => Until::End,
+            Suite::Corner | Suite::Confirm | Suite::Normal | Suite::Modules => Until::End,
             Suite::Commute => Until::Distance(commute::DISTANCE_M),
             Suite::Clocks => Until::Seen(AFTER),
         }
@@ -83,8 +92,7 @@ impl Suite {
     /// How late a reaction may come at most, s, as [`driving::critical`] says; none if there is no
     /// such time.
     pub fn critical_s(self, index: usize) -> Option<f64> {
-        let cases = self.is_corner().then(|| Set::Corner.frozen())?;
-        cases.get(index)?.critical_s()
+        self.set()?.frozen().get(index)?.critical_s()
     }
 }
 
@@ -97,6 +105,8 @@ const AFTER: f64 = 2.0;
 pub enum Experiment {
     /// Crashes in corner cases (figure 14).
     Corner,
+    /// The same in more cases that latency can decide, which were frozen later.
+    Confirm,
     /// Collisions and safe distances in normal traffic (figures 13h and 13i).
     Normal,
     /// Latencies, and what each mechanism does for them (figures 13a to c, e and g).
@@ -119,8 +129,9 @@ pub enum Experiment {
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Experiment; 9] = [
+    pub const ALL: [Experiment; 10] = [
         Experiment::Corner,
+        Experiment::Confirm,
         Experiment::Normal,
         Experiment::Latency,
         Experiment::Deadlines,
@@ -135,6 +146,7 @@ impl Experiment {
     pub fn name(self) -> &'static str {
         match self {
             Experiment::Corner => "corner",
+            Experiment::Confirm => "confirm",
             Experiment::Normal => "normal",
             Experiment::Latency => "latency",
             Experiment::Deadlines => "deadlines",
@@ -150,6 +162,7 @@ impl Experiment {
     pub fn suite(self) -> Option<Suite> {
         match self {
             Experiment::Corner => Some(Suite::Corner),
+            Experiment::Confirm => Some(Suite::Confirm),
             Experiment::Normal
             | Experiment::Latency
             | Experiment::Deadlines
@@ -170,6 +183,8 @@ impl Experiment {
     pub(crate) fn scenarios(self) -> Scenarios {
         match self {
             Experiment::Corner | Experiment::Table1 => Scenarios::First(CORNER),
+            // Those of which no draw was in the band have no time.
+            Experiment::Confirm => Scenarios::Band(150.0, 300.0),
             Experiment::Normal => Scenarios::First(NORMAL),
             // Spread over the suite.
             Experiment::Latency | Experiment::Characterise => Scenarios::Range(0, NORMAL - 1, 100),
@@ -183,9 +198,12 @@ impl Experiment {
 
     /// The policies that it drives if nothing else is asked for.
     pub(crate) fn policies(self) -> Vec<Policy> {
-        use Policy::{All, Base, Fast, Oracle, Proactive, Stealing, Within};
+        use Policy::{All, Base, Cola, Fast, Oracle, Proactive, Stealing, Within};
         match self {
             Experiment::Corner => Policy::NAMED.map(|(policy, _)| policy).to_vec(),
+            Experiment::Confirm => {
+                [Base, Cola, All].into_iter().chain(Policy::RIVALS).chain([Oracle]).collect()
+            }
             Experiment::Normal | Experiment::Clocks => vec![Base, All],
             Experiment::Latency => vec![Base, Fast, Proactive, Stealing, All],
             Experiment::Deadlines => {

@@ -2,7 +2,6 @@
 
 use crate::{Error, Suite};
 use std::str::FromStr;
-use world::suite::Set;
 
 /// Which scenarios of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,8 +71,16 @@ impl Scenarios {
                 Err(wrong(last.to_string(), expected))
             }
             Scenarios::Range(first, last, step) => Ok((first..=last).step_by(step).collect()),
-            Scenarios::Band(low, high) if suite.is_corner() => {
-                let inside = Set::Corner.frozen().iter().filter(|case| {
+            Scenarios::Band(low, high) => {
+                let Some(set) = suite.set() else {
+                    let of = suite.name();
+                    let expected = format!(
+                        "a number or a range: only corner cases have a critical time, {of} ones \
+                         have none"
+                    );
+                    return Err(wrong("a band".to_owned(), expected));
+                };
+                let inside = set.frozen().iter().filter(|case| {
                     case.critical_s()
                         .is_some_and(|critical| (low..=high).contains(&(critical * 1e3)))
                 });
@@ -84,13 +91,6 @@ impl Scenarios {
                 }
                 Ok(found)
             }
-            Scenarios::Band(..) => Err(wrong(
-                "a band".to_owned(),
-                format!(
-                    "a number or a range: only corner cases have a critical time, {} ones have none",
-                    suite.name()
-                ),
-            )),
         }
     }
 }

@@ -131,6 +131,20 @@ impl Study {
         Ok(Study { repeats, ..self })
     }
 
+    /// The same, with messages that get from module to module like this.
+    ///
+    /// # Errors
+    /// There are modules in it that get their inputs by themselves.
+    pub fn with_middleware(self, middleware: Middleware) -> Result<Study, Error> {
+        if !is_usual(&middleware) && self.is_one_by_one() {
+            let usual = Middleware::default();
+            let expected = format!("{usual} with --experiment modules, which carries no messages");
+            let found = middleware.to_string();
+            return Err(Error::Option { option: "--middleware", found, expected });
+        }
+        Ok(Study { middleware, ..self })
+    }
+
     /// Whether one drive at a time is all that the machine may do.
     pub fn is_one_by_one(&self) -> bool {
         self.parts.iter().any(|part| part.experiment == Experiment::Modules)
@@ -345,6 +359,11 @@ mod tests {
         let twice = [Experiment::Corner, Experiment::Corner];
         let error = Study::new(&twice, None, None, &[Stack::A], (4.0, 1)).unwrap_err();
         assert!(error.to_string().contains("--experiment: found corner twice"), "{error}");
+        let modules = study(&[Experiment::Modules]).with_middleware(Middleware::Serialised);
+        let error = modules.unwrap_err().to_string();
+        let expected = "--middleware: found serialised, expected pointer with --experiment modules";
+        assert!(error.contains(expected), "{error}");
+        assert!(study(&[Experiment::Corner]).with_middleware(Middleware::Serialised).is_ok());
         let mut foreign = study(&[Experiment::Commute]);
         foreign.parts[0].scenarios.push(40);
         assert!(foreign.units().unwrap_err().contains("commute scenario 40"));

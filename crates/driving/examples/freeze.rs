@@ -1,7 +1,8 @@
 //! Chooses the corner cases and writes their table, with their critical reaction times.
 //!
 //! `cargo run --release -p driving --example freeze -- --jobs 32 --out corner.csv`, or with
-//! `--develop` that of the cases to develop with; both tables belong into `crates/world/src/suite`.
+//! `--develop` that of the cases to develop with, with `--confirm` that of those to confirm with; the
+//! tables belong into `crates/world/src/suite`.
 //! `--attempts N` looks at fewer draws of each case than usual. The file is written after each case,
 //! and gone on with if it is there: times of another planner have to be removed before.
 
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
-use world::suite::{self, CORNER, Frozen, HEAD, Set};
+use world::suite::{self, Frozen, HEAD, Set};
 
 fn main() -> ExitCode {
     match run() {
@@ -33,11 +34,12 @@ fn run() -> Result<(), String> {
         };
         match option.as_str() {
             "--develop" => set = Set::Develop,
+            "--confirm" => set = Set::Confirm,
             "--jobs" => jobs = number(value()?)?,
             "--attempts" => attempts = number(value()?)?,
             "--out" => out = Some(value()?),
             _ => {
-                let expected = "--jobs, --develop, --attempts, --out";
+                let expected = "--jobs, --develop, --confirm, --attempts, --out";
                 return Err(format!("found {option}, expected {expected}"));
             }
         }
@@ -54,16 +56,19 @@ fn begun(set: Set, kept: &[Frozen], index: usize) -> Frozen {
 
 fn freeze(set: Set, jobs: u32, attempts: u32, out: &str) -> Result<(), String> {
     let kept = std::fs::read_to_string(out).map_or(Vec::new(), |table| suite::read(&table));
-    let table: Vec<Frozen> = (0..CORNER).map(|index| begun(set, &kept, index)).collect();
+    let table: Vec<Frozen> = (0..set.size()).map(|index| begun(set, &kept, index)).collect();
     let unknown: Vec<usize> =
         table.iter().filter(|case| case.limit.is_none()).map(|case| case.index).collect();
     let (table, begun) = (Mutex::new(table), Instant::now());
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (next, over) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let failed = AtomicBool::new(false);
     let keep = |case: Frozen| {
         let mut table = table.lock().unwrap_or_else(|poison| poison.into_inner());
         table[case.index] = case;
-        let done = table.iter().filter(|case| case.limit.is_some()).count();
-        eprintln!("{done} of {CORNER}, {} s: {}", begun.elapsed().as_secs(), case.line());
+        // Those in which nobody found a time are over, too.
+        let done = set.size() - unknown.len() + over.fetch_add(1, Ordering::Relaxed) + 1;
+        let (of, seconds) = (set.size(), begun.elapsed().as_secs());
+        eprintln!("{done} of {of}, {seconds} s: {}", case.line());
         let lines: String = table.iter().map(|case| case.line() + "\n").collect();
         std::fs::write(out, format!("{HEAD}\n{lines}")).map_err(|error| format!("{out}: {error}"))
     };

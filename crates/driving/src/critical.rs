@@ -20,7 +20,7 @@ use crate::policy::Policy;
 use crate::stack::{self, Scan, Stack};
 use dataflow::Virtual;
 use std::collections::BTreeMap;
-use world::suite::{Frozen, Set, band};
+use world::suite::{Frozen, Set};
 use world::{Limit, STEP, Scenario};
 
 /// The longest reaction that is tried, steps of the world: 1 s.
@@ -44,14 +44,15 @@ pub fn critical(scenario: &Scenario) -> Result<Limit, Error> {
 }
 
 /// The first of so many draws of a case whose critical reaction time is in its band. If none is: the
-/// nearest of a few that have one; if none has, the first.
+/// nearest of a few that have one; if none has, the first. Of those to confirm with, which are all of
+/// one band, it is the first in any case, without a time: nobody asks for another one's.
 ///
 /// Only the ideal stack has a part in it: which policy does how well in a draw is not looked at.
 ///
 /// # Errors
 /// As [`react`].
 pub fn select(set: Set, index: usize, attempts: u32) -> Result<Frozen, Error> {
-    let band = band(index);
+    let band = set.band(index);
     let inside = |seconds: f64| band.contains(&((1e3 * seconds).round() as u32));
     let mut trials = Vec::new();
     for attempt in 0..attempts.max(1) {
@@ -64,6 +65,9 @@ pub fn select(set: Set, index: usize, attempts: u32) -> Result<Frozen, Error> {
             }
         }
         trials.push(trial);
+    }
+    if set == Set::Confirm {
+        return Ok(Frozen::new(set, index, 0, None));
     }
     let mut timed = Vec::new();
     for (attempt, trial) in (0..).zip(&mut trials) {

@@ -91,7 +91,7 @@ fn reaction_before_the_first_frame_is_the_one_that_waits_for_it() {
 
 #[test]
 fn critical_times_of_the_table_are_found_again() {
-    for set in [Set::Corner, Set::Develop] {
+    for set in [Set::Corner, Set::Develop, Set::Confirm] {
         let timed = set.frozen().iter().filter_map(|case| Some((case, case.critical_s()?)));
         let mut cases: Vec<_> = timed.collect();
         // The shortest needs the fewest drives.

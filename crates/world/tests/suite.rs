@@ -5,13 +5,15 @@ use world::critical::{EXACT, Limit, critical, react};
 use world::suite::{self, Density, Family, Frozen, HEAD, Set, Stale, corner, fingerprint, normal};
 use world::{Command, Pose, Reference, World};
 
+const SETS: [Set; 3] = [Set::Corner, Set::Develop, Set::Confirm];
+
 #[test]
 fn cases_are_those_of_their_tables() {
-    for set in [Set::Corner, Set::Develop] {
+    for set in SETS {
         let table = set.frozen();
-        assert_eq!(table.len(), suite::CORNER, "{set:?}");
+        assert_eq!(table.len(), set.size(), "{set:?}");
         for (index, line) in table.iter().enumerate() {
-            assert_eq!((line.index, line.family), (index, suite::family(index)), "{set:?}");
+            assert_eq!((line.index, line.family), (index, set.family(index)), "{set:?}");
             assert_eq!(line.scenario(set).as_ref(), Ok(&set.draw(index, line.attempt)));
         }
     }
@@ -32,16 +34,17 @@ fn table_of_other_draws_is_noticed() {
 
 #[test]
 fn bands_are_spread_over_families_and_densities() {
+    let count = |set: Set, family, density, band: RangeInclusive<u32>| {
+        let of = |index: &usize| (set.family(*index), set.density(*index), set.band(*index));
+        (0..set.size()).filter(|index| of(index) == (family, density, band.clone())).count()
+    };
     for family in Family::ALL {
         for density in [Density::Light, Density::Medium, Density::Dense] {
-            let is_it = |index: &usize| {
-                suite::family(*index) == family && suite::density(*index) == density
-            };
-            let count = |band: RangeInclusive<u32>| {
-                (0..suite::CORNER).filter(is_it).filter(|index| suite::band(*index) == band).count()
-            };
-            assert_eq!(count(50..=140), 2);
-            assert!((3..=4).contains(&count(150..=300)) && count(310..=800) == 4);
+            let corner = |band| count(Set::Corner, family, density, band);
+            assert_eq!(corner(50..=140), 2);
+            assert!((3..=4).contains(&corner(150..=300)) && corner(310..=800) == 4);
+            let confirm = count(Set::Confirm, family, density, 150..=300);
+            assert_eq!(confirm, if family == Family::NcapCcrb { 0 } else { 10 });
         }
     }
 }
@@ -70,15 +73,21 @@ fn reaction_just_before_the_critical_time_avoids_what_one_just_after_it_does_not
 
 #[test]
 fn critical_times_are_in_their_bands_where_a_draw_has_one() {
-    for set in [Set::Corner, Set::Develop] {
+    for set in SETS {
         let looked = set.frozen().iter().filter(|case| case.limit.is_some());
         let inside = looked.clone().filter(|case| {
             let ms = case.critical_s().map(|critical| (1e3 * critical).round() as u32);
-            ms.is_some_and(|ms| suite::band(case.index).contains(&ms))
+            ms.is_some_and(|ms| set.band(case.index).contains(&ms))
         });
         let (inside, looked) = (inside.count(), looked.count());
-        let least = if set == Set::Corner { suite::CORNER } else { 200 };
-        assert!(looked >= least && 10 * inside >= 6 * looked, "{set:?}: {inside} of {looked}");
+        let (least, share) = match set {
+            Set::Corner => (set.size(), 0.6),
+            Set::Develop => (200, 0.6),
+            // Where no draw is in the band there is no time.
+            Set::Confirm => (200, 1.0),
+        };
+        let enough = looked >= least && inside as f64 >= share * looked as f64;
+        assert!(enough, "{set:?}: {inside} of {looked}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use drive_study::commute;
 use driving::drive::Until;
-use world::suite::{self, CORNER, NORMAL, Set};
+use world::suite::{self, NORMAL, Set};
 use world::{Limit, Scenario};
 
 /// How a scenario is called on the command line.
@@ -15,10 +15,8 @@ pub enum Which {
     File(PathBuf),
     /// One of normal traffic.
     Normal(usize),
-    /// A corner case.
-    Corner(usize),
-    /// One of the same families, to develop with.
-    Develop(usize),
+    /// A corner case, or another of the same families.
+    Case(Set, usize),
     /// A commute of the study.
     Commute(usize),
 }
@@ -42,10 +40,13 @@ impl FromStr for Which {
             let number = digits.parse().ok().filter(|number| *number < count);
             number.ok_or_else(|| format!("expected a number from 0 to {}", count - 1))
         };
+        let case =
+            |set: Set, digits| number(digits, set.size()).map(|index| Which::Case(set, index));
         match text.split_once(':') {
             Some(("normal", digits)) => number(digits, NORMAL).map(Which::Normal),
-            Some(("corner", digits)) => number(digits, CORNER).map(Which::Corner),
-            Some(("develop", digits)) => number(digits, CORNER).map(Which::Develop),
+            Some(("corner", digits)) => case(Set::Corner, digits),
+            Some(("develop", digits)) => case(Set::Develop, digits),
+            Some(("confirm", digits)) => case(Set::Confirm, digits),
             Some(("commute", digits)) => number(digits, commute::COUNT).map(Which::Commute),
             _ => Ok(Which::File(text.into())),
         }
@@ -77,17 +78,20 @@ impl Which {
                 critical_s: None,
                 until: Until::Distance(commute::DISTANCE_M),
             },
-            Which::Corner(index) => of_set(Set::Corner, *index),
-            Which::Develop(index) => of_set(Set::Develop, *index),
+            Which::Case(set, index) => of_set(*set, *index),
         })
     }
 }
 
 fn of_set(set: Set, index: usize) -> Named {
-    let (scenario, what) = match set {
-        Set::Corner => (suite::corner(index), "Corner case"),
-        Set::Develop => (suite::develop(index), "To develop a stack with, as corner case"),
-    };
+    let (scenario, what) = (
+        set.case(index),
+        match set {
+            Set::Corner => "Corner case",
+            Set::Develop => "To develop a stack with, as corner case",
+            Set::Confirm => "To confirm with, as corner case",
+        },
+    );
     let limit = set.frozen().get(index).and_then(|case| case.limit);
     let (critical_s, limit) = match limit {
         Some(Limit::After(seconds)) => {
@@ -100,7 +104,7 @@ fn of_set(set: Set, index: usize) -> Named {
         }
         None => (None, "how late a reaction may come is not known".to_owned()),
     };
-    let family = suite::family(index).name();
+    let family = set.family(index).name();
     let about = format!("{what} {index}, {family}: {limit}.");
     Named { scenario, about, critical_s, until: Until::End }
 }

@@ -47,7 +47,7 @@ const STUDIED: [&str; 12] = [
 pub struct Args {
     /// What to show: corner (crashes in corner cases), normal (collisions and safe distances in
     /// normal traffic), latency, deadlines, commute, table1, characterise (what base's latency comes
-    /// from); or clocks (reaction times on the clock of the wall and on the virtual one) or modules
+    /// from); confirm (crashes in more of those cases that latency can decide); or clocks (reaction times on the clock of the wall and on the virtual one) or modules
     /// (each by itself, and beside others that take its cache), which are driven alone
     #[arg(
         long,
@@ -124,8 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let policies = args.policies.as_deref();
     let with = (args.factor, args.confirm);
     let mut study = Study::new(&args.experiment, args.scenarios, policies, &stacks, with)?;
-    study = study.with_repeats(args.repeat)?;
-    study.middleware = args.middleware;
+    study = study.with_repeats(args.repeat)?.with_middleware(args.middleware)?;
     let jobs = jobs(args, &study)?;
     study.folded = match &jobs {
         Jobs::Threads(_) => false,

@@ -32,6 +32,25 @@ pub(super) fn penalty(findings: &Findings, stack: &str, policy: &str) -> Option<
     on(findings, findings.part(Experiment::Commute)?, stack, policy, &|_| true)
 }
 
+/// How much longer a policy takes than another one, in % of what base takes. Draws count if base
+/// and both of them have a time.
+pub(super) fn difference(
+    findings: &Findings,
+    stack: &str,
+    policy: &str,
+    other: &str,
+) -> Option<Interval> {
+    let part = findings.part(Experiment::Commute)?;
+    let drives = findings.drives.together(part, stack, ["base", policy, other]);
+    let times = drives.iter().filter(|rows| rows.iter().any(|row| row.arrived_s.is_some()));
+    let times: Vec<[f64; 3]> =
+        times.filter_map(|rows| Some([time(rows[0])?, time(rows[1])?, time(rows[2])?])).collect();
+    bootstrap(&times, |drawn| {
+        let sum = |place: usize| drawn.iter().map(|times| times[place]).sum::<f64>();
+        (sum(0) > 0.0).then(|| 100.0 * (sum(1) - sum(2)) / sum(0))
+    })
+}
+
 fn on(
     findings: &Findings,
     part: &Part,

@@ -46,6 +46,7 @@ pub fn judge(folder: &Folder, origin: Origin) -> DriveStudyRun {
     let findings = Findings { study, drives: &drives };
     for (demands, section) in [
         corner::found(&findings),
+        corner::confirmed(&findings),
         normal::found(&findings),
         latency::found(&findings),
         deadlines::found(&findings),

@@ -105,11 +105,50 @@ fn avoidable_crashes_are_those_that_a_stack_without_computing_time_avoids() {
     let (low, high) = avoided.value.as_ref().unwrap().interval.unwrap();
     assert!(low > 93.0 && high == 100.0, "{low} to {high}");
     assert_eq!(avoided.verdict, Verdict::Met);
+    assert!(run.demands.iter().all(|demand| !demand.what.contains("confirm")));
     // It avoids more than the brake, but at which penalty is not known.
     let rival = one(&run, "than brake");
     assert!(number(rival) > 15.0 && rival.verdict == Verdict::NotMeasured, "{rival:?}");
     let brake = &run.sections[0].tables[0].rows[2];
     assert_eq!((brake[0].as_str(), brake[3].as_str()), ("brake", "1"), "struck from behind");
+}
+
+#[test]
+fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
+    let policies = [Policy::Base, Policy::All, Policy::Brake, Policy::Oracle];
+    let experiments = [Experiment::Confirm, Experiment::Commute];
+    let study = Study::new(
+        &experiments,
+        Some(Scenarios::First(40)),
+        Some(&policies),
+        &[Stack::A],
+        (4.0, 1),
+    );
+    let study = study.unwrap();
+    // Base crashes in all cases, the brake in so many; a commute takes all so much longer.
+    let with = |brake: usize, longer: f64| {
+        let run = found(&study, |place, policy, row| {
+            row.critical_s = Some(0.2);
+            let commutes = row.key.suite == Suite::Commute;
+            let slower =
+                if policy == "all" { longer + 5.0 * (place % 3) as f64 - 5.0 } else { 0.0 };
+            row.arrived_s = commutes.then_some(100.0 + slower);
+            let crashes = policy == "base" || policy == "brake" && place < brake;
+            row.collision = if crashes && !commutes { hit("front", 6.0) } else { None };
+        });
+        let demand = one(&run, "confirm with of 150 to 300 ms: more crashes avoided than brake");
+        (demand.verdict, demand.note.clone())
+    };
+    let (verdict, note) = with(20, 0.0);
+    assert_eq!(verdict, Verdict::Met, "{note}");
+    assert_eq!(note, "Commutes take 0 % (-1.25 to 1.25) longer than with brake.");
+    // Beyond what chance explains.
+    let (verdict, note) = with(20, 5.0);
+    assert_eq!(verdict, Verdict::NotMeasured);
+    assert!(note.ends_with("The commute penalty is larger: not compared."), "{note}");
+    assert_eq!(with(0, 0.0).0, Verdict::Missed);
+    // Who crashes as often is no better for being faster.
+    assert_eq!(with(0, -9.0).0, Verdict::Missed);
 }
 
 #[test]

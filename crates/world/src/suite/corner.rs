@@ -7,7 +7,7 @@
 //! of constant braking, decides; short ones more often.
 //!
 //! Each case is the first of its draws whose critical reaction time, of the ideal stack
-//! (`driving::critical`), is in the [`band`] that is meant for it. The table says which draw that is,
+//! (`driving::critical`), is in the [band](Set::band) that is meant for it. The table says which draw that is,
 //! so that nobody has to look again. Only the ideal stack has a part in the choice. The first edition
 //! had the times of a driver without the stack's planner; they did not tell when the stack crashes.
 
@@ -20,9 +20,13 @@ use std::ops::RangeInclusive;
 /// How many there are.
 pub const CORNER: usize = 329;
 
+/// How many there are to confirm with.
+pub const CONFIRM: usize = 300;
+
 /// Frozen with the suite's second edition.
 const SEED: u64 = 0x636f_726e_6572_3032;
 const DEVELOP: u64 = 78;
+const CONFIRMATION: u64 = 0x636f_6e66_6972_6d31;
 
 /// Cases of the same families, drawn with seeds of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +35,10 @@ pub enum Set {
     Corner,
     /// Those to develop a stack with.
     Develop,
+    /// Those to confirm with what the corner cases, of which few are decided by latency, say: all
+    /// of 0.15 to 0.30 s, of the ten families that have such cases ([`Family::NcapCcrb`] has none).
+    /// They were frozen when the stack was what it is, and before any policy drove one.
+    Confirm,
 }
 
 /// What happens.
@@ -107,50 +115,75 @@ pub enum Density {
     Dense,
 }
 
-/// What happens in the corner case of this number.
-pub fn family(index: usize) -> Family {
-    Family::ALL[index % Family::ALL.len()]
-}
-
-/// How dense its traffic is.
-pub fn density(index: usize) -> Density {
-    [Density::Light, Density::Medium, Density::Dense][index / Family::ALL.len() % 3]
-}
-
 /// The corner case of this number.
 ///
 /// # Panics
-/// If there is none: from [`CORNER`] on. If the table is not of these families (see [`Stale`]).
+/// As [`Set::case`].
 pub fn corner(index: usize) -> Scenario {
-    of_table(Set::Corner, index)
-}
-
-/// One of the same families, drawn with another seed: to develop a stack with, which may not be
-/// fitted to the frozen cases.
-///
-/// # Panics
-/// As [`corner`].
-pub fn develop(index: usize) -> Scenario {
-    of_table(Set::Develop, index)
-}
-
-fn of_table(set: Set, index: usize) -> Scenario {
-    assert!(index < CORNER, "corner case {index}, of {CORNER}");
-    let case = set.frozen().get(index).map(|case| case.scenario(set));
-    let case = case.unwrap_or(Err(Stale { index }));
-    case.unwrap_or_else(|stale| panic!("{stale}"))
+    Set::Corner.case(index)
 }
 
 impl Set {
+    /// How many cases there are.
+    pub fn size(self) -> usize {
+        match self {
+            Set::Corner | Set::Develop => CORNER,
+            Set::Confirm => CONFIRM,
+        }
+    }
+
+    /// The case of this number, as it was frozen.
+    ///
+    /// # Panics
+    /// If there is none: from [`size`](Set::size) on. If the table is not of these families (see
+    /// [`Stale`]).
+    pub fn case(self, index: usize) -> Scenario {
+        assert!(index < self.size(), "case {index}, of {} ({self:?})", self.size());
+        let case = self.frozen().get(index).map(|case| case.scenario(self));
+        let case = case.unwrap_or(Err(Stale { index }));
+        case.unwrap_or_else(|stale| panic!("{stale}"))
+    }
+
+    /// The families, in the order of the cases.
+    fn families(self) -> &'static [Family] {
+        match self {
+            Set::Corner | Set::Develop => &Family::ALL,
+            Set::Confirm => &Family::ALL[1..],
+        }
+    }
+
+    /// What happens in the case of this number.
+    pub fn family(self, index: usize) -> Family {
+        self.families()[index % self.families().len()]
+    }
+
+    /// How dense its traffic is.
+    pub fn density(self, index: usize) -> Density {
+        [Density::Light, Density::Medium, Density::Dense][index / self.families().len() % 3]
+    }
+
+    /// The critical reaction times, ms, of which the case of this number is to have one. Every
+    /// family and density of the corner cases has some of each: four of ten cases from 0.15 to
+    /// 0.30 s, which latency can decide, two below and four above.
+    pub fn band(self, index: usize) -> RangeInclusive<u32> {
+        let (short, middle, long) = (50..=140, 150..=300, 310..=800);
+        match (self, index / (3 * self.families().len())) {
+            (Set::Confirm, _) | (_, 0 | 3 | 6 | 9) => middle,
+            (_, 1 | 5) => short,
+            _ => long,
+        }
+    }
+
     /// A draw of the case of this number, of which the table has one. Others of the same number
     /// have the same family and density.
     pub fn draw(self, index: usize, attempt: u32) -> Scenario {
         let seed = match self {
             Set::Corner => SEED,
             Set::Develop => DEVELOP,
+            Set::Confirm => CONFIRMATION,
         };
         let mut random = Random::new(seed, u64::from(attempt) << 32 | index as u64);
-        let (family, density) = (family(index), density(index));
+        let (family, density) = (self.family(index), self.density(index));
         let mut scenario = family.draw(&mut random);
         scenario.name = format!("{}-{index:03}", family.name());
         scenario.traffic = Some(around(family, density, &mut random));
@@ -158,18 +191,6 @@ impl Set {
             scenario.actors.push(follower(&scenario.ego));
         }
         scenario
-    }
-}
-
-/// The critical reaction times, ms, of which the case of this number is to have one. Every family
-/// and density has some of each: four of ten cases from 0.15 to 0.30 s, which latency can decide,
-/// two below and four above.
-pub fn band(index: usize) -> RangeInclusive<u32> {
-    let (short, middle, long) = (50..=140, 150..=300, 310..=800);
-    match index / (3 * Family::ALL.len()) {
-        1 | 5 => short,
-        0 | 3 | 6 | 9 => middle,
-        _ => long,
     }
 }
 

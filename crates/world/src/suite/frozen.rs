@@ -30,6 +30,7 @@ pub struct Stale {
 
 static CORNER: LazyLock<Vec<Frozen>> = LazyLock::new(|| read(include_str!("corner.csv")));
 static DEVELOP: LazyLock<Vec<Frozen>> = LazyLock::new(|| read(include_str!("develop.csv")));
+static CONFIRM: LazyLock<Vec<Frozen>> = LazyLock::new(|| read(include_str!("confirm.csv")));
 
 /// The first line of a table. A limit is `unavoidable`, `after`, `never`, `erratic`, or empty.
 pub const HEAD: &str = "index,family,attempt,fingerprint,limit,critical_ms";
@@ -40,6 +41,7 @@ impl Set {
         match self {
             Set::Corner => &CORNER,
             Set::Develop => &DEVELOP,
+            Set::Confirm => &CONFIRM,
         }
     }
 }
@@ -61,7 +63,7 @@ impl Frozen {
     /// The draw of a case, as it is to stand in the table.
     pub fn new(set: Set, index: usize, attempt: u32, limit: Option<Limit>) -> Frozen {
         let fingerprint = fingerprint(&set.draw(index, attempt));
-        Frozen { index, family: super::family(index), attempt, fingerprint, limit }
+        Frozen { index, family: set.family(index), attempt, fingerprint, limit }
     }
 
     /// The scenario.

@@ -5,6 +5,6 @@ mod families;
 mod frozen;
 mod normal;
 
-pub use corner::{CORNER, Density, Family, Set, band, corner, density, develop, family};
+pub use corner::{CONFIRM, CORNER, Density, Family, Set, corner};
 pub use frozen::{Frozen, HEAD, Stale, fingerprint, read};
 pub use normal::{NORMAL, normal};

@@ -131,22 +131,21 @@ impl Traffic {
             None => (0.0, 0.0),
         };
         let here = occupant(actor, it);
-        let old_follower = match self.occupancy.previous(it.lane, here.along, here.id) {
-            Some(other) => {
-                let mine = self.occupancy.ahead(road, &here, it.lane, it.next);
-                let far = |ahead: Ahead| Ahead {
-                    gap: ahead.gap + gap(other, &here) + 2.0 * here.half,
-                    ..ahead
-                };
-                let after = alone(road, it.lane, other, mine.map(far));
-                (behind(road, it.lane, other, &here), after)
-            }
-            None => (0.0, 0.0),
-        };
         let ahead_here = self.occupancy.ahead(road, &here, it.lane, it.next);
         if ahead_here.is_some_and(|ahead| !gets_out(here.speed, ahead)) {
             return None;
         }
+        let old_follower = match self.occupancy.previous(it.lane, here.along, here.id) {
+            Some(other) => {
+                let far = |ahead: Ahead| Ahead {
+                    gap: ahead.gap + gap(other, &here) + 2.0 * here.half,
+                    ..ahead
+                };
+                let after = alone(road, it.lane, other, ahead_here.map(far));
+                (behind(road, it.lane, other, &here), after)
+            }
+            None => (0.0, 0.0),
+        };
         let own = (actor.body.acceleration, own_after);
         Change { own, new_follower, old_follower }.pays().then_some(offset)
     }
