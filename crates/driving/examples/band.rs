@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use world::suite::{Frozen, Set, develop};
+use world::suite::{Frozen, Set};
 
 fn main() -> ExitCode {
     match drive_all() {
@@ -75,7 +75,8 @@ fn drive(
     policies: &[Policy],
     counts: &Mutex<Counts>,
 ) -> Result<(), String> {
-    let (scenario, critical) = (develop(case.index), case.critical_s().unwrap_or(f64::INFINITY));
+    let (scenario, critical) =
+        (Set::Develop.case(case.index), case.critical_s().unwrap_or(f64::INFINITY));
     for stack in [Stack::A, Stack::B] {
         for policy in policies {
             let outcome = run(&scenario, stack, &policy.features(), policy.costs(factor));

@@ -15,7 +15,7 @@ use driving::stack::Stack;
 use std::collections::{BTreeMap, HashSet};
 use std::process::ExitCode;
 use world::Scenario;
-use world::suite::{NORMAL, develop, normal};
+use world::suite::{NORMAL, Set, normal};
 
 const DEADLINE: f64 = 0.125;
 
@@ -65,7 +65,7 @@ fn scenario(name: &str) -> Result<Scenario, String> {
     let index: usize = index.parse().map_err(|_| format!("{name}: expected a number"))?;
     match suite {
         "normal" if index < NORMAL => Ok(normal(index)),
-        "develop" => Ok(develop(index)),
+        "develop" => Ok(Set::Develop.case(index)),
         _ => Err(format!("{name}: expected normal:N below {NORMAL}, or develop:N")),
     }
 }

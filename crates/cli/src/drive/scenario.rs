@@ -115,8 +115,9 @@ mod tests {
 
     #[test]
     fn suites_are_told_from_files_and_have_an_end() {
-        assert_eq!("corner:328".parse(), Ok(Which::Corner(328)));
-        assert_eq!("develop:328".parse(), Ok(Which::Develop(328)));
+        assert_eq!("corner:328".parse(), Ok(Which::Case(Set::Corner, 328)));
+        assert_eq!("develop:328".parse(), Ok(Which::Case(Set::Develop, 328)));
+        assert_eq!("confirm:299".parse(), Ok(Which::Case(Set::Confirm, 299)));
         assert_eq!("normal:7999".parse(), Ok(Which::Normal(7999)));
         assert_eq!("commute:39".parse(), Ok(Which::Commute(39)));
         assert_eq!("a/b.yaml".parse(), Ok(Which::File("a/b.yaml".into())));

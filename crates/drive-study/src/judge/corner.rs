@@ -13,26 +13,26 @@ const BAND: (f64, f64) = (0.15, 0.30);
 const PLACE: f64 = 0.05;
 
 pub(super) fn found(findings: &Findings) -> Found {
-    of(findings, findings.part(Experiment::Corner), "Corner cases")
+    of(findings, findings.part(Experiment::Corner), "Corner")
 }
 
 /// The same of the cases to confirm with. What nobody confirms is no demand that is open.
 pub(super) fn confirmed(findings: &Findings) -> Found {
     match findings.part(Experiment::Confirm) {
         None => (Vec::new(), None),
-        part => of(findings, part, "Cases to confirm with"),
+        part => of(findings, part, "Confirm"),
     }
 }
 
 fn of(findings: &Findings, part: Option<&Part>, cases: &str) -> Found {
     let mut demands = Vec::new();
     for (stack, least) in stacks(findings.study, 93.0, 61.0) {
-        let what = format!("{cases} of 150 to 300 ms: avoidable crashes avoided");
+        let what = format!("{cases}, 150 to 300 ms: avoidable crashes avoided");
         let note = "Avoidable: those of base, less those of the same stack if it took no time.";
         let share = part.and_then(|part| avoided(findings, part, stack, "all", in_band));
         demands.push(demand(&what, stack, share, (Limit::Least(least), "%"), note.to_owned()));
         demands.extend(Policy::RIVALS.map(|rival| {
-            let what = format!("{cases} of 150 to 300 ms: more crashes avoided than {rival}");
+            let what = format!("{cases}, 150 to 300 ms: fewer crashes than {rival}");
             better(findings, part, (&what, stack), &rival.to_string())
         }));
     }

@@ -105,7 +105,7 @@ fn avoidable_crashes_are_those_that_a_stack_without_computing_time_avoids() {
     let (low, high) = avoided.value.as_ref().unwrap().interval.unwrap();
     assert!(low > 93.0 && high == 100.0, "{low} to {high}");
     assert_eq!(avoided.verdict, Verdict::Met);
-    assert!(run.demands.iter().all(|demand| !demand.what.contains("confirm")));
+    assert!(run.demands.iter().all(|demand| !demand.what.contains("Confirm")));
     // It avoids more than the brake, but at which penalty is not known.
     let rival = one(&run, "than brake");
     assert!(number(rival) > 15.0 && rival.verdict == Verdict::NotMeasured, "{rival:?}");
@@ -136,7 +136,7 @@ fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
             let crashes = policy == "base" || policy == "brake" && place < brake;
             row.collision = if crashes && !commutes { hit("front", 6.0) } else { None };
         });
-        let demand = one(&run, "confirm with of 150 to 300 ms: more crashes avoided than brake");
+        let demand = one(&run, "Confirm, 150 to 300 ms: fewer crashes than brake");
         (demand.verdict, demand.note.clone())
     };
     let (verdict, note) = with(20, 0.0);
