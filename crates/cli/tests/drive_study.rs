@@ -136,7 +136,7 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("none");
     for (arguments, expected) in [
-        (vec!["--experiment", "luck"], "expected corner, normal"),
+        (vec!["--experiment", "luck"], "expected corner, confirm, normal"),
         (vec!["--merge", "a", "--factor", "5"], "cannot be used with"),
         (vec!["--experiment", "commute", "--scenarios", "41"], "at most 40 (commute)"),
         (vec!["--experiment", "normal", "--scenarios", "band:150-300"], "only corner cases"),
@@ -147,6 +147,7 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         (vec!["--experiment", "clocks,corner"], "expected clocks alone"),
         (vec!["--experiment", "normal,modules"], "expected modules alone"),
         (vec!["--experiment", "modules", "--jobs", "2"], "--jobs: found 2, expected 1"),
+        (vec!["--experiment", "modules", "--middleware", "serialised"], "--middleware: found"),
         (vec!["--experiment", "clocks", "--factor", "0.5"], "--factor: found 0.5"),
         (vec!["--experiment", "clocks", "--policies", "oracle"], "found oracle"),
         (vec!["--experiment", "clocks", "--fold", "--jobs", "99"], "--jobs: found 99"),
