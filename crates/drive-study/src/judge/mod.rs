@@ -80,8 +80,11 @@ impl Findings<'_> {
     }
 }
 
-/// Drives, by scenario, stack, policy and clock; each as often as it was driven.
-struct Drives<'a>(HashMap<(Suite, &'a str, &'a str, Clock), BTreeMap<usize, Vec<&'a Row>>>);
+/// Where scenarios are from, stack, policy and clock.
+type Place<'a> = (Suite, &'a str, &'a str, Clock);
+
+/// Drives, by place and scenario; each as often as it was driven.
+struct Drives<'a>(HashMap<Place<'a>, BTreeMap<usize, Vec<&'a Row>>>);
 
 impl<'a> Drives<'a> {
     fn new(rows: &[&'a Row]) -> Drives<'a> {
