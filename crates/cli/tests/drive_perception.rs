@@ -41,7 +41,8 @@ fn serve(folder: &Path, accelerators: &str) -> Server {
     server
 }
 
-fn command(folder: &Path, text: &str) -> Command {
+/// A drive with an accelerator that is so many times slower than the server's.
+fn command(folder: &Path, text: &str, accelerator: &str) -> Command {
     let scenario = folder.join("ahead.yaml");
     std::fs::write(&scenario, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
@@ -49,12 +50,12 @@ fn command(folder: &Path, text: &str) -> Command {
     command.arg(folder.join("keeptime.sock"));
     // So fast a computer that each frame is through before the next one replaces it, however slow
     // the one that the test runs on.
-    command.args(["--factor", "0.02", "--accelerator-factor", "0.02"]);
+    command.args(["--factor", "0.02", "--accelerator-factor", accelerator]);
     command
 }
 
 fn drive(folder: &Path) -> Output {
-    command(folder, AHEAD).output().unwrap()
+    command(folder, AHEAD, "0.02").output().unwrap()
 }
 
 /// A server of the network; none without ONNX Runtime.
@@ -110,6 +111,15 @@ fn the_network_answers_every_frame_and_what_it_took_is_in_the_drive() {
     let Some(_server) = network(folder.path()) else { return };
     let marks = marks(&drive(folder.path()));
     assert!(marks.contains("the network answered for 20 frames; for 0 it did not"), "{marks}");
+    // The same on an accelerator that is a hundred times slower: a frame takes longer by nearly all
+    // that the network takes on the server's, which is milliseconds.
+    let median_ms = |accelerator| {
+        let output = command(folder.path(), AHEAD, accelerator).output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        result["drives"][0]["latency_ms"]["median"].as_f64().unwrap()
+    };
+    let (fast, slow) = (median_ms("0.02"), median_ms("2"));
+    assert!(slow > fast + 2.0, "{fast} and {slow} ms");
 }
 
 #[test]
@@ -117,7 +127,7 @@ fn drive_goes_on_by_the_rule_when_the_server_dies_under_it() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = network(folder.path()) else { return };
     let text = AHEAD.replace("duration_s: 2", "duration_s: 25");
-    let mut command = command(folder.path(), &text);
+    let mut command = command(folder.path(), &text, "0.02");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut words = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();

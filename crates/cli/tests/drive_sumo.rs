@@ -16,22 +16,27 @@ fn drive(sumo: impl AsRef<std::ffi::OsStr>, file: &Path, arguments: &[&str]) -> 
     command.arg("drive").arg(file).args(arguments).env(VARIABLE, sumo).output().unwrap()
 }
 
+/// The example, for so many seconds. All of it takes half a minute for each stack: here it begins
+/// shortly before the junction.
+fn town(folder: &Path, seconds: u32) -> PathBuf {
+    let mut text = std::fs::read_to_string(examples().join("town-sumo.yaml")).unwrap();
+    for name in ["town.xodr", "town.rou.xml"] {
+        text = text.replace(name, examples().join(name).to_str().unwrap());
+    }
+    let text = text.replace("duration_s: 60", &format!("duration_s: {seconds}"));
+    let file = folder.join("town.yaml");
+    std::fs::write(&file, text.replace("along_m: 40", "along_m: 150")).unwrap();
+    file
+}
+
 #[test]
 fn both_stacks_drive_among_sumos_vehicles() {
     let Some(sumo) = std::env::var_os(VARIABLE) else {
         eprintln!("SKIP: {VARIABLE} is not set to the program `sumo`");
         return;
     };
-    // All of it takes half a minute for each stack: here it begins shortly before the junction.
-    let text = std::fs::read_to_string(examples().join("town-sumo.yaml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("town.yaml");
-    let here =
-        |text: String, name: &str| text.replace(name, examples().join(name).to_str().unwrap());
-    let text = here(here(text, "town.xodr"), "town.rou.xml");
-    let text =
-        text.replace("duration_s: 60", "duration_s: 8").replace("along_m: 40", "along_m: 150");
-    std::fs::write(&file, text).unwrap();
+    let file = town(folder.path(), 8);
     for stack in ["a", "b"] {
         let output = drive(&sumo, &file, &["--stack", stack, "--policies", "base", "--json"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -70,13 +75,8 @@ fn another_port_is_tried_where_somebody_was_faster_and_not_for_ever() {
         eprintln!("SKIP: {VARIABLE} is not set to the program `sumo`");
         return;
     };
-    let text = std::fs::read_to_string(examples().join("town-sumo.yaml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let here =
-        |text: String, name: &str| text.replace(name, examples().join(name).to_str().unwrap());
-    let text = here(here(text, "town.xodr"), "town.rou.xml");
-    let file = folder.path().join("town.yaml");
-    std::fs::write(&file, text.replace("duration_s: 60", "duration_s: 1")).unwrap();
+    let file = town(folder.path(), 1);
     // SUMO's own words, so many times.
     let taken = |times: u32| {
         let words = "Error: tcpip::Socket::accept() Unable to create listening socket: Address \

@@ -5,7 +5,7 @@ use driving::Policy;
 use driving::drive::Until;
 use serde::{Deserialize, Serialize};
 use world::Scenario;
-use world::suite::{self, CONFIRM, CORNER, NORMAL, Set};
+use world::suite::{self, CORNER, NORMAL, Set};
 
 /// Where a scenario is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,8 +41,8 @@ impl Suite {
     /// How many scenarios there are.
     pub fn size(self) -> usize {
         match self {
-            Suite::Corner | Suite::Clocks => CORNER,
-            Suite::Confirm => CONFIRM,
+            Suite::Corner | Suite::Clocks => Set::Corner.size(),
+            Suite::Confirm => Set::Confirm.size(),
             Suite::Normal | Suite::Modules => NORMAL,
             Suite::Commute => commute::COUNT,
         }

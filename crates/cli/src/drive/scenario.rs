@@ -84,14 +84,11 @@ impl Which {
 }
 
 fn of_set(set: Set, index: usize) -> Named {
-    let (scenario, what) = (
-        set.case(index),
-        match set {
-            Set::Corner => "Corner case",
-            Set::Develop => "To develop a stack with, as corner case",
-            Set::Confirm => "To confirm with, as corner case",
-        },
-    );
+    let what = match set {
+        Set::Corner => "Corner case",
+        Set::Develop => "To develop a stack with, as corner case",
+        Set::Confirm => "To confirm with, as corner case",
+    };
     let limit = set.frozen().get(index).and_then(|case| case.limit);
     let (critical_s, limit) = match limit {
         Some(Limit::After(seconds)) => {
@@ -106,7 +103,7 @@ fn of_set(set: Set, index: usize) -> Named {
     };
     let family = set.family(index).name();
     let about = format!("{what} {index}, {family}: {limit}.");
-    Named { scenario, about, critical_s, until: Until::End }
+    Named { scenario: set.case(index), about, critical_s, until: Until::End }
 }
 
 #[cfg(test)]

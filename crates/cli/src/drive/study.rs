@@ -47,8 +47,9 @@ const STUDIED: [&str; 12] = [
 pub struct Args {
     /// What to show: corner (crashes in corner cases), normal (collisions and safe distances in
     /// normal traffic), latency, deadlines, commute, table1, characterise (what base's latency comes
-    /// from); confirm (crashes in more of those cases that latency can decide); or clocks (reaction times on the clock of the wall and on the virtual one) or modules
-    /// (each by itself, and beside others that take its cache), which are driven alone
+    /// from); confirm (crashes in more of those cases that latency can decide); or clocks (reaction
+    /// times on the clock of the wall and on the virtual one) or modules (each by itself, and beside
+    /// others that take its cache), which are driven alone
     #[arg(
         long,
         value_delimiter = ',',

@@ -84,24 +84,17 @@ fn better(
     let mut one = demand(what, stack, found, limit, String::new());
     one.demand = "more than 0 % of the cases, at no larger commute penalty".to_owned();
     let Some(found) = found.filter(|_| one.verdict != Verdict::NotMeasured) else { return one };
+    let longer = commute::difference(findings, stack, "all", rival);
     // Who does not crash less is no better, whatever the commutes say.
-    let penalty = commute::difference(findings, stack, "all", rival);
-    (one.verdict, one.note) = match (found.low > 0.0, penalty) {
-        (false, _) => (Verdict::Missed, String::new()),
-        (true, None) => {
-            (Verdict::NotMeasured, "The commute penalties were not measured.".to_owned())
-        }
-        // The smaller of two that the commutes cannot tell apart is not known: they are equal as
-        // far as can be seen.
-        (true, Some(longer)) if longer.low <= 0.0 => (Verdict::Met, String::new()),
-        (true, Some(_)) => {
-            (Verdict::NotMeasured, "The commute penalty is larger: not compared.".to_owned())
-        }
+    one.verdict = match longer {
+        _ if found.low <= 0.0 => Verdict::Missed,
+        Some(longer) if longer.value <= 0.0 => Verdict::Met,
+        _ => Verdict::NotMeasured,
     };
-    if let Some(longer) = penalty {
-        let longer = format!("Commutes take {} longer than with {rival}.", cell(Some(longer), "%"));
-        one.note = format!("{longer} {}", one.note).trim_end().to_owned();
-    }
+    one.note = match longer {
+        None => "The commute penalties were not measured.".to_owned(),
+        longer => format!("Commutes take {} longer than with {rival}.", cell(longer, "%")),
+    };
     one
 }
 

@@ -8,7 +8,7 @@ use report::drive_study::{Demand, Plot, Section, Series, Shape, Table};
 
 pub(super) fn found(findings: &Findings) -> Found {
     // The experiment of its own, or whatever else was driven.
-    let order = [Experiment::Latency, Experiment::Normal, Experiment::Corner];
+    let order = [Experiment::Latency, Experiment::Normal, Experiment::Corner, Experiment::Confirm];
     let part = order.into_iter().find_map(|experiment| findings.part(experiment));
     let mut demands = Vec::new();
     for (stack, _) in stacks(findings.study, 0.0, 0.0) {

@@ -7,8 +7,8 @@
 //! of constant braking, decides; short ones more often.
 //!
 //! Each case is the first of its draws whose critical reaction time, of the ideal stack
-//! (`driving::critical`), is in the [band](Set::band) that is meant for it. The table says which draw that is,
-//! so that nobody has to look again. Only the ideal stack has a part in the choice. The first edition
+//! (`driving::critical`), is in the [band](Set::band) that is meant for it. The table says which
+//! draw that is, so that nobody has to look again. Only the ideal stack has a part in the choice. The first edition
 //! had the times of a driver without the stack's planner; they did not tell when the stack crashes.
 
 use super::frozen::Stale;

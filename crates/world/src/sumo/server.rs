@@ -6,7 +6,6 @@ use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -30,8 +29,7 @@ const LEFT: &str = "Answered with error to command";
 pub(super) struct Server {
     child: Child,
     program: PathBuf,
-    /// Shared with who started it, until it runs.
-    folder: Arc<TempDir>,
+    folder: TempDir,
 }
 
 impl Server {
@@ -43,46 +41,27 @@ impl Server {
         ego: &str,
     ) -> Result<(Server, Sumo), Error> {
         let program = std::env::var_os(VARIABLE).map_or_else(|| "sumo".into(), PathBuf::from);
-        let failed = |reason| Error::Program { program: program.display().to_string(), reason };
-        let folder = Arc::new(tempfile::tempdir().map_err(failed)?);
+        let folder = tempfile::tempdir().map_err(|reason| failed(&program, reason))?;
         let network = match &traffic.network {
             Some(network) => network.clone(),
             None => convert(&program, roads, folder.path())?,
         };
-        let spawn = || -> std::io::Result<(Child, SocketAddr)> {
-            let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-            let words = std::fs::File::create(folder.path().join("words"))?;
-            let child = Command::new(&program)
-                .arg("--net-file")
-                .arg(&network)
-                .arg("--route-files")
-                .arg(&traffic.routes)
-                .args(["--remote-port", &address.port().to_string()])
-                .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
-                // Drivers decide as often as those of the world do, and take their time between
-                // lanes.
-                .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
-                // Nobody vanishes who is hit, or who waits for long.
-                .args(["--collision.action", "none", "--time-to-teleport", "-1"])
-                .args(["--no-step-log", "true", "--xml-validation", "never"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(words)
-                .spawn()?;
-            Ok((child, address))
+        let launch = |program: &Path, folder: &Path| {
+            let launched = launch(program, traffic, &network, step, folder);
+            launched.map_err(|reason| failed(program, reason))
         };
-        let mut left = PORTS;
-        loop {
-            left -= 1;
-            let (child, address) = spawn().map_err(failed)?;
-            let (program, folder) = (program.clone(), folder.clone());
-            let mut server = Server { child, program, folder };
-            match server.connect(address, ego) {
-                Ok(sumo) => break Ok((server, sumo)),
-                Err(Error::Ended { said, .. }) if said.contains(TAKEN) && left > 0 => {}
-                Err(error) => break Err(error),
+        let (child, address) = launch(&program, folder.path())?;
+        let mut server = Server { child, program, folder };
+        let mut connected = server.connect(address, ego);
+        for _ in 1..PORTS {
+            if !matches!(&connected, Err(Error::Ended { said, .. }) if said.contains(TAKEN)) {
+                break;
             }
+            let (child, address) = launch(&server.program, server.folder.path())?;
+            server.child = child;
+            connected = server.connect(address, ego);
         }
+        connected.map(|sumo| (server, sumo))
     }
 
     /// Connects to SUMO as soon as it listens.
@@ -150,6 +129,39 @@ impl Drop for Server {
     }
 }
 
+fn failed(program: &Path, reason: std::io::Error) -> Error {
+    Error::Program { program: program.display().to_string(), reason }
+}
+
+/// SUMO, which is to listen at a port that is free now, and whose words go into a file of the folder.
+fn launch(
+    program: &Path,
+    traffic: &scenario::Sumo,
+    network: &Path,
+    step: f64,
+    folder: &Path,
+) -> std::io::Result<(Child, SocketAddr)> {
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let words = std::fs::File::create(folder.join("words"))?;
+    let child = Command::new(program)
+        .arg("--net-file")
+        .arg(network)
+        .arg("--route-files")
+        .arg(&traffic.routes)
+        .args(["--remote-port", &address.port().to_string()])
+        .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
+        // Drivers decide as often as those of the world do, and take their time between lanes.
+        .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
+        // Nobody vanishes who is hit, or who waits for long.
+        .args(["--collision.action", "none", "--time-to-teleport", "-1"])
+        .args(["--no-step-log", "true", "--xml-validation", "never"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(words)
+        .spawn()?;
+    Ok((child, address))
+}
+
 /// SUMO's network of an OpenDRIVE file, with the file's coordinates.
 fn convert(sumo: &Path, roads: &Path, folder: &Path) -> Result<PathBuf, Error> {
     let name = sumo.file_name().and_then(OsStr::to_str).unwrap_or("sumo");
@@ -163,7 +175,7 @@ fn convert(sumo: &Path, roads: &Path, folder: &Path) -> Result<PathBuf, Error> {
         .arg(&network)
         .stdin(Stdio::null())
         .output()
-        .map_err(|reason| Error::Program { program: program.display().to_string(), reason })?;
+        .map_err(|reason| failed(&program, reason))?;
     if !output.status.success() {
         return Err(Error::Ended {
             program: program.display().to_string(),
