@@ -23,7 +23,12 @@ fn study(out: &Path, arguments: &[&str]) -> Output {
 
 fn corner<'a>(policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let usual = ["--experiment", "corner", "--scenarios", "1-3", "--stack", "a", "--policies"];
-    [usual.as_slice(), &[policies], more].concat()
+    let more = if more.contains(&"--factor") {
+        more.to_vec()
+    } else {
+        [more, &["--factor", "10"]].concat()
+    };
+    [usual.as_slice(), &[policies], &more].concat()
 }
 
 /// The rows of a folder by scenario and policy, without what depends on the machine.
@@ -69,7 +74,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
     assert_eq!(rows(&killed).len(), 3);
     assert!(said(&resumed).contains("3 of 3 drives"), "{}", said(&resumed));
 
-    let other = study(&killed, &[one.as_slice(), &["--resume", "--factor", "5"]].concat());
+    let other = study(&killed, &corner("oracle", &["--resume", "--factor", "5"]));
     assert!(
         said(&other).contains("study.json: factor: found 10.0, expected 5.0"),
         "{}",
@@ -142,7 +147,7 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         (vec!["--experiment", "normal", "--scenarios", "band:150-300"], "only corner cases"),
         (vec!["--policies", "base,base"], "--policies: found base twice"),
         (vec!["--policies", "all-0"], "all-none"),
-        (vec!["--factor", "0"], "--factor: found 0"),
+        (vec!["--factor", "0"], "'0' for '--factor <FACTOR>': expected published, or"),
         (vec!["--fold"], "--fold: found it without --experiment clocks"),
         (vec!["--experiment", "clocks,corner"], "expected clocks alone"),
         (vec!["--experiment", "normal,modules"], "expected modules alone"),
@@ -158,4 +163,34 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
         assert!(said(&output).contains(expected), "{arguments:?}: {}", said(&output));
         assert!(!out.exists(), "{arguments:?}");
     }
+}
+
+#[test]
+fn cores_are_as_slow_as_document_002s_if_no_factor_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("published");
+    let usual = ["--experiment", "corner", "--scenarios", "1-1", "--stack", "a", "--policies"];
+    let one = [usual.as_slice(), &["base", "--json"]].concat();
+    let output = study(&out, &one);
+    assert!(output.status.success(), "{}", said(&output));
+    let tries = said(&output).matches("document 002's 73.73").count();
+    assert!((1..=6).contains(&tries), "{}", said(&output));
+
+    let manifest = || -> Value {
+        serde_json::from_str(&std::fs::read_to_string(out.join("study.json")).unwrap()).unwrap()
+    };
+    let before = manifest();
+    assert_eq!(before["study"]["factor"], "published");
+    let found = &before["slower"][0]["found"];
+    let (factor, mean) = (found["factor"].as_f64().unwrap(), found["mean_ms"].as_f64().unwrap());
+    assert!((66.0..82.0).contains(&mean), "{found}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let machine = result["machine"].to_string();
+    assert!(machine.contains(&format!("{factor:.1} times slower than the machine's")), "{machine}");
+
+    // What was found is kept: a study is not driven at two factors on one machine.
+    let resumed = study(&out, &[one.as_slice(), &["--resume"]].concat());
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    assert!(!said(&resumed).contains("document 002's"), "{}", said(&resumed));
+    assert_eq!(manifest(), before);
 }

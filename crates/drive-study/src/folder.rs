@@ -5,8 +5,8 @@
 //! whoever wrote it was killed: it is cut off, and its drive is driven again. Any other line that
 //! is not what a drive leaves is an error. One process at a time has the folder.
 
-use crate::study::Unit;
-use crate::{Error, Key, Row, Shard, Study};
+use crate::study::{Unit, slow_enough};
+use crate::{Error, Factor, Key, Row, Shard, Slowness, Study};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
@@ -30,6 +30,17 @@ struct Manifest {
     shard: Shard,
     /// Where it was driven; more than one if it went on elsewhere.
     machines: Vec<Machine>,
+    /// How slow cores were found to have to be there, if the study does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    slower: Vec<Slower>,
+}
+
+/// How slow a study's cores are on a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Slower {
+    machine: Machine,
+    pub(crate) found: Slowness,
 }
 
 /// A folder with the drives of a study, or of one of its shards.
@@ -37,6 +48,8 @@ struct Manifest {
 pub struct Folder {
     path: PathBuf,
     manifest: Manifest,
+    /// Where it is driven now.
+    machine: Machine,
     units: Vec<Unit>,
     rows: HashMap<Key, Row>,
     log: File,
@@ -59,8 +72,13 @@ impl Folder {
     ) -> Result<Folder, Error> {
         std::fs::create_dir_all(path).map_err(Error::file(path))?;
         let file = path.join(MANIFEST);
-        let mut manifest =
-            Manifest { format: FORMAT, study: study.clone(), shard, machines: Vec::new() };
+        let mut manifest = Manifest {
+            format: FORMAT,
+            study: study.clone(),
+            shard,
+            machines: vec![],
+            slower: vec![],
+        };
         if file.exists() {
             if !resume {
                 let problem = "there is a study already, expected none; --resume goes on with it";
@@ -72,12 +90,12 @@ impl Folder {
                 let problem = format!("shard: found {}, expected {shard}", found.shard);
                 return Err(Error::content(&file, problem));
             }
-            manifest.machines = found.machines;
+            (manifest.machines, manifest.slower) = (found.machines, found.slower);
         }
         if !manifest.machines.contains(&machine) {
-            manifest.machines.push(machine);
+            manifest.machines.push(machine.clone());
         }
-        let mut folder = Folder::with(path, manifest, true)?;
+        let mut folder = Folder::with(path, manifest, machine, true)?;
         folder.put(MANIFEST, &to_json(&folder.manifest)?)?;
         folder.load(true)?;
         Ok(folder)
@@ -87,12 +105,12 @@ impl Folder {
     pub(crate) fn of<'r>(
         path: &Path,
         study: &Study,
-        machines: Vec<Machine>,
+        (machines, slower): (Vec<Machine>, Vec<Slower>),
         rows: impl Iterator<Item = &'r Row>,
     ) -> Result<Folder, Error> {
         let first = machines.first().cloned().unwrap_or_default();
         let mut folder = Folder::open(path, study, Shard::WHOLE, first, false)?;
-        folder.manifest.machines = machines;
+        (folder.manifest.machines, folder.manifest.slower) = (machines, slower);
         folder.put(MANIFEST, &to_json(&folder.manifest)?)?;
         let mut rows: HashMap<Key, &Row> = rows.map(|row| (row.key.clone(), row)).collect();
         for key in folder.keys().collect::<Vec<_>>() {
@@ -108,12 +126,18 @@ impl Folder {
     /// # Errors
     /// As [`Folder::open`].
     pub(crate) fn read(path: &Path) -> Result<Folder, Error> {
-        let mut folder = Folder::with(path, read_manifest(&path.join(MANIFEST))?, false)?;
+        let manifest = read_manifest(&path.join(MANIFEST))?;
+        let mut folder = Folder::with(path, manifest, Machine::new(), false)?;
         folder.load(false)?;
         Ok(folder)
     }
 
-    fn with(path: &Path, manifest: Manifest, write: bool) -> Result<Folder, Error> {
+    fn with(
+        path: &Path,
+        manifest: Manifest,
+        machine: Machine,
+        write: bool,
+    ) -> Result<Folder, Error> {
         let name = path.join(LOG);
         let file = path.join(MANIFEST);
         let units = manifest.study.units().map_err(|problem| Error::content(&file, problem))?;
@@ -133,7 +157,8 @@ impl Folder {
             }
             Err(TryLockError::Error(source)) => return Err(Error::File { path: name, source }),
         }
-        Ok(Folder { path: path.to_owned(), manifest, units, rows: HashMap::new(), log, length: 0 })
+        let (path, rows) = (path.to_owned(), HashMap::new());
+        Ok(Folder { path, manifest, machine, units, rows, log, length: 0 })
     }
 
     /// Reads the rows; `repair`: cuts off what a killed process left.
@@ -196,6 +221,32 @@ impl Folder {
     /// Where it was driven.
     pub fn machines(&self) -> &[Machine] {
         &self.manifest.machines
+    }
+
+    /// How slow cores were found to have to be, on all machines.
+    pub(crate) fn slower(&self) -> &[Slower] {
+        &self.manifest.slower
+    }
+
+    /// How many times slower than this machine's the cores are; none if that has still to be found.
+    pub fn factor(&self) -> Option<f64> {
+        let here = || self.slower().iter().find(|it| it.machine == self.machine);
+        match self.study().factor {
+            Factor::Times(times) => Some(times),
+            Factor::Published => here().map(|it| it.found.factor),
+        }
+    }
+
+    /// Keeps how slow they have to be on this machine.
+    ///
+    /// # Errors
+    /// It cannot be written, or a core of this machine would have to be faster than it is.
+    pub fn slow_down(&mut self, found: Slowness) -> Result<(), Error> {
+        if !self.study().on_wall().is_empty() {
+            slow_enough(found.factor)?;
+        }
+        self.manifest.slower.push(Slower { machine: self.machine.clone(), found });
+        self.put(MANIFEST, &to_json(&self.manifest)?)
     }
 
     pub(crate) fn units(&self) -> &[Unit] {

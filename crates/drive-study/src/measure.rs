@@ -20,9 +20,11 @@ use world::{Collision, Kind, Scenario, Side, World};
 /// A command is late after this if the policy has no deadline for each frame, s.
 const LATE: f64 = 0.125;
 
-/// Drives it: at `places` on the clock of the wall, without any on the virtual one.
+/// Drives it on cores `factor` times slower: at `places` on the clock of the wall, without any on the
+/// virtual one.
 pub fn drive(
     study: &Study,
+    factor: f64,
     unit: &Unit,
     policy: Policy,
     key: Key,
@@ -39,7 +41,7 @@ pub fn drive(
     let critical_s = unit.suite.critical_s(unit.index);
     let late_s = features.deadline.unwrap_or(LATE);
     if unit.suite == Suite::Modules {
-        let (outcome, calls) = replay(&scenario, unit.stack, study.factor)?;
+        let (outcome, calls) = replay(&scenario, unit.stack, factor)?;
         let took_s = begun.elapsed().as_secs_f64();
         let row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
         return Ok(Row { calls, ..row });
@@ -48,11 +50,11 @@ pub fn drive(
     let mut watch = Watch::default();
     let outcome = match places {
         Some(places) => {
-            let at = (places, study.factor);
+            let at = (places, factor);
             wall::watch(&scenario, unit.stack, &features, at, until, &mut |_| ())
         }
         None => {
-            let costs = policy.costs(study.factor);
+            let costs = policy.costs(factor);
             let show = &mut |world: &World| {
                 if characterised {
                     watch.look(world);
@@ -237,17 +239,18 @@ fn of_hit(hit: &Collision, scenario: &Scenario, braked: f64) -> Hit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Experiment, MODULES, Scenarios};
+    use crate::{Experiment, Factor, MODULES, Scenarios};
     use driving::stack::Stack;
 
     #[test]
     fn a_drive_that_is_characterised_keeps_what_its_latency_comes_from() {
         let scenarios = Some(Scenarios::Range(7200, 7200, 1));
         let kinds = [Experiment::Characterise];
-        let study = Study::new(&kinds, scenarios, None, &[Stack::A], (7.0, 1)).unwrap();
+        let study =
+            Study::new(&kinds, scenarios, None, &[Stack::A], (Factor::Times(7.0), 1)).unwrap();
         let unit = &study.units().unwrap()[0];
         let (policy, key) = unit.keys().next().unwrap();
-        let row = drive(&study, unit, policy, key, None).unwrap();
+        let row = drive(&study, 7.0, unit, policy, key, None).unwrap();
         assert!(row.is_possible());
         assert_eq!(row.frames.len() as u64, row.count("frames"));
         assert!(row.frames.iter().any(|frame| frame.vehicles > 0), "there is traffic");

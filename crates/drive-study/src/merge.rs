@@ -48,5 +48,11 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Folder, Error> {
             machines.push(machine.clone());
         }
     }
-    Folder::of(out, first.study(), machines, shards.iter().flat_map(Folder::rows))
+    let mut slower = Vec::new();
+    for found in shards.iter().flat_map(|shard| shard.slower()) {
+        if !slower.contains(found) {
+            slower.push(found.clone());
+        }
+    }
+    Folder::of(out, first.study(), (machines, slower), shards.iter().flat_map(Folder::rows))
 }

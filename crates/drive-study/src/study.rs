@@ -1,6 +1,6 @@
 //! What is driven: experiments, each a list of scenarios and of policies, by one or both stacks.
 
-use crate::{Clock, Error, Experiment, Key, Scenarios, Suite};
+use crate::{Clock, Error, Experiment, Factor, Key, Scenarios, Suite};
 use driving::Policy;
 use driving::stack::{Middleware, Stack};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct Study {
     /// `a`, `b` or both.
     pub stacks: Vec<String>,
     /// How many times slower the simulated cores are than the machine's.
-    pub factor: f64,
+    pub factor: Factor,
     /// Frames until an object is believed.
     pub confirm_frames: u32,
     /// The experiments.
@@ -86,7 +86,7 @@ impl Study {
         scenarios: Option<Scenarios>,
         policies: Option<&[Policy]>,
         stacks: &[Stack],
-        (factor, confirm_frames): (f64, u32),
+        (factor, confirm_frames): (Factor, u32),
     ) -> Result<Study, Error> {
         once("--experiment", experiments.iter().map(|one| one.name().to_owned()))?;
         alone(experiments)?;
@@ -161,9 +161,6 @@ impl Study {
     pub(crate) fn units(&self) -> Result<Vec<Unit>, String> {
         let mut units: Vec<Unit> = Vec::new();
         let mut places = std::collections::HashMap::new();
-        if !(self.factor.is_finite() && self.factor > 0.0) {
-            return Err(format!("factor: found {}, expected more than 0", self.factor));
-        }
         for part in &self.parts {
             let Some(suite) = part.experiment.suite() else { continue };
             let policies: Vec<Policy> = (part.policies.iter())
@@ -242,14 +239,22 @@ fn alone(experiments: &[Experiment]) -> Result<(), Error> {
 }
 
 /// What there is on no real core is not driven on one.
-fn on_the_wall(part: &Part, factor: f64) -> Result<(), Error> {
+fn on_the_wall(part: &Part, factor: Factor) -> Result<(), Error> {
     let oracle = Policy::Oracle.to_string();
     if part.policies.contains(&oracle) {
         let expected = "policies whose modules take time (clocks)".to_owned();
         return Err(Error::Option { option: "--policies", found: oracle, expected });
     }
-    if factor < 1.0 {
-        let (found, expected) = (factor.to_string(), "1 or more (clocks)".to_owned());
+    match factor {
+        Factor::Times(times) => slow_enough(times),
+        Factor::Published => Ok(()),
+    }
+}
+
+/// A core cannot be faster than it is.
+pub(crate) fn slow_enough(times: f64) -> Result<(), Error> {
+    if times < 1.0 {
+        let (found, expected) = (times.to_string(), "1 or more (clocks)".to_owned());
         return Err(Error::Option { option: "--factor", found, expected });
     }
     Ok(())
@@ -316,7 +321,8 @@ mod tests {
 
     fn study(experiments: &[Experiment]) -> Study {
         let first = Some(Scenarios::First(2));
-        Study::new(experiments, first, None, &[Stack::A, Stack::B], (4.0, 1)).unwrap()
+        Study::new(experiments, first, None, &[Stack::A, Stack::B], (Factor::Times(4.0), 1))
+            .unwrap()
     }
 
     #[test]
@@ -357,7 +363,8 @@ mod tests {
     #[test]
     fn studies_that_cannot_be_are_refused() {
         let twice = [Experiment::Corner, Experiment::Corner];
-        let error = Study::new(&twice, None, None, &[Stack::A], (4.0, 1)).unwrap_err();
+        let error =
+            Study::new(&twice, None, None, &[Stack::A], (Factor::Times(4.0), 1)).unwrap_err();
         assert!(error.to_string().contains("--experiment: found corner twice"), "{error}");
         let modules = study(&[Experiment::Modules]).with_middleware(Middleware::Serialised);
         let error = modules.unwrap_err().to_string();

@@ -33,7 +33,7 @@ pub enum Jobs {
     Places(Vec<Places>),
 }
 
-/// Drives what is not in the folder yet. `tell` is called after each drive. If `interrupted`
+/// Drives what is not in the folder yet, which knows how slow the cores are. `tell` is called after each drive. If `interrupted`
 /// becomes true, drives that have begun are ended and kept, and no other begins.
 ///
 /// # Errors
@@ -46,6 +46,11 @@ pub fn drive_all(
 ) -> Result<(), Error> {
     let work = Work {
         study: folder.study().clone(),
+        factor: folder.factor().ok_or_else(|| Error::Option {
+            option: "--factor",
+            found: folder.study().factor.to_string(),
+            expected: "a number, or what was found for this machine".to_owned(),
+        })?,
         units: folder.units().to_vec(),
         begun: (Instant::now(), folder.done().0),
         folder: Mutex::new(folder),
@@ -67,6 +72,7 @@ pub fn drive_all(
 /// What the threads share.
 struct Work<'a> {
     study: Study,
+    factor: f64,
     units: Vec<Unit>,
     /// When it began, and how many drives were over then.
     begun: (Instant, usize),
@@ -113,7 +119,7 @@ impl Work<'_> {
                 if locked(&self.folder).has(&key) {
                     continue;
                 }
-                self.keep(measure::drive(&self.study, unit, policy, key, place)?)?;
+                self.keep(measure::drive(&self.study, self.factor, unit, policy, key, place)?)?;
             }
         }
         Ok(())

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{bail, ensure};
 use drive_study::judge::{Origin, judge};
 use drive_study::{
-    Experiment, Folder, Jobs, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
+    Experiment, Factor, Folder, Jobs, PUBLISHED_MS, Progress, Scenarios, Shard, Slowness, Study,
+    columns, drive_all, merge, published,
 };
 use driving::Policy;
 use driving::stack::Middleware;
@@ -68,9 +69,10 @@ pub struct Args {
     /// corner cases by their critical reaction times in ms (band:150-300) [default: whole suites]
     #[arg(long)]
     scenarios: Option<Scenarios>,
-    /// How many times slower the stack's cores are than this machine's
-    #[arg(long, default_value_t = super::USUAL_FACTOR)]
-    factor: f64,
+    /// How many times slower the stack's cores are than this machine's: a number, or published, with
+    /// which base of stack A is as late in the mean as document 002's Apollo (found in a minute)
+    #[arg(long, default_value_t = Factor::Published)]
+    factor: Factor,
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
@@ -120,7 +122,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         finish(args, &folder)?;
         return Ok(ExitCode::SUCCESS);
     }
-    super::check_factor("--factor", args.factor)?;
     let stacks: Vec<_> = args.stack.iter().map(|wiring| wiring.stack()).collect();
     let policies = args.policies.as_deref();
     let with = (args.factor, args.confirm);
@@ -134,6 +135,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let machine = machine(&jobs, &study);
     let mut folder = Folder::open(&args.out, &study, args.shard, machine, args.resume)?;
     let interrupted = crate::study::signals()?;
+    if folder.factor().is_none() {
+        let tell = |Slowness { factor, mean_ms }: Slowness| {
+            eprintln!(
+                "keeptime drive study: cores {factor:.1} times slower: base takes {mean_ms:.1} ms in \
+                 the mean, document 002's {PUBLISHED_MS}"
+            );
+        };
+        let Some(found) = published(&jobs, &interrupted, &tell)? else {
+            bail!("interrupted: nothing was driven");
+        };
+        folder.slow_down(found)?;
+    }
     let teller = Teller::new();
     drive_all(&mut folder, &jobs, &interrupted, &|progress| teller.tell(progress))?;
     teller.bar.finish_and_clear();

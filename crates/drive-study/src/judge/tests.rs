@@ -1,12 +1,13 @@
 //! Made-up drives, whose numbers can be told by heart.
 
 use super::*;
-use crate::{Call, Frame, Group, Hit, Reaction, Scenarios, Shard, Times, WorkPart};
+use crate::{Call, Factor, Frame, Group, Hit, Reaction, Scenarios, Shard, Times, WorkPart};
 use driving::Policy;
 use driving::stack::Stack;
 
 fn study(experiment: Experiment, policies: &[Policy], scenarios: Scenarios) -> Study {
-    Study::new(&[experiment], Some(scenarios), Some(policies), &[Stack::A], (4.0, 1)).unwrap()
+    Study::new(&[experiment], Some(scenarios), Some(policies), &[Stack::A], (Factor::Times(4.0), 1))
+        .unwrap()
 }
 
 fn hit(side: &str, braked: f64) -> Option<Hit> {
@@ -122,7 +123,7 @@ fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
         Some(Scenarios::First(40)),
         Some(&policies),
         &[Stack::A],
-        (4.0, 1),
+        (Factor::Times(4.0), 1),
     );
     let study = study.unwrap();
     // Base crashes in all cases, the brake in so many; a commute takes all so much longer.
@@ -421,7 +422,8 @@ fn parts_beside_hogs_are_compared_with_themselves_alone() {
 
 #[test]
 fn table_of_four_encounters_says_what_is_not_reproduced_and_what_it_would_need() {
-    let study = Study::new(&[Experiment::Table1], None, None, &[Stack::A], (4.0, 1)).unwrap();
+    let study = Study::new(&[Experiment::Table1], None, None, &[Stack::A], (Factor::Times(4.0), 1))
+        .unwrap();
     let run = found(&study, |_, _, _| ());
     assert_eq!(one(&run, "35 km/h at 10 m").verdict, Verdict::Met);
     let rows = &run.sections[0].tables[0].rows;

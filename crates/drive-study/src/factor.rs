@@ -1,0 +1,212 @@
+//! How many times slower than the machine's a stack's cores are: a number, or as many as it takes
+//! for its base to be as late as document 002's.
+
+use crate::study::{Study, Unit};
+use crate::{Error, Experiment, Jobs, Scenarios, Times, measure};
+use driving::Policy;
+use driving::stack::Stack;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What document 002's Apollo takes from a frame to its command in the mean, ms (section 5.2).
+pub const PUBLISHED_MS: f64 = 73.73;
+
+/// How far from that the mean may be, as a share of it.
+const NEAR: f64 = 0.02;
+
+/// Normal traffic to find the factor with, from the least to the most of it.
+const SCENARIOS: Scenarios = Scenarios::Range(250, 7999, 500);
+
+/// Where it begins, and how often it tries.
+const FIRST: f64 = 15.0;
+const TRIES: usize = 6;
+
+/// How many times slower than the machine's the simulated cores are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Factor {
+    /// So many, whatever the machine.
+    Times(f64),
+    /// As many as it takes on the machine for base of stack A to answer normal traffic after
+    /// [`PUBLISHED_MS`] in the mean.
+    Published,
+}
+
+/// The word for [`Factor::Published`].
+const PUBLISHED: &str = "published";
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Factor::Times(times) => times.fmt(f),
+            Factor::Published => f.write_str(PUBLISHED),
+        }
+    }
+}
+
+impl FromStr for Factor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Factor, String> {
+        if text == PUBLISHED {
+            return Ok(Factor::Published);
+        }
+        let times = text.parse::<f64>().ok().filter(|times| (0.01..=1000.0).contains(times));
+        times
+            .map(Factor::Times)
+            .ok_or_else(|| format!("expected {PUBLISHED}, or a number of 0.01 to 1000"))
+    }
+}
+
+impl Serialize for Factor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Factor::Times(times) => serializer.serialize_f64(*times),
+            Factor::Published => serializer.serialize_str(PUBLISHED),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Factor {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Factor, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(f64),
+            Word(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Number(times) => times.to_string(),
+            Written::Word(word) => word,
+        };
+        let wrong =
+            |expected| serde::de::Error::custom(format!("factor: found {text}, {expected}"));
+        text.parse().map_err(wrong)
+    }
+}
+
+/// What a factor was found to do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slowness {
+    /// The factor.
+    pub factor: f64,
+    /// Frame to command of base of stack A in the mean, ms.
+    pub mean_ms: f64,
+}
+
+/// Finds [`Factor::Published`] of this machine, driving as many at a time as the study will. `tell`
+/// is called after each try. None if `interrupted` became true.
+///
+/// # Errors
+/// A drive failed, or no factor has that effect.
+pub fn published(
+    jobs: &Jobs,
+    interrupted: &AtomicBool,
+    tell: &dyn Fn(Slowness),
+) -> Result<Option<Slowness>, Error> {
+    let factor = Factor::Times(FIRST);
+    let stacks = [Stack::A];
+    let policies = Some(&[Policy::Base][..]);
+    let study =
+        Study::new(&[Experiment::Latency], Some(SCENARIOS), policies, &stacks, (factor, 1))?;
+    let threads = match jobs {
+        Jobs::Threads(count) => *count,
+        Jobs::Places(places) => places.len(),
+    };
+    let bench = Bench { units: study.units().map_err(wrong)?, study, threads, interrupted };
+    let mut factor = FIRST;
+    let mut nearest: Option<Slowness> = None;
+    for _ in 0..TRIES {
+        let Some(mean_ms) = bench.mean_ms(factor)? else { return Ok(None) };
+        let found = Slowness { factor, mean_ms };
+        tell(found);
+        let off = |found: &Slowness| (found.mean_ms / PUBLISHED_MS).ln().abs();
+        if nearest.as_ref().is_none_or(|nearest| off(&found) < off(nearest)) {
+            nearest = Some(found);
+        }
+        if off(&found) <= NEAR {
+            return Ok(Some(found));
+        }
+        // Latency grows nearly with the factor, and faster only where frames wait for each other.
+        factor = (factor * PUBLISHED_MS / mean_ms).clamp(0.01, 1000.0);
+    }
+    match nearest {
+        // The machine was not the same from try to try: what was found says by how much.
+        Some(found) if (found.mean_ms / PUBLISHED_MS - 1.0).abs() <= 5.0 * NEAR => Ok(Some(found)),
+        Some(Slowness { factor, mean_ms }) => Err(wrong(format!(
+            "{PUBLISHED}, by which base takes {mean_ms:.1} ms in the mean on this machine at \
+             {factor:.1}"
+        ))),
+        None => Ok(None),
+    }
+}
+
+fn wrong(found: String) -> Error {
+    let expected = format!("a factor by which that is {PUBLISHED_MS} ms, or a number");
+    Error::Option { option: "--factor", found, expected }
+}
+
+struct Bench<'a> {
+    study: Study,
+    units: Vec<Unit>,
+    threads: usize,
+    interrupted: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Frame to command in the mean at a factor, ms; none if it was interrupted.
+    fn mean_ms(&self, factor: f64) -> Result<Option<f64>, Error> {
+        let (next, all) = (AtomicUsize::new(0), Mutex::new(Times::default()));
+        let run = || -> Result<(), Error> {
+            while let Some(unit) = self.units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                for (policy, key) in unit.keys() {
+                    if self.interrupted.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    let row = measure::drive(&self.study, factor, unit, policy, key, None)?;
+                    if let Some(frames) = row.times.get("frames") {
+                        all.lock().unwrap_or_else(|poison| poison.into_inner()).merge(frames);
+                    }
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads.max(1)).map(|_| scope.spawn(run)).collect();
+            let ends = threads.into_iter().map(|thread| thread.join());
+            ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<()>, Error>>()
+        })?;
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let all = all.into_inner().unwrap_or_else(|poison| poison.into_inner());
+        all.mean_ms().map(Some).ok_or_else(|| wrong("no frame that was answered".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_is_a_number_or_that_of_document_002() {
+        assert_eq!("published".parse(), Ok(Factor::Published));
+        assert_eq!("15".parse(), Ok(Factor::Times(15.0)));
+        for wrong in ["0", "-1", "NaN", "1001", "slow", ""] {
+            let error = wrong.parse::<Factor>().unwrap_err();
+            assert!(error.contains("expected published, or a number of 0.01 to 1000"), "{error}");
+        }
+        // As studies have always written it, and as they do now.
+        for (text, factor) in [("15.0", Factor::Times(15.0)), ("\"published\"", Factor::Published)]
+        {
+            assert_eq!(serde_json::from_str::<Factor>(text).unwrap(), factor);
+            assert_eq!(serde_json::to_string(&factor).unwrap(), text);
+        }
+        let error = serde_json::from_str::<Factor>("0").unwrap_err().to_string();
+        assert!(error.contains("factor: found 0, expected published"), "{error}");
+    }
+}
