@@ -4,7 +4,8 @@
 //! wait no longer than until the next frame. Held, it lets go when that may wait clearly longer
 //! again, whatever planning says. Until planned, it is the fast path's last step: nobody waits for
 //! a plan whose time is over before it is made. As soon as the plan for the same frame is there it
-//! counts, but for as long as the reaction stays due it brakes at least as RSS asks for.
+//! counts, but for as long as the reaction stays due it brakes at least as RSS asks for, and as hard
+//! as it can while that would not suffice: RSS's proper response is one that begins in time.
 
 use super::danger::brake_deadline;
 use super::{Brake, Localisation, Mission, Scene};
@@ -26,13 +27,15 @@ const STAYS_NS: u64 = 180_000_000;
 impl Brake {
     /// How hard the vehicle has to brake at least, m/s², `age_ns` after the capture of the frame that
     /// this was said of, and whether there is a plan for that frame or a newer one; 0 if the brake does
-    /// not count. A brake that is pressed until planned is RSS's proper response beside a plan.
+    /// not count. A brake that is pressed until planned is RSS's proper response beside a plan, or, if it
+    /// is too late for that, pressed still.
     pub fn asks(&self, age_ns: u64, planned: bool, hardest: f64) -> f64 {
         match (self.pressed, self.until_planned && planned) {
             (false, _) => 0.0,
             (true, false) => hardest,
-            (true, true) if age_ns < STAYS_NS => Preset::AD_RSS.ego.brake_min,
-            (true, true) => 0.0,
+            (true, true) if age_ns >= STAYS_NS => 0.0,
+            (true, true) if self.overdue => hardest,
+            (true, true) => Preset::AD_RSS.ego.brake_min,
         }
     }
 }
@@ -75,7 +78,8 @@ impl Module for EmergencyBrake {
         };
         // Planning lets go of a brake that is pressed until then.
         if before && !self.until_planned || self.pressed {
-            Ok(Brake { pressed: self.pressed, until_planned: self.until_planned })
+            let (pressed, until_planned) = (self.pressed, self.until_planned);
+            Ok(Brake { pressed, until_planned, overdue: least < 0.0 })
         } else {
             Err(Stop::Nothing)
         }
@@ -116,6 +120,8 @@ mod tests {
         let scene = Scene { at: 1.0, ego, tracks: vec![ahead] };
         let input = (Message::alone(scene), Some(Message::alone(Localisation { at: 1.0, ego })));
         let said = dataflow::alone(brake, &input, Path::Normal, u64::MAX).result;
+        let overdue = said.as_ref().is_ok_and(|brake| brake.overdue);
+        assert_eq!(overdue, gap < speed * speed / (2.0 * 4.0) && said.is_ok());
         said.ok().map(|brake| brake.pressed)
     }
 
@@ -133,11 +139,15 @@ mod tests {
 
     #[test]
     fn beside_a_plan_it_asks_for_what_rss_does_until_the_next_frame() {
-        let asks = |pressed, until_planned, (age_ms, planned): (u64, bool)| {
-            Brake { pressed, until_planned }.asks(age_ms * 1_000_000, planned, 8.0)
+        let said = |pressed, until_planned, overdue, (age_ms, planned): (u64, bool)| {
+            let brake = Brake { pressed, until_planned, overdue };
+            brake.asks(age_ms * 1_000_000, planned, 8.0)
         };
+        let asks = |pressed, until_planned, moment| said(pressed, until_planned, false, moment);
         let moments = [(20, false), (20, true), (170, true), (190, true), (190, false)];
         assert_eq!(moments.map(|moment| asks(true, true, moment)), [8.0, 4.0, 4.0, 0.0, 8.0]);
+        let late = moments.map(|moment| said(true, true, true, moment));
+        assert_eq!(late, [8.0, 8.0, 8.0, 0.0, 8.0]);
         assert_eq!(moments.map(|moment| asks(true, false, moment)), [8.0; 5]);
         assert_eq!(moments.map(|moment| asks(false, false, moment)), [0.0; 5]);
     }

@@ -96,6 +96,8 @@ pub struct Brake {
     pub pressed: bool,
     /// Only until there is a plan for the same frame, which then brakes at least as RSS asks for.
     pub until_planned: bool,
+    /// The reaction comes too late for that: braking as RSS asks for does not suffice any more.
+    pub overdue: bool,
 }
 
 /// Which stack.
