@@ -22,13 +22,12 @@ fn study(out: &Path, arguments: &[&str]) -> Output {
 }
 
 fn corner<'a>(policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    corner_at("10", policies, more)
+}
+
+fn corner_at<'a>(factor: &'a str, policies: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let usual = ["--experiment", "corner", "--scenarios", "1-3", "--stack", "a", "--policies"];
-    let more = if more.contains(&"--factor") {
-        more.to_vec()
-    } else {
-        [more, &["--factor", "10"]].concat()
-    };
-    [usual.as_slice(), &[policies], &more].concat()
+    [usual.as_slice(), &[policies, "--factor", factor], more].concat()
 }
 
 /// The rows of a folder by scenario and policy, without what depends on the machine.
@@ -74,7 +73,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
     assert_eq!(rows(&killed).len(), 3);
     assert!(said(&resumed).contains("3 of 3 drives"), "{}", said(&resumed));
 
-    let other = study(&killed, &corner("oracle", &["--resume", "--factor", "5"]));
+    let other = study(&killed, &corner_at("5", "oracle", &["--resume"]));
     assert!(
         said(&other).contains("study.json: factor: found 10.0, expected 5.0"),
         "{}",
@@ -173,7 +172,7 @@ fn cores_are_as_slow_as_document_002s_if_no_factor_is_given() {
     let one = [usual.as_slice(), &["base", "--json"]].concat();
     let output = study(&out, &one);
     assert!(output.status.success(), "{}", said(&output));
-    let tries = said(&output).matches("document 002's 73.73").count();
+    let tries = said(&output).matches("document 002's after 73.73").count();
     assert!((1..=6).contains(&tries), "{}", said(&output));
 
     let manifest = || -> Value {
@@ -187,10 +186,21 @@ fn cores_are_as_slow_as_document_002s_if_no_factor_is_given() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let machine = result["machine"].to_string();
     assert!(machine.contains(&format!("{factor:.1} times slower than the machine's")), "{machine}");
+    let merged =
+        study(&folder.path().join("merged"), &["--merge", out.to_str().unwrap(), "--json"]);
+    let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
+    assert_eq!(merged["machine"], result["machine"]);
 
-    // What was found is kept: a study is not driven at two factors on one machine.
+    // What was found is kept: a study is not driven at two factors on one machine. What is over
+    // needs none.
     let resumed = study(&out, &[one.as_slice(), &["--resume"]].concat());
     assert!(resumed.status.success(), "{}", said(&resumed));
     assert!(!said(&resumed).contains("document 002's"), "{}", said(&resumed));
     assert_eq!(manifest(), before);
+    let mut elsewhere = before.clone();
+    elsewhere["slower"][0]["machine"][0][1] = Value::from("another machine");
+    std::fs::write(out.join("study.json"), elsewhere.to_string()).unwrap();
+    let resumed = study(&out, &[one.as_slice(), &["--resume"]].concat());
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    assert_eq!(manifest()["slower"], elsewhere["slower"]);
 }

@@ -140,7 +140,8 @@ fn example(name: &str) -> String {
 }
 
 /// The reference system with one accelerator on a core of its own, and a tenth of its load. The primes
-/// take a half of what is declared, or less: slow machines with unoptimised code take all of it.
+/// take a quarter of what is declared on a fast machine, so that unoptimised code on one that is half
+/// as fast, or less, still does what the file says.
 fn reference() -> String {
     let text = example("autoware-reference-system.yaml");
     let lines = text.lines().filter(|line| !line.contains("id: tpu0"));
@@ -148,7 +149,7 @@ fn reference() -> String {
     let less = [
         ("tpu0", "gpu0"),
         ("server: {cores: [2]}", "server: {cores: [0]}"),
-        ("primes: 65536", "primes: 6000"),
+        ("primes: 65536", "primes: 3000"),
         ("cpu: 4 ms", "cpu: 800 us"),
         ("exec: 2 ms", "exec: 200 us"),
         // Queues instead of DDS.
@@ -160,32 +161,29 @@ fn reference() -> String {
     })
 }
 
-/// Each path with a bound, its instances and those of them that passed it.
-fn bounded(run: &Value, method: &str) -> Vec<(String, u64, u64)> {
+/// Each path with a bound, and whether all of its instances stayed within it.
+fn bounded(run: &Value, method: &str) -> Vec<(String, bool)> {
     let paths = run["methods"][method]["paths"].as_object().unwrap();
     let with = paths.iter().filter(|(_, path)| !path["bound_us"].is_null());
     with.map(|(id, path)| {
-        let instances = whole(&path["instances"]);
-        assert!(instances > 0, "{id}: {path}");
-        (id.clone(), instances, whole(&path["over_bound"]))
+        assert!(whole(&path["instances"]) > 0, "{id}: {path}");
+        (id.clone(), whole(&path["over_bound"]) == 0)
     })
     .collect()
 }
 
-/// Runs until no path passed its bound more often than once, or in a tenth of its instances: where
-/// the machine stands still for some milliseconds one does, and the bounds know nothing of that.
-/// Four such runs are no coincidence.
+/// Runs until no instance passed its bound: what else the machine does can delay one, and the bounds
+/// know nothing of it. Four runs in which one was passed are no coincidence.
 fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
     for attempt in 1..=4 {
         let fixed = ["--json", "--duration", "2s", "--methods", method];
         let output = bench.run(&[&fixed[..], arguments].concat());
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = bounded(&run, method);
-        assert!(found.iter().map(|(id, ..)| id.as_str()).eq(paths.iter().copied()), "{run}");
-        let passed = found.iter().any(|(_, _, over)| *over > 0);
-        assert_eq!(output.status.code(), Some(i32::from(passed)), "{output:?}");
-        let by_chance = |instances: u64, over: u64| over <= (instances / 10).max(1);
-        if found.iter().all(|&(_, instances, over)| by_chance(instances, over)) {
+        assert!(found.iter().map(|(id, _)| id.as_str()).eq(paths.iter().copied()), "{run}");
+        let within = found.iter().all(|(_, within)| *within);
+        assert_eq!(output.status.code(), Some(i32::from(!within)), "{output:?}");
+        if within {
             return;
         }
         assert!(attempt < 4, "{run}");

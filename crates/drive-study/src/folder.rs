@@ -266,6 +266,12 @@ impl Folder {
         (self.rows.len(), self.keys().count())
     }
 
+    /// Are all of them over?
+    pub fn is_done(&self) -> bool {
+        let (done, all) = self.done();
+        done == all
+    }
+
     /// The drives that are over, in the order of the study.
     pub fn rows(&self) -> Vec<&Row> {
         self.keys().filter_map(|key| self.rows.get(&key)).collect()

@@ -29,7 +29,7 @@ mod work;
 pub use around::{Frame, MODULES};
 pub use error::Error;
 pub use experiment::{Experiment, Suite};
-pub use factor::{Factor, PUBLISHED_MS, Slowness, published};
+pub use factor::{Factor, Slowness, published};
 pub use folder::{Folder, Machine};
 pub use merge::merge;
 pub use replay::{Call, Part as WorkPart, beside};

@@ -33,17 +33,31 @@ pub enum Jobs {
     Places(Vec<Places>),
 }
 
-/// Drives what is not in the folder yet, which knows how slow the cores are. `tell` is called after each drive. If `interrupted`
-/// becomes true, drives that have begun are ended and kept, and no other begins.
+impl Jobs {
+    /// How many that is.
+    pub fn count(&self) -> usize {
+        match self {
+            Jobs::Threads(count) => (*count).max(1),
+            Jobs::Places(places) => places.len(),
+        }
+    }
+}
+
+/// Drives what is not in the folder yet. `tell` is called after each drive. If `interrupted` becomes
+/// true, drives that have begun are ended and kept, and no other begins.
 ///
 /// # Errors
-/// A drive or the folder failed; drives that were over are kept.
+/// A drive or the folder failed, or the folder does not know how slow the cores are; drives that
+/// were over are kept.
 pub fn drive_all(
     folder: &mut Folder,
     jobs: &Jobs,
     interrupted: &AtomicBool,
     tell: &(dyn Fn(Progress) + Sync),
 ) -> Result<(), Error> {
+    if folder.is_done() {
+        return Ok(());
+    }
     let work = Work {
         study: folder.study().clone(),
         factor: folder.factor().ok_or_else(|| Error::Option {
@@ -60,7 +74,7 @@ pub fn drive_all(
         tell,
     };
     match jobs {
-        Jobs::Threads(count) => work.on_threads(&vec![None; (*count).max(1)], Clock::Virtual),
+        Jobs::Threads(_) => work.on_threads(&vec![None; jobs.count()], Clock::Virtual),
         Jobs::Places(places) => {
             let places: Vec<Option<&Places>> = places.iter().map(Some).collect();
             work.on_threads(&places, Clock::Virtual)?;
@@ -91,14 +105,7 @@ impl Work<'_> {
             let ran = self.run(place, clock);
             ran.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
         };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                places.iter().map(|place| scope.spawn(move || run(*place))).collect();
-            let ends = threads.into_iter().map(|thread| thread.join());
-            ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect::<Result<Vec<()>, Error>>()
-                .map(|_| ())
-        })
+        side_by_side(places, run)
     }
 
     /// One thread.
@@ -135,6 +142,21 @@ impl Work<'_> {
         (self.tell)(Progress { done, all, left: Some(each * (all - done) as u32) });
         Ok(())
     }
+}
+
+/// Runs it with each of these at the same time, on threads of their own. The first error counts.
+pub(crate) fn side_by_side<T: Copy + Send>(
+    each: &[T],
+    run: impl Fn(T) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    std::thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = each.iter().map(|&one| scope.spawn(move || run(one))).collect();
+        let ends = threads.into_iter().map(|thread| thread.join());
+        ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Result<Vec<()>, Error>>()
+            .map(|_| ())
+    })
 }
 
 fn locked<'a, 'f>(folder: &'a Mutex<&'f mut Folder>) -> std::sync::MutexGuard<'a, &'f mut Folder> {

@@ -48,8 +48,8 @@ pub struct Args {
     /// The policies to drive under, in this order
     #[arg(long, value_delimiter = ',', default_value = "base,all")]
     policies: Vec<Policy>,
-    /// How many times slower the stack's cores are than this machine's; with the usual factor the
-    /// base policy is about as slow as the stack that document 002 measured
+    /// How many times slower the stack's cores are than this machine's; keeptime drive study finds
+    /// with how many the base policy is as slow as the stack that document 002 measured
     #[arg(long, default_value_t = USUAL_FACTOR)]
     factor: f64,
     /// virtual: the modules run one after the other, on simulated cores; wall: all at the same time,

@@ -10,11 +10,11 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use drive_study::judge::{Origin, judge};
 use drive_study::{
-    Experiment, Factor, Folder, Jobs, PUBLISHED_MS, Progress, Scenarios, Shard, Slowness, Study,
-    columns, drive_all, merge, published,
+    Experiment, Factor, Folder, Jobs, Progress, Scenarios, Shard, Study, columns, drive_all, merge,
+    published,
 };
 use driving::Policy;
 use driving::stack::Middleware;
@@ -135,17 +135,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let machine = machine(&jobs, &study);
     let mut folder = Folder::open(&args.out, &study, args.shard, machine, args.resume)?;
     let interrupted = crate::study::signals()?;
-    if folder.factor().is_none() {
-        let tell = |Slowness { factor, mean_ms }: Slowness| {
-            eprintln!(
-                "keeptime drive study: cores {factor:.1} times slower: base takes {mean_ms:.1} ms in \
-                 the mean, document 002's {PUBLISHED_MS}"
-            );
-        };
-        let Some(found) = published(&jobs, &interrupted, &tell)? else {
-            bail!("interrupted: nothing was driven");
-        };
-        folder.slow_down(found)?;
+    if !folder.is_done() && folder.factor().is_none() {
+        let tell = |found| eprintln!("keeptime drive study: cores {found}");
+        let found = published(&jobs, &interrupted, &tell)?;
+        folder.slow_down(found.context("interrupted: nothing was driven")?)?;
     }
     let teller = Teller::new();
     drive_all(&mut folder, &jobs, &interrupted, &|progress| teller.tell(progress))?;

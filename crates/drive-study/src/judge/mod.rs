@@ -18,9 +18,7 @@ mod table1;
 #[cfg(test)]
 mod tests;
 
-use crate::{
-    Clock, Experiment, Factor, Folder, Interval, PUBLISHED_MS, Part, Row, Slowness, Study, Suite,
-};
+use crate::{Clock, Experiment, Factor, Folder, Interval, Part, Row, Study, Suite};
 use report::drive_study::{Demand, DriveStudyRun, Section, Value, Verdict};
 use std::collections::{BTreeMap, HashMap};
 
@@ -246,18 +244,14 @@ fn machine(folder: &Folder) -> Vec<(String, String)> {
         }
     }
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let slower = |times: &dyn std::fmt::Display| format!("{times} times slower than the machine's");
+    let slower = |words: String| fact("Simulated cores", words);
     match study.factor {
-        Factor::Times(times) => facts.push(fact("Simulated cores", slower(&times))),
-        Factor::Published => facts.extend(folder.slower().iter().map(|it| {
-            let Slowness { factor, mean_ms } = it.found;
-            let words = slower(&format!("{factor:.1}"));
-            let why = format!(
-                "base of stack A answers 16 scenarios of normal traffic after {mean_ms:.1} ms in the \
-                 mean; document 002's, after {PUBLISHED_MS}"
-            );
-            fact("Simulated cores", format!("{words}, by which {why}"))
-        })),
+        Factor::Times(times) => {
+            facts.push(slower(format!("{times} times slower than the machine's")));
+        }
+        Factor::Published => {
+            facts.extend(folder.slower().iter().map(|it| slower(it.found.to_string())));
+        }
     }
     facts.push(fact("Frames until an object is believed", study.confirm_frames.to_string()));
     facts

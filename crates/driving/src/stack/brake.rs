@@ -27,8 +27,8 @@ const STAYS_NS: u64 = 180_000_000;
 impl Brake {
     /// How hard the vehicle has to brake at least, m/s², `age_ns` after the capture of the frame that
     /// this was said of, and whether there is a plan for that frame or a newer one; 0 if the brake does
-    /// not count. A brake that is pressed until planned is RSS's proper response beside a plan, or, if it
-    /// is too late for that, pressed still.
+    /// not count. A brake that is pressed until planned is RSS's proper response beside a plan, or, if
+    /// it is too late for that, pressed still.
     pub fn asks(&self, age_ns: u64, planned: bool, hardest: f64) -> f64 {
         match (self.pressed, self.until_planned && planned) {
             (false, _) => 0.0,
