@@ -2,8 +2,9 @@
 
 use super::{Error, Sumo};
 use crate::scenario;
+use socket2::{Domain, Socket, Type};
 use std::ffi::OsStr;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -16,8 +17,8 @@ pub const VARIABLE: &str = "KEEPTIME_SUMO";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A process whose connection broke has ended within this, or goes on.
 const ENDS: Duration = Duration::from_secs(2);
-/// SUMO can only be told a port that was free a moment ago. If somebody was faster, it says this, and
-/// is told another one: so many in all.
+/// SUMO can only be told a port. If somebody else listens there, it says this, and is told another
+/// one: so many in all.
 const TAKEN: &str = "Address already in use";
 const PORTS: usize = 5;
 /// Lines of a program's last words that an error repeats.
@@ -50,16 +51,16 @@ impl Server {
             let launched = launch(program, traffic, &network, step, folder);
             launched.map_err(|reason| failed(program, reason))
         };
-        let (child, address) = launch(&program, folder.path())?;
+        let (child, port) = launch(&program, folder.path())?;
         let mut server = Server { child, program, folder };
-        let mut connected = server.connect(address, ego);
+        let mut connected = server.connect(port.address, ego);
         for _ in 1..PORTS {
             if !matches!(&connected, Err(Error::Ended { said, .. }) if said.contains(TAKEN)) {
                 break;
             }
-            let (child, address) = launch(&server.program, server.folder.path())?;
+            let (child, port) = launch(&server.program, server.folder.path())?;
             server.child = child;
-            connected = server.connect(address, ego);
+            connected = server.connect(port.address, ego);
         }
         connected.map(|sumo| (server, sumo))
     }
@@ -133,22 +134,42 @@ fn failed(program: &Path, reason: std::io::Error) -> Error {
     Error::Program { program: program.display().to_string(), reason }
 }
 
-/// SUMO, which is to listen at a port that is free now, and whose words go into a file of the folder.
+/// A port that nobody else is given while this exists: somebody else's SUMO would answer there, and
+/// close the connection when its own client comes.
+struct Port {
+    address: SocketAddr,
+    /// Bound, but it does not listen, so that SUMO can.
+    _holds: Socket,
+}
+
+impl Port {
+    fn free() -> std::io::Result<Port> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        // Of several who say so one may listen; SUMO does.
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        let address = socket.local_addr()?.as_socket();
+        let address = address.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+        Ok(Port { address, _holds: socket })
+    }
+}
+
+/// SUMO, which is to listen at a free port, and whose words go into a file of the folder.
 fn launch(
     program: &Path,
     traffic: &scenario::Sumo,
     network: &Path,
     step: f64,
     folder: &Path,
-) -> std::io::Result<(Child, SocketAddr)> {
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+) -> std::io::Result<(Child, Port)> {
+    let port = Port::free()?;
     let words = std::fs::File::create(folder.join("words"))?;
     let child = Command::new(program)
         .arg("--net-file")
         .arg(network)
         .arg("--route-files")
         .arg(&traffic.routes)
-        .args(["--remote-port", &address.port().to_string()])
+        .args(["--remote-port", &port.address.port().to_string()])
         .args(["--seed", &traffic.seed.to_string(), "--step-length", &step.to_string()])
         // Drivers decide as often as those of the world do, and take their time between lanes.
         .args(["--default.action-step-length", "0.1", "--lanechange.duration", "3"])
@@ -159,7 +180,7 @@ fn launch(
         .stdout(Stdio::null())
         .stderr(words)
         .spawn()?;
-    Ok((child, address))
+    Ok((child, port))
 }
 
 /// SUMO's network of an OpenDRIVE file, with the file's coordinates.
@@ -193,4 +214,21 @@ fn last_words(said: &str) -> String {
     let lines: Vec<&str> = lines.collect();
     let words = lines[lines.len().saturating_sub(WORDS)..].join(" ");
     if words.is_empty() { words } else { format!(": {words}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_port_is_given_to_nobody_else_and_lets_one_listen_who_shares_it() {
+        let ports: Vec<Port> = (0..200).map(|_| Port::free().unwrap()).collect();
+        let addresses: BTreeSet<SocketAddr> = ports.iter().map(|port| port.address).collect();
+        assert_eq!(addresses.len(), ports.len());
+        // The library of Rust shares addresses, as SUMO does.
+        let listener = TcpListener::bind(ports[0].address).unwrap();
+        assert_eq!(listener.local_addr().unwrap(), ports[0].address);
+    }
 }
