@@ -42,7 +42,7 @@ impl Default for Lidar {
             lowest: (-24.8_f64).to_radians(),
             highest: 2.0_f64.to_radians(),
             height: 1.9,
-            range: 100.0,
+            range: 150.0,
             noise: 0.02,
             doppler: Some(0.05),
         }

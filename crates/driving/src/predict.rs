@@ -130,7 +130,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// How far from the ego lanes are looked at, m.
-    const RANGE: f64 = 120.0;
+    const RANGE: f64 = 170.0;
     /// How far ways lead on from the end of such a lane, m.
     const ON: f64 = 200.0;
 

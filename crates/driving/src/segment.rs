@@ -45,7 +45,7 @@ pub struct Segmenter {
     pub gap: f64,
     /// Beyond the distance where this angle is as wide as `gap`, points this far apart do, rad.
     pub spacing: f64,
-    /// Fewer points are no object.
+    /// Fewer points are no object, unless they move.
     pub points: usize,
     /// Nor is what is narrower and stands, m: a single column, as on a side that rays meet at a few
     /// degrees.
@@ -60,7 +60,7 @@ impl Default for Segmenter {
     /// For [`Lidar::default`](crate::Lidar): two and a half of its columns apart.
     fn default() -> Segmenter {
         Segmenter {
-            range: 100.0,
+            range: 150.0,
             own: 1.0,
             clearance: 0.25,
             gap: 0.35,
@@ -72,6 +72,9 @@ impl Default for Segmenter {
         }
     }
 }
+
+/// What certainly moves is an object from so many points on.
+const MOVING: usize = 2;
 
 /// Something that stands on the ground: what is seen of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -284,17 +287,19 @@ impl Segmenter {
         let mut found = Vec::new();
         for cluster in &clusters.found[of] {
             passed(checkpoint)?;
-            if cluster.points < self.points {
+            if cluster.points < MOVING {
                 continue;
             }
             let returns = clusters.returns(cluster);
             let mut detection = self.detection(&returns, &clusters.skyline, from);
             let scores = clusters.scores.as_ref();
             detection.class = scores.and_then(|it| it.class(returns.iter().map(Return::flat)));
-            // Who comes out from behind something is a single column at first.
+            // Who comes out from behind something is a single column at first, and who is far away
+            // few points.
             let comes = detection.hidden != (true, true)
                 && detection.doppler.is_some_and(|doppler| doppler.moves());
-            if comes || detection.rectangle.length >= self.smallest {
+            let stands = cluster.points >= self.points;
+            if comes || stands && detection.rectangle.length >= self.smallest {
                 found.push(detection);
             }
         }

@@ -1,6 +1,6 @@
 //! What it costs a candidate to be near: the safe distance of RSS, with the assumptions of ad-rss,
-//! from those ahead who move the same way or stand, and from those behind if it
-//! changes lanes before them.
+//! from those ahead who move the same way or stand, from those behind if it changes lanes before
+//! them, and across from those who come towards it.
 //!
 //! Places are along the reference line and beside it, as those who judge a drive have them: in a
 //! curve, who is ahead is not beside.
@@ -97,6 +97,14 @@ pub fn behind(own: &Own, other: &Other) -> f64 {
         return 0.0;
     }
     closeness(gap, safe, 0.0) * share(own, other)
+}
+
+/// What a second beside somebody costs who comes towards the ego. Along the road the distance between
+/// the two is hardly ever safe, whatever the ego does: they keep apart across, and so neither drifts
+/// towards the other.
+pub fn facing(own: &Own, other: &Other) -> f64 {
+    const DRIFTS: f64 = 10.0;
+    DRIFTS * share(own, other)
 }
 
 /// What it costs that a gap is not as long as it should be, if they are in one another's way.

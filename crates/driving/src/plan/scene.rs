@@ -203,7 +203,7 @@ pub struct Near {
 }
 
 /// Who is farther away does not matter, m.
-const REACH: f64 = 140.0;
+const REACH: f64 = 160.0;
 
 /// Around the ego nothing may be nearer: ahead and behind, and beside, m.
 const MARGIN: (f64, f64) = (0.5, 0.35);
@@ -337,11 +337,16 @@ impl Scene {
             if mover.follows && !changes {
                 continue;
             }
-            if !other.meets && (other.left - own.left).abs() < side + its_side {
-                if other.along > own.along {
+            if (other.left - own.left).abs() < side + its_side {
+                let is_ahead = other.along > own.along;
+                if !other.meets && is_ahead {
                     cost += mover.probability * keep::ahead(own, way, other);
-                } else if changes && !mover.follows {
+                } else if !other.meets && changes && !mover.follows {
                     cost += mover.probability * keep::behind(own, other);
+                } else if mover.comes && is_ahead {
+                    let costs = mover.probability * keep::facing(own, other);
+                    cost += costs;
+                    passing += costs;
                 }
             }
             let keep = if other.meets { NEAR + MORE * (way - other.braking()) } else { BARE.0 };

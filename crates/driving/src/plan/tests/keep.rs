@@ -152,3 +152,20 @@ fn who_stands_with_turned_wheels_drives_off() {
     let found = respond(&Planner::default(), ego, false, &[0.0], &parked);
     assert!(last(&found).speed > 5.0, "{:?}", last(&found));
 }
+
+#[test]
+fn it_does_not_drift_towards_who_comes_beside_it() {
+    // Back to the middle of its lane, half a metre to the left.
+    let ego = Ego { pose: Pose::new(50.0, -0.5, 0.0), speed: 12.0, ..Ego::default() };
+    let drifts = |others: &[Prediction]| {
+        let trajectory = respond(&Planner::default(), ego, false, &[0.0], others);
+        let states: Vec<Point> =
+            (0..20).map(|step| trajectory.state(0.1 * f64::from(step))).collect();
+        let aside = |pair: &[Point]| (pair[1].pose.position.y - pair[0].pose.position.y) / 0.1;
+        states.windows(2).map(aside).fold(0.0, f64::max)
+    };
+    let at = |left| moving(1, Kind::Car, Pose::new(110.0, left, std::f64::consts::PI), 12.0, 0.0);
+    let (alone, beside, far) = (drifts(&[]), drifts(&[at(2.6)]), drifts(&[at(6.0)]));
+    assert!(alone > 0.2 && beside < 0.4 * alone, "{alone} {beside}");
+    assert!((far - alone).abs() < 0.02, "{alone} {far}");
+}
