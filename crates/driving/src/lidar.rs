@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 use world::{Body, Kind, Pose};
 
+/// How far the usual sensor sees, m: what is looked at around the ego reaches a little farther.
+pub(crate) const RANGE: f64 = 150.0;
+
 /// The sensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lidar {
@@ -42,7 +45,7 @@ impl Default for Lidar {
             lowest: (-24.8_f64).to_radians(),
             highest: 2.0_f64.to_radians(),
             height: 1.9,
-            range: 150.0,
+            range: RANGE,
             noise: 0.02,
             doppler: Some(0.05),
         }

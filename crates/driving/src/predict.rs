@@ -14,7 +14,7 @@ mod along;
 pub(crate) mod doubtful;
 
 use crate::map::{lanes_at, near, ways};
-use crate::{Checkpoint, Stopped, Track, passed};
+use crate::{Checkpoint, Stopped, Track, lidar, passed};
 use along::{Along, driver};
 use glam::DVec2;
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// How far from the ego lanes are looked at, m.
-    const RANGE: f64 = 170.0;
+    const RANGE: f64 = lidar::RANGE + 20.0;
     /// How far ways lead on from the end of such a lane, m.
     const ON: f64 = 200.0;
 

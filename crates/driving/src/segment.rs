@@ -20,6 +20,7 @@ pub use doppler::Doppler;
 pub use ground::{Plane, Sums};
 pub(crate) use shape::extent;
 
+use crate::lidar::RANGE;
 use crate::network::Scores;
 use crate::{Checkpoint, Cloud, Stopped, passed};
 use doppler::SURE;
@@ -60,7 +61,7 @@ impl Default for Segmenter {
     /// For [`Lidar::default`](crate::Lidar): two and a half of its columns apart.
     fn default() -> Segmenter {
         Segmenter {
-            range: 150.0,
+            range: RANGE,
             own: 1.0,
             clearance: 0.25,
             gap: 0.35,

@@ -110,7 +110,7 @@ fn section(findings: &Findings, part: &Part) -> Section {
         Experiment::Confirm => (
             "Cases to confirm with (figure 14 again)",
             "Of the same families as the corner cases, all meant to be of 150 to 300 ms, and frozen \
-             when the stack was what it is, before any policy drove one. ",
+             with the ideal stack alone. ",
         ),
         _ => ("Corner cases (figure 14)", ""),
     };

@@ -3,6 +3,7 @@
 use super::candidate::{Beside, Driven, Path};
 use super::keep::{self, Other, Own};
 use super::{Planner, Point, Situation};
+use crate::lidar;
 use glam::DVec2;
 use world::{Kind, Pose, Rectangle, geometry::wrapped};
 
@@ -165,6 +166,19 @@ impl Mover {
         let standing = point.speed < 0.05 && (own.along < 0.5 || self.comes);
         !self.forbids || standing
     }
+
+    /// What it costs that a distance to it is not safe, and whether that is over once the ego has
+    /// passed it. `way` is [`keep::stopping`] of the ego's speed.
+    fn distance(&self, own: &Own, way: f64, other: &Other, changes: bool) -> (f64, bool) {
+        let is_ahead = other.along > own.along;
+        let costs = match (other.meets, is_ahead) {
+            (false, true) => keep::ahead(own, way, other),
+            (false, false) if changes && !self.follows => keep::behind(own, other),
+            (true, true) if self.comes => keep::facing(own, other),
+            _ => 0.0,
+        };
+        (self.probability * costs, other.meets)
+    }
 }
 
 /// A mover at a step.
@@ -203,7 +217,7 @@ pub struct Near {
 }
 
 /// Who is farther away does not matter, m.
-const REACH: f64 = 160.0;
+const REACH: f64 = lidar::RANGE + 10.0;
 
 /// Around the ego nothing may be nearer: ahead and behind, and beside, m.
 const MARGIN: (f64, f64) = (0.5, 0.35);
@@ -338,16 +352,9 @@ impl Scene {
                 continue;
             }
             if (other.left - own.left).abs() < side + its_side {
-                let is_ahead = other.along > own.along;
-                if !other.meets && is_ahead {
-                    cost += mover.probability * keep::ahead(own, way, other);
-                } else if !other.meets && changes && !mover.follows {
-                    cost += mover.probability * keep::behind(own, other);
-                } else if mover.comes && is_ahead {
-                    let costs = mover.probability * keep::facing(own, other);
-                    cost += costs;
-                    passing += costs;
-                }
+                let (distance, is_passed) = mover.distance(own, way, other, changes);
+                cost += distance;
+                passing += if is_passed { distance } else { 0.0 };
             }
             let keep = if other.meets { NEAR + MORE * (way - other.braking()) } else { BARE.0 };
             let near = self.radius + mover.radius;

@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_port_is_given_to_nobody_else_and_lets_one_listen_who_shares_it() {
-        let ports: Vec<Port> = (0..200).map(|_| Port::free().unwrap()).collect();
+        let ports: Vec<Port> = (0..500).map(|_| Port::free().unwrap()).collect();
         let addresses: BTreeSet<SocketAddr> = ports.iter().map(|port| port.address).collect();
         assert_eq!(addresses.len(), ports.len());
         // The library of Rust shares addresses, as SUMO does.
