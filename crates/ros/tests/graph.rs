@@ -1,8 +1,12 @@
 //! Two participants on loopback: topics, services, and who sees whom.
 
+mod sniffer;
+
 use ros::{Bell, Context, Error, Mapping, Message, Neighbours, Options, Qos, Service};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use sniffer::Sniffer;
 
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Text {
@@ -194,6 +198,58 @@ fn subscription_keeps_the_last_messages_and_counts_the_others() {
     });
     let dropped = narrow.overwritten() - dropped;
     assert!(dropped > 0 && (20..=30).contains(&(taken + dropped)), "{taken} and {dropped}");
+}
+
+/// How many submessages `GAP` a message of RTPS has with a destination before them, and how many
+/// without (DDSI-RTPS 2.5, 8.3.3 and 9.4.5).
+fn gaps(message: &[u8]) -> [usize; 2] {
+    const GAP: u8 = 0x08;
+    const INFO_DST: u8 = 0x0e;
+    let (mut has_destination, mut counts) = (false, [0; 2]);
+    let mut rest = if message.starts_with(b"RTPS") { &message[20..] } else { &[] };
+    while let [kind, flags, length @ ..] = rest
+        && let Some(&length) = length.first_chunk()
+    {
+        let is_little = flags & 1 == 1;
+        let bytes = if is_little { u16::from_le_bytes(length) } else { u16::from_be_bytes(length) };
+        match *kind {
+            INFO_DST => has_destination = true,
+            GAP => counts[usize::from(!has_destination)] += 1,
+            _ => {}
+        }
+        // The last one may say 0: it goes to the end.
+        rest = if bytes == 0 { &[] } else { rest.get(4 + usize::from(bytes)..).unwrap_or(&[]) };
+    }
+    counts
+}
+
+/// Cyclone DDS drops a gap that does not say whom it is for, and then never gets what comes after
+/// it.
+#[test]
+fn reader_that_comes_late_is_told_by_name_what_it_missed() {
+    let Some(sniffer) = Sniffer::start(domain(8)) else { return };
+    let (here, early, late) = (context(8), context(8), context(8));
+    let talker = here.node("/", "talker").unwrap();
+    let text = talker.publisher::<Text>("chatter", Qos::default()).unwrap();
+    let bell = Bell::new().unwrap();
+    let hears = |context: &Context, number: usize| {
+        let listener = context.node("/", "listener").unwrap();
+        let chatter = listener.subscription::<Text>("chatter", Qos::default()).unwrap();
+        until(&bell, "a message", || {
+            text.publish(&Text { data: number.to_string() }).unwrap();
+            bell.wait(Some(Duration::from_millis(20))).unwrap();
+            chatter.take().unwrap()
+        });
+    };
+    hears(&early, 0);
+    hears(&late, 1);
+    drop((here, early, late));
+    let found = sniffer
+        .end()
+        .iter()
+        .map(|packet| gaps(packet))
+        .fold([0; 2], |all, found| [all[0] + found[0], all[1] + found[1]]);
+    assert!(found[0] > 0 && found[1] == 0, "gaps with and without a destination: {found:?}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn wire_shows_the_text_without_security_and_not_with_it() {
             until_heard(&here, &there, &text(size));
         }
         drop((here, there));
-        let (packets, clear) = sniffer.end(SECRET);
+        let (packets, clear) = sniffer.count(SECRET);
         let is_secured = from.is_some();
         assert!(packets > 10 && (clear > 0) != is_secured, "{is_secured}: {clear} of {packets}");
     }

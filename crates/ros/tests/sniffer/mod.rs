@@ -1,4 +1,5 @@
 //! Reads all packets of a DDS domain that this machine gets, as anybody on the network can.
+#![allow(dead_code, reason = "every test file uses its own part")]
 
 use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SocketType, ipproto, recv, socket};
@@ -47,10 +48,15 @@ impl Sniffer {
         Some(Sniffer { stop, packets })
     }
 
-    /// How many packets there were, and how many of them have this in clear.
-    pub fn end(self, text: &str) -> (usize, usize) {
+    /// The packets that there were: what is in the datagrams.
+    pub fn end(self) -> Vec<Vec<u8>> {
         self.stop.store(true, Ordering::Relaxed);
-        let packets = self.packets.join().unwrap();
+        self.packets.join().unwrap()
+    }
+
+    /// How many packets there were, and how many of them have this in clear.
+    pub fn count(self, text: &str) -> (usize, usize) {
+        let packets = self.end();
         let has =
             |packet: &&Vec<u8>| packet.windows(text.len()).any(|window| window == text.as_bytes());
         (packets.len(), packets.iter().filter(has).count())

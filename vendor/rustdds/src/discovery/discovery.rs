@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   sync::{Arc, RwLock},
   time::Duration as StdDuration,
@@ -2105,7 +2106,9 @@ impl Discovery {
     // Security spec
     QosPolicyBuilder::new()
       .reliability(Reliability::BestEffort) // Important!
-      .history(History::KeepLast { depth: 1 })
+      // More than one: handshakes with several participants go on at once, and what one
+      // sends must not take the place of what another has sent before we look.
+      .history(History::KeepLast { depth: 64 })
       .build()
   }
 

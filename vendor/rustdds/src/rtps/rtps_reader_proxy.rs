@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   cmp::max,
   collections::{BTreeMap, BTreeSet},
@@ -497,6 +498,14 @@ impl RtpsReaderProxy {
         error!("NACKFRAG not implemented");
       }
     }
+  }
+
+  // Sends these again, but for those that have been acknowledged.
+  pub fn request_changes(&mut self, changes: &[SequenceNumber]) {
+    let base = self.all_acked_before;
+    self
+      .unsent_changes
+      .extend(changes.iter().filter(|sn| **sn >= base));
   }
 
   pub fn insert_pending_gap(&mut self, seq_num: SequenceNumber) {

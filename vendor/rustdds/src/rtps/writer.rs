@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   cell::RefCell,
   cmp::{max, min},
@@ -46,7 +47,7 @@ use crate::{
     entity::RTPSEntity,
     guid::{EntityId, GuidPrefix, GUID},
     locator::Locator,
-    sequence_number::{FragmentNumber, SequenceNumber},
+    sequence_number::{FragmentNumber, SequenceNumber, SequenceNumberRange},
     time::Timestamp,
   },
 };
@@ -1130,6 +1131,20 @@ impl Writer {
     }
   }
 
+  // What has been sent from this number on, to this reader alone.
+  fn sent_for_reader_from(&self, base: SequenceNumber, reader: GUID) -> Vec<SequenceNumber> {
+    let is_for_reader = |sn: &SequenceNumber| {
+      self
+        .send_buffer
+        .get_by_sn(*sn)
+        .is_some_and(|cc| cc.write_options.to_single_reader() == Some(reader))
+    };
+    let first = max(base, self.send_buffer.first_change_sequence_number());
+    SequenceNumberRange::new(first, self.last_sent)
+      .filter(is_for_reader)
+      .collect()
+  }
+
   /// When receiving an ACKNACK Message indicating a Reader is missing some data
   /// samples, the Writer must respond by either sending the missing data
   /// samples, sending a GAP message when the sample is not relevant, or
@@ -1182,6 +1197,19 @@ impl Writer {
 
         let mut start_repair = false;
 
+        // Cyclone DDS asks for keys only up to the last that it has heard of, and a
+        // HEARTBEAT of ours tells it of none: if all of them came before it had matched
+        // this writer, it acknowledges what was before, and requests nothing, forever.
+        // So an ACKNACK that requests nothing asks for all that is for this reader.
+        let keys_asked_for = if self.entity_id()
+          == EntityId::P2P_BUILTIN_PARTICIPANT_VOLATILE_SECURE_WRITER
+          && an.reader_sn_state.iter().next().is_none()
+        {
+          self.sent_for_reader_from(an.reader_sn_state.base(), reader_guid)
+        } else {
+          Vec::new()
+        };
+
         if let Some(reader_proxy) = self.lookup_reader_proxy_mut(reader_guid) {
           if reader_proxy.last_acknack_count == Some(an.count) {
             trace!(
@@ -1198,6 +1226,7 @@ impl Writer {
 
           //TODO: We should drop SNs in "pending gap" from unsent changes
           reader_proxy.handle_ack_nack(ack_submessage, last_seq);
+          reader_proxy.request_changes(&keys_asked_for);
 
           // Sanity Check: if the reader asked for something we did not even advertise
           // yet. TODO: This
@@ -1255,6 +1284,7 @@ impl Writer {
         if let Some(reader_proxy) = self.readers.get(&reader_guid) {
           if !reader_proxy.get_pending_gap().is_empty() {
             let gap_message = MessageBuilder::new()
+              .dst_submessage(self.endianness, reader_guid.prefix)
               .gap_msg(
                 reader_proxy.get_pending_gap(),
                 self.my_guid.entity_id,
