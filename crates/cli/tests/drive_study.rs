@@ -142,7 +142,7 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
     for (arguments, expected) in [
         (vec!["--experiment", "luck"], "expected corner, confirm, normal"),
         (vec!["--merge", "a", "--factor", "5"], "cannot be used with"),
-        (vec!["--experiment", "commute", "--scenarios", "41"], "at most 40 (commute)"),
+        (vec!["--experiment", "commute", "--scenarios", "81"], "at most 80 (commute)"),
         (vec!["--experiment", "normal", "--scenarios", "band:150-300"], "only corner cases"),
         (vec!["--policies", "base,base"], "--policies: found base twice"),
         (vec!["--policies", "all-0"], "all-none"),

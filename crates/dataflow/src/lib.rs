@@ -114,5 +114,5 @@ pub use message::{Header, Message, NO_DEADLINE, ObjectDeadline, Origin, Part, So
 pub use middleware::Carry;
 pub use module::{Load, Module, Path, Stop};
 pub use settings::{Judge, Mechanism, Settings, Stealing};
-pub use virtual_clock::{Chunk, Costs, Recording, Virtual};
+pub use virtual_clock::{Chunk, Costs, Observed, Recording, Virtual};
 pub use wall::{Stopped, Wall};

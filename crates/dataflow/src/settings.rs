@@ -23,6 +23,9 @@ pub struct Settings {
     pub switch_ns: u64,
     /// How many events each ring of the trace keeps.
     pub trace_events: usize,
+    /// Whether the clock of the wall keeps what each chunk took, without end, for
+    /// [`crate::Stopped::chunks`].
+    pub keep_chunks: bool,
 }
 
 /// By what a module's own time is judged when its path is chosen.
@@ -66,6 +69,7 @@ impl Default for Settings {
             hop_ns: 0,
             switch_ns: 5_000,
             trace_events: 1 << 18,
+            keep_chunks: false,
         }
     }
 }

@@ -6,7 +6,10 @@ mod stage;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use dataflow::trace::{Class, Point, merge};
-use dataflow::{Cancel, Cx, Graph, Group, Part, Path, Settings, Stealing, Stop, Trigger, Wall};
+use dataflow::{
+    Cancel, Chunk, Costs, Cx, Graph, Group, Load, Observed, Output, Part, Path, Settings, Source,
+    Stealing, Stop, Trigger, Virtual, Wall, WorkCx,
+};
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use stage::{Do, Stage};
 
@@ -246,6 +249,92 @@ fn slower_core_is_kept_for_each_chunk_so_many_times() {
     });
     let least_ns = (used_ns as f64 * FACTOR) as u64;
     assert!(service_ns >= Some(least_ns), "{used_ns} ns used, {service_ns:?} ns kept");
+}
+
+/// A chain of two modules: one computes in four chunks, of which two are pieces of it on both cores,
+/// the other passes on.
+fn chain() -> (Graph, Source<u64>, Output<u64>) {
+    let mut graph = Graph::new();
+    let group = graph.group(Group::new("all", 2));
+    let (a, b, out) = (graph.topic("a"), graph.topic("b"), graph.topic("out"));
+    let source = graph.source("sensor", &a, None);
+    let run = |cx: &mut Cx<u64>, number, _: Path| {
+        realtime::work::run(100_000);
+        cx.go_on()?;
+        let piece = |number: u64| {
+            let work = move |_: &mut WorkCx<'_>| {
+                realtime::work::run(50_000 * number);
+                Ok(number)
+            };
+            (Load::of(&[1.0]), work)
+        };
+        let given = cx.divide(vec![piece(1), piece(2)])?;
+        Ok(number + given.iter().sum::<u64>())
+    };
+    graph.module("computes", group, Do(run), a.fifo(10), &b);
+    graph.module("passes", group, Stage::new(2), b.fifo(10), &out);
+    let output = graph.output(&out);
+    (graph, source, output)
+}
+
+#[test]
+fn what_chunks_took_is_what_the_virtual_clock_charges_for_the_same_ones() {
+    const FACTOR: f64 = 3.0;
+    let (graph, source, output) = chain();
+    let settings = || Settings { keep_chunks: true, ..Settings::base() };
+    let wall = Wall::prepare(graph, settings(), FACTOR).unwrap();
+    wall.begin(monotonic_ns());
+    for number in 0..5 {
+        wall.inject(&source, number, number).unwrap();
+        assert_eq!(*wall.wait(&output, u64::MAX)[0].value, number + 3);
+    }
+    let stopped = wall.stop();
+    let of = |frame: u64| stopped.chunks.iter().filter(move |chunk| chunk.frame == frame);
+    for frame in 0..5 {
+        let shape = |piece| {
+            let chunks = of(frame).filter(|chunk| chunk.piece == piece);
+            chunks.map(|chunk| (chunk.module.unwrap().index(), chunk.index)).collect::<Vec<_>>()
+        };
+        assert_eq!(shape(false), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]);
+        assert_eq!(shape(true), [(0, 0), (0, 0)]);
+    }
+
+    let services = |chunks: &[Chunk], frames: u64| {
+        let (graph, source, output) = chain();
+        let costs = Costs::Observed(Observed::new(chunks, FACTOR));
+        let mut clock = Virtual::new(graph, settings(), costs).unwrap();
+        for number in 0..frames {
+            let at_ns = number * 10_000_000_000;
+            clock.inject(&source, at_ns, at_ns, number).unwrap();
+        }
+        clock.advance_to(frames * 10_000_000_000).unwrap();
+        assert_eq!(clock.take(&output).len() as u64, frames);
+        let runs = stage::runs(&clock);
+        let passes = runs.iter().filter(|run| run.module == Some(1));
+        let ns: Vec<u64> = passes.map(|run| run.service_ns).collect();
+        (ns, clock.observed())
+    };
+    // What passing on took there, each frame its own.
+    let (ns, observed) = services(&stopped.chunks, 5);
+    let took = |frame| {
+        let chunks = of(frame).filter(|chunk| chunk.module.unwrap().index() == 1);
+        chunks.map(|chunk| (chunk.cpu_ns as f64 * FACTOR).round() as u64).sum::<u64>()
+    };
+    assert_eq!(ns, (0..5).map(took).collect::<Vec<u64>>());
+    assert_eq!(observed, (35, 0));
+    // A frame that was not there is measured.
+    let (ns, observed) = services(&stopped.chunks, 6);
+    assert_eq!((ns.len(), observed), (6, (35, 7)));
+    assert!(ns[5] > 0);
+}
+
+#[test]
+fn chunks_are_not_kept_unless_somebody_asks() {
+    let (graph, source, output) = chain();
+    let wall = Wall::start(graph, Settings::base()).unwrap();
+    wall.inject(&source, 0, 1).unwrap();
+    wall.wait(&output, u64::MAX);
+    assert!(wall.stop().chunks.is_empty());
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::replay::replay;
 use crate::study::Unit;
 use crate::usage::{groups, sending};
 use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
-use dataflow::Path;
 use dataflow::trace::{Class, Outcome as End, Point, Reactions};
+use dataflow::{Chunk, Costs, Observed, Path};
 use driving::Policy;
 use driving::drive::{self, Frame, Outcome};
 use driving::runs::{Run, runs};
@@ -20,16 +20,26 @@ use world::{Collision, Kind, Scenario, Side, World};
 /// A command is late after this if the policy has no deadline for each frame, s.
 const LATE: f64 = 0.125;
 
-/// Drives it on cores `factor` times slower: at `places` on the clock of the wall, without any on the
-/// virtual one.
+/// Where something is driven.
+pub enum On<'a> {
+    /// On the virtual clock.
+    Virtual,
+    /// On the clock of the wall, at these places.
+    Wall(&'a Places),
+    /// On the virtual clock, with the costs of another drive.
+    Observed(Observed),
+}
+
+/// Drives it on cores `factor` times slower. What the chunks took comes with it, if it was on the clock
+/// of the wall.
 pub fn drive(
     study: &Study,
     factor: f64,
     unit: &Unit,
     policy: Policy,
     key: Key,
-    places: Option<&Places>,
-) -> Result<Row, Error> {
+    on: On<'_>,
+) -> Result<(Row, Vec<Chunk>), Error> {
     let scenario = unit.suite.scenario(unit.index);
     let features = Features {
         confirm_frames: study.confirm_frames,
@@ -44,17 +54,21 @@ pub fn drive(
         let (outcome, calls) = replay(&scenario, unit.stack, factor)?;
         let took_s = begun.elapsed().as_secs_f64();
         let row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
-        return Ok(Row { calls, ..row });
+        return Ok((Row { calls, ..row }, Vec::new()));
     }
     let characterised = unit.characterised && policy == Policy::Base;
     let mut watch = Watch::default();
-    let outcome = match places {
-        Some(places) => {
+    let costs = match on {
+        On::Virtual => Ok(policy.costs(factor)),
+        On::Observed(observed) => Ok(Costs::Observed(observed)),
+        On::Wall(places) => Err(places),
+    };
+    let outcome = match costs {
+        Err(places) => {
             let at = (places, factor);
             wall::watch(&scenario, unit.stack, &features, at, until, &mut |_| ())
         }
-        None => {
-            let costs = policy.costs(factor);
+        Ok(costs) => {
             let show = &mut |world: &World| {
                 if characterised {
                     watch.look(world);
@@ -78,7 +92,7 @@ pub fn drive(
             row.times.insert("middleware".to_owned(), middleware(&outcome));
         }
     }
-    Ok(row)
+    Ok((row, outcome.chunks))
 }
 
 fn row(
@@ -124,6 +138,8 @@ fn row(
         host_violations: groups.iter().map(|group| group.violations).sum(),
         host_delay_s: delay_ns as f64 / 1e9,
         late_frames: outcome.kept.as_ref().map_or(0, |kept| kept.late),
+        chunks_observed: outcome.observed.0,
+        chunks_missing: outcome.observed.1,
         times: times(outcome, &runs, &fast),
         took_s,
         sends_s,
@@ -250,7 +266,7 @@ mod tests {
             Study::new(&kinds, scenarios, None, &[Stack::A], (Factor::Times(7.0), 1)).unwrap();
         let unit = &study.units().unwrap()[0];
         let (policy, key) = unit.keys().next().unwrap();
-        let row = drive(&study, 7.0, unit, policy, key, None).unwrap();
+        let (row, _) = drive(&study, 7.0, unit, policy, key, On::Virtual).unwrap();
         assert!(row.is_possible());
         assert_eq!(row.frames.len() as u64, row.count("frames"));
         assert!(row.frames.iter().any(|frame| frame.vehicles > 0), "there is traffic");

@@ -17,6 +17,8 @@ pub enum Clock {
     Virtual,
     /// That of the wall.
     Wall,
+    /// The virtual one, with the costs of the drive on that of the wall.
+    Observed,
 }
 
 impl Clock {
@@ -25,6 +27,7 @@ impl Clock {
         match self {
             Clock::Virtual => "virtual",
             Clock::Wall => "wall",
+            Clock::Observed => "virtual, costs of the wall's",
         }
     }
 
@@ -56,8 +59,10 @@ impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Key { suite, index, stack, policy, clock, repeat } = self;
         write!(f, "{} {index}, stack {stack}, {policy}", suite.name())?;
-        if *clock == Clock::Wall {
-            f.write_str(", on the clock of the wall")?;
+        match clock {
+            Clock::Virtual => {}
+            Clock::Wall => f.write_str(", on the clock of the wall")?,
+            Clock::Observed => f.write_str(", with the costs of the clock of the wall")?,
         }
         match repeat {
             0 => Ok(()),
@@ -119,6 +124,12 @@ pub struct Row {
     /// On the clock of the wall, frames that came in late: the world was not ready.
     #[serde(default, skip_serializing_if = "is_none")]
     pub late_frames: usize,
+    /// With the costs of the clock of the wall, chunks of runs that cost what they took there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunks_observed: u64,
+    /// The same, chunks that were not run there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunks_missing: u64,
     /// Durations, by what they are of: see [`TIMES`].
     pub times: BTreeMap<String, Times>,
     /// How long the drive took this machine, s.
@@ -142,6 +153,10 @@ pub struct Row {
 
 fn is_first(repeat: &u32) -> bool {
     *repeat == 0
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn is_none(count: &usize) -> bool {
@@ -230,6 +245,13 @@ impl Reaction {
 }
 
 impl Row {
+    /// For how long somebody ahead was nearer than RSS allows because of the ego
+    /// ([`Cause::is_the_egos`]), s.
+    pub fn own_violation_s(&self) -> f64 {
+        let own = Cause::ALL.iter().filter(|(cause, _)| cause.is_the_egos());
+        own.filter_map(|(_, name)| self.violation_by.get(*name)).fold(0.0, |sum, s| sum + s)
+    }
+
     /// Durations of this name; none were kept: none.
     pub fn times(&self, name: &str) -> Times {
         self.times.get(name).cloned().unwrap_or_default()

@@ -123,7 +123,7 @@ mod tests {
             text.parse::<Scenarios>().unwrap().of(suite).unwrap_err().to_string()
         };
         assert!(of("330", Suite::Corner).contains("found 330, expected at most 329 (corner)"));
-        assert!(of("0-40", Suite::Commute).contains("found 40, expected numbers from 0 to 39"));
+        assert!(of("0-80", Suite::Commute).contains("found 80, expected numbers from 0 to 79"));
         assert!(of("band:1-2", Suite::Corner).contains("at least one corner case"));
         assert!(of("band:150-300", Suite::Normal).contains("only corner cases"));
     }

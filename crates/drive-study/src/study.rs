@@ -357,7 +357,7 @@ mod tests {
         let order: Vec<_> = units.iter().map(|unit| (unit.repeat, unit.index)).collect();
         assert_eq!(order, [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]);
         let keys: HashSet<Key> = units.iter().flat_map(Unit::keys).map(|it| it.1).collect();
-        assert_eq!(keys.len(), 2 * 2 * 2 * 2 * 2, "scenarios, stacks, policies, clocks, repeats");
+        assert_eq!(keys.len(), 2 * 2 * 2 * 3 * 2, "scenarios, stacks, policies, clocks, repeats");
     }
 
     #[test]
@@ -372,8 +372,8 @@ mod tests {
         assert!(error.contains(expected), "{error}");
         assert!(study(&[Experiment::Corner]).with_middleware(Middleware::Serialised).is_ok());
         let mut foreign = study(&[Experiment::Commute]);
-        foreign.parts[0].scenarios.push(40);
-        assert!(foreign.units().unwrap_err().contains("commute scenario 40"));
+        foreign.parts[0].scenarios.push(80);
+        assert!(foreign.units().unwrap_err().contains("commute scenario 80"));
         foreign.parts[0].scenarios.pop();
         foreign.parts[0].policies.push("luck".to_owned());
         assert!(foreign.units().unwrap_err().contains("policy luck"));

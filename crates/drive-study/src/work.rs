@@ -3,9 +3,11 @@
 //! A thread takes the next scenario and stack, and drives it under all policies that are not kept
 //! yet, one after the other; each drive is kept before the next begins.
 
-use crate::measure;
+use crate::measure::{self, On};
 use crate::study::Unit;
-use crate::{Clock, Error, Folder, Row, Study};
+use crate::{Clock, Error, Folder, Key, Row, Study};
+use dataflow::{Chunk, Observed};
+use driving::Policy;
 use driving::wall::Places;
 use realtime::thread::pin;
 use std::sync::Mutex;
@@ -29,7 +31,8 @@ pub enum Jobs {
     /// So many, wherever the kernel puts their threads. None is driven on the clock of the wall.
     Threads(usize),
     /// One at each place. First everything is driven on the virtual clock, each thread on a core of
-    /// its place's stack; then on the clock of the wall, with nothing beside it.
+    /// its place's stack; then on the clock of the wall, with nothing beside it, and each of these
+    /// drives once more on the virtual one, with the costs that it had.
     Places(Vec<Places>),
 }
 
@@ -110,26 +113,61 @@ impl Work<'_> {
 
     /// One thread.
     fn run(&self, place: Option<&Places>, clock: Clock) -> Result<(), Error> {
-        let place = match clock {
-            Clock::Wall => place,
-            Clock::Virtual => {
-                pin(place.map_or(&[], |place| &place.stack[..1]))?;
-                None
-            }
-        };
+        if clock == Clock::Virtual {
+            pin(place.map_or(&[], |place| &place.stack[..1]))?;
+        }
         // The counter only has to give each unit once; rows are handed over by the lock.
         while let Some(unit) = self.units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for (policy, key) in unit.on(clock) {
                 if self.interrupted.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                if locked(&self.folder).has(&key) {
-                    continue;
+                match place.filter(|_| clock == Clock::Wall) {
+                    Some(place) => self.on_the_wall(unit, policy, key, place)?,
+                    None if self.has(&key) => {}
+                    None => {
+                        self.drive(unit, policy, key, On::Virtual)?;
+                    }
                 }
-                self.keep(measure::drive(&self.study, self.factor, unit, policy, key, place)?)?;
             }
         }
         Ok(())
+    }
+
+    /// One drive on the clock of the wall, and the same with its costs on the virtual one.
+    fn on_the_wall(
+        &self,
+        unit: &Unit,
+        policy: Policy,
+        key: Key,
+        place: &Places,
+    ) -> Result<(), Error> {
+        let again = Key { clock: Clock::Observed, ..key.clone() };
+        if self.has(&key) && self.has(&again) {
+            return Ok(());
+        }
+        let chunks = self.drive(unit, policy, key, On::Wall(place))?;
+        let observed = Observed::new(&chunks, self.factor);
+        self.drive(unit, policy, again, On::Observed(observed)).map(|_| ())
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        locked(&self.folder).has(key)
+    }
+
+    /// Drives it, and keeps what is not kept yet.
+    fn drive(
+        &self,
+        unit: &Unit,
+        policy: Policy,
+        key: Key,
+        on: On<'_>,
+    ) -> Result<Vec<Chunk>, Error> {
+        let (row, chunks) = measure::drive(&self.study, self.factor, unit, policy, key, on)?;
+        if !self.has(&row.key) {
+            self.keep(row)?;
+        }
+        Ok(chunks)
     }
 
     fn keep(&self, row: Row) -> Result<(), Error> {

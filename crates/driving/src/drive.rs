@@ -9,7 +9,7 @@ use crate::stack::{self, Doors, Features, Localisation, Mission, Scan, Stack};
 use crate::violation::Watch;
 use crate::{Ego, Lidar, Track, Violations};
 use dataflow::trace::{Event, Names, Reaction, Reactions};
-use dataflow::{Costs, Header, Message, Statistics, Virtual};
+use dataflow::{Chunk, Costs, Header, Message, Statistics, Virtual};
 use glam::DMat2;
 use rss::Preset;
 use std::collections::HashSet;
@@ -91,6 +91,11 @@ pub struct Outcome {
     pub names: Names,
     /// How well the clock of the wall was kept; none on the virtual one.
     pub kept: Option<Kept>,
+    /// What each chunk of a module's run took on the clock of the wall; none on the virtual one.
+    pub chunks: Vec<Chunk>,
+    /// On the virtual clock, chunks that cost what another drive took for them, and those that it did
+    /// not have ([`Costs::Observed`]).
+    pub observed: (u64, u64),
 }
 
 /// How well the clock of the wall was kept.
@@ -222,6 +227,8 @@ pub(crate) struct Left {
     pub(crate) statistics: Statistics,
     pub(crate) names: Names,
     pub(crate) kept: Option<Kept>,
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) observed: (u64, u64),
 }
 
 impl Left {
@@ -233,6 +240,8 @@ impl Left {
             statistics: clock.statistics(),
             names: clock.names().clone(),
             kept: None,
+            chunks: Vec::new(),
+            observed: clock.observed(),
         }
     }
 }
@@ -384,7 +393,7 @@ impl Course {
                 None => unanswered += 1,
             }
         }
-        let Left { events, lost, statistics, names, kept } = left;
+        let Left { events, lost, statistics, names, kept, chunks, observed } = left;
         let reaction = self.seen.and_then(|seen| self.reaction(doors, &events, ns(seen)));
         let progress = self.along() - self.start;
         let [violations, aggressive] = self.watches.map(Watch::found);
@@ -408,6 +417,8 @@ impl Course {
             events,
             names,
             kept,
+            chunks,
+            observed,
         }
     }
 }

@@ -25,15 +25,17 @@ pub enum Cause {
     ChangesLanes,
     /// A vehicle drives across.
     Crosses,
-    /// A vehicle comes towards the ego.
+    /// A vehicle that comes towards the ego moved aside.
     Oncoming,
+    /// A vehicle comes towards the ego, and was in its way before.
+    Meets,
     /// Somebody walks or cycles, wherever.
     Bare,
 }
 
 impl Cause {
     /// All of them, with what they are called.
-    pub const ALL: [(Cause, &'static str); 8] = [
+    pub const ALL: [(Cause, &'static str); 9] = [
         (Cause::Start, "start"),
         (Cause::Follows, "follows"),
         (Cause::Stands, "stands"),
@@ -41,8 +43,18 @@ impl Cause {
         (Cause::ChangesLanes, "changes-lanes"),
         (Cause::Crosses, "crosses"),
         (Cause::Oncoming, "oncoming"),
+        (Cause::Meets, "meets"),
         (Cause::Bare, "bare"),
     ];
+
+    /// Whether the ego made it, or let it come to that: it is too near because of how it drives, or
+    /// did not keep away from who was there. What others make by moving into its way is theirs, as in
+    /// RSS, where the distance that became unsafe last says whose response it was (Shalev-Shwartz et
+    /// al., "On a Formal Model of Safe and Scalable Self-driving Cars", section 3); how a drive
+    /// begins is nobody's. Of who crosses, walks or cycles nobody asks who was first.
+    pub fn is_the_egos(self) -> bool {
+        !matches!(self, Cause::Start | Cause::CutIn | Cause::Oncoming)
+    }
 
     /// As it is written.
     pub fn name(self) -> &'static str {
@@ -140,8 +152,9 @@ impl Watch {
         match kind {
             Some(Kind::Pedestrian | Kind::Cyclist) => Cause::Bare,
             _ if near.crosses => Cause::Crosses,
-            _ if near.speed < -STANDS => Cause::Oncoming,
             _ if was_short && near.ego_aside > near.aside => Cause::ChangesLanes,
+            _ if near.speed < -STANDS && was_short => Cause::Oncoming,
+            _ if near.speed < -STANDS => Cause::Meets,
             _ if was_short && near.aside > 0.0 => Cause::CutIn,
             _ if near.speed < STANDS => Cause::Stands,
             _ => Cause::Follows,
@@ -207,8 +220,14 @@ mod tests {
         assert_eq!(cause(0.0, &[beside, comes]), Cause::CutIn);
         let drifts = car(1, 75.0, 2.2, ahead(10.0));
         assert_eq!(cause(0.1, &[car(1, 75.0, 6.0, ahead(10.0)), drifts]), Cause::ChangesLanes);
-        let oncoming = Track { pose: Pose::new(110.0, 0.0, PI), ..far(-10.0) };
-        assert_eq!(cause(0.0, &[oncoming]), Cause::Oncoming);
+        let comes = |x, y, velocity| Track { pose: Pose::new(x, y, PI), ..car(1, x, y, velocity) };
+        let straight = DVec2::new(-10.0, 0.0);
+        let drifts = comes(110.0, 3.0, DVec2::new(-10.0, -1.0));
+        assert_eq!(cause(0.0, &[comes(120.0, 3.5, straight), drifts]), Cause::Oncoming);
+        let far = comes(400.0, 0.0, straight);
+        assert_eq!(cause(0.0, &[far, comes(110.0, 0.0, straight)]), Cause::Meets);
+        let beside = comes(110.0, 2.2, straight);
+        assert_eq!(cause(0.1, &[comes(120.0, 6.0, straight), beside]), Cause::ChangesLanes);
         let walks = Track { kind: Kind::Pedestrian, length: 0.5, width: 0.5, ..near(0.0) };
         assert_eq!(cause(0.0, &[walks]), Cause::Bare);
         let crosses = Track {

@@ -113,7 +113,7 @@ fn drive(
         assert_eq!(group.pin.len(), group.cores, "a place for each core");
         group.priority = (!places.folded).then_some(PRIORITY);
     }
-    let settings = Settings { trace_events: EVENTS, ..features.settings() };
+    let settings = Settings { trace_events: EVENTS, keep_chunks: true, ..features.settings() };
     let clock = Wall::prepare(graph, settings, factor)?;
     let _awake = Awake::keep(places)?;
     let began_ns = monotonic_ns() + START_NS;
@@ -141,6 +141,8 @@ fn drive(
         statistics: stopped.statistics,
         names: stopped.names,
         kept: Some(kept),
+        chunks: stopped.chunks,
+        observed: (0, 0),
     };
     Ok(course.outcome(&doors, stack::cores(features), left))
 }

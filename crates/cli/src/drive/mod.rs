@@ -38,7 +38,7 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// The scenario: a file, normal:N (N from 0 to 7999), corner:N (N from 0 to 328), develop:N, one
-    /// of the corner cases' families to develop a stack with, or commute:N (N from 0 to 39)
+    /// of the corner cases' families to develop a stack with, or commute:N (N from 0 to 79)
     #[arg(required = true)]
     scenario: Option<Which>,
     /// How modules are started: a, each by the message of the one before it, on cores of its own

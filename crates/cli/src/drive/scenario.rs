@@ -116,7 +116,7 @@ mod tests {
         assert_eq!("develop:328".parse(), Ok(Which::Case(Set::Develop, 328)));
         assert_eq!("confirm:329".parse(), Ok(Which::Case(Set::Confirm, 329)));
         assert_eq!("normal:7999".parse(), Ok(Which::Normal(7999)));
-        assert_eq!("commute:39".parse(), Ok(Which::Commute(39)));
+        assert_eq!("commute:79".parse(), Ok(Which::Commute(79)));
         assert_eq!("a/b.yaml".parse(), Ok(Which::File("a/b.yaml".into())));
         let wrong = "corner:329".parse::<Which>().unwrap_err();
         assert_eq!(wrong, "expected a number from 0 to 328");

@@ -5,7 +5,7 @@ use crate::engine::budget::next_tick_ns;
 use crate::engine::state::{Job, Of, Ready};
 use crate::engine::{Body, Engine, Key, Rank, Start};
 use crate::trace::{Class, Core, Denial, Point, Ring};
-use crate::{Load, ModuleId, NO_DEADLINE, Path, Trigger};
+use crate::{Chunk, Load, ModuleId, NO_DEADLINE, Path, Trigger};
 
 impl Engine {
     /// A run for a core whose group has none ready.
@@ -172,6 +172,13 @@ impl Engine {
             Of::Ahead(_) => None,
         };
         (module, job.frame, job.path)
+    }
+
+    /// What the first chunk of `job` is of; nothing is charged yet.
+    pub(crate) fn first_chunk(&self, job: u64) -> Chunk {
+        let ((module, frame, path), piece) = (self.about(job), self.is_piece(job));
+        let (index, carry, cpu_ns, accelerator_ns) = (0, None, 0, 0);
+        Chunk { module, frame, path, piece, index, carry, cpu_ns, accelerator_ns }
     }
 
     /// Whether `job` is a guest of another group.

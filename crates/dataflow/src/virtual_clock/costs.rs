@@ -1,5 +1,7 @@
 //! What a chunk of a run, from checkpoint to checkpoint, costs on a simulated core.
 
+use std::collections::{HashMap, VecDeque};
+
 use crate::{Carry, Error, ModuleId, Path};
 
 /// Where the costs of a virtual run come from.
@@ -15,6 +17,8 @@ pub enum Costs {
     /// What a recording says: the run is the recorded one to the nanosecond, if its inputs and
     /// settings are.
     Replay(Recording),
+    /// What another run of the same graph took for the same chunks.
+    Observed(Observed),
 }
 
 impl Costs {
@@ -49,6 +53,76 @@ pub struct Chunk {
     pub accelerator_ns: u64,
 }
 
+/// What a run on the clock of the wall took ([`crate::Stopped::chunks`]), for the virtual clock to
+/// charge: then both clocks are told the same costs, and what they say differs as the clocks do.
+///
+/// A chunk is the same if it is as far into a run, or a piece, of the same module about the same frame
+/// on the same path; of several such, the first is the first. What the other run did not do costs
+/// what it takes on this machine, times the factor.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    costs: HashMap<Same, VecDeque<u64>>,
+    factor: f64,
+    found: u64,
+    missing: u64,
+}
+
+/// By what two chunks are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Same {
+    module: Option<ModuleId>,
+    frame: u64,
+    path: Path,
+    piece: bool,
+    index: u32,
+    carry: Option<std::mem::Discriminant<Carry>>,
+}
+
+impl Same {
+    fn of(chunk: &Chunk) -> Same {
+        let Chunk { module, frame, path, piece, index, carry, .. } = *chunk;
+        Same {
+            module,
+            frame,
+            path,
+            piece,
+            index,
+            carry: carry.map(|it| std::mem::discriminant(&it)),
+        }
+    }
+}
+
+impl Chunk {
+    /// What it costs on a core that is `factor` times slower than the one that computed it.
+    fn cost_ns(&self, factor: f64) -> u64 {
+        (self.cpu_ns as f64 * factor).round() as u64 + self.accelerator_ns
+    }
+}
+
+impl Observed {
+    /// Of these chunks, on cores that were `factor` times slower than those that computed them.
+    pub fn new(chunks: &[Chunk], factor: f64) -> Observed {
+        let mut observed = Observed { factor, ..Observed::default() };
+        for chunk in chunks {
+            observed.costs.entry(Same::of(chunk)).or_default().push_back(chunk.cost_ns(factor));
+        }
+        observed
+    }
+
+    fn charge(&mut self, chunk: &Chunk) -> u64 {
+        match self.costs.get_mut(&Same::of(chunk)).and_then(VecDeque::pop_front) {
+            Some(ns) => {
+                self.found += 1;
+                ns
+            }
+            None => {
+                self.missing += 1;
+                chunk.cost_ns(self.factor)
+            }
+        }
+    }
+}
+
 /// The costs of all chunks of a run, in the order in which they began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
@@ -67,13 +141,20 @@ impl Meter {
         Meter { costs, recording: Recording::default() }
     }
 
+    /// How many chunks the other run had, and how many it had not.
+    pub(super) fn observed(&self) -> (u64, u64) {
+        match &self.costs {
+            Costs::Observed(observed) => (observed.found, observed.missing),
+            _ => (0, 0),
+        }
+    }
+
     pub(super) fn charge(&mut self, job: u64, chunk: &Chunk) -> Result<u64, Error> {
         let number = self.recording.chunks.len();
         let ns = match &mut self.costs {
-            Costs::Measured { factor } => {
-                (chunk.cpu_ns as f64 * *factor).round() as u64 + chunk.accelerator_ns
-            }
+            Costs::Measured { factor } => chunk.cost_ns(*factor),
             Costs::Declared(cost) => cost(chunk),
+            Costs::Observed(observed) => observed.charge(chunk),
             Costs::Replay(recorded) => match recorded.chunks.get(number) {
                 Some(&(recorded, ns)) if recorded == job => ns,
                 other => {

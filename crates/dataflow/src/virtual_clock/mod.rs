@@ -16,7 +16,7 @@ mod dispatch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use costs::{Chunk, Costs, Recording};
+pub use costs::{Chunk, Costs, Observed, Recording};
 
 use crate::engine::{Ended, Engine, Rank, Statistics};
 use crate::message::Envelope;
@@ -201,6 +201,12 @@ impl Virtual {
     /// The costs that were charged, for [`Costs::Replay`].
     pub fn recording(&self) -> &Recording {
         &self.meter.recording
+    }
+
+    /// Of the chunks so far, how many cost what another run took ([`Costs::Observed`]), and how many
+    /// that one did not have.
+    pub fn observed(&self) -> (u64, u64) {
+        self.meter.observed()
     }
 
     fn schedule(&mut self, at_ns: u64, event: Event) -> u64 {

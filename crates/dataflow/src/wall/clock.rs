@@ -8,10 +8,11 @@ use realtime::thread::{Policy, set_name, set_policy};
 
 use crate::Trigger;
 use crate::trace::Ring;
-use crate::wall::Shared;
+use crate::wall::{Left, Shared};
 
-pub(super) fn start(shared: Arc<Shared>, ring: Ring) -> Result<JoinHandle<Ring>, std::io::Error> {
-    std::thread::Builder::new().name("dataflow-clock".into()).spawn(move || run(&shared, ring))
+pub(super) fn start(shared: Arc<Shared>, ring: Ring) -> Result<JoinHandle<Left>, std::io::Error> {
+    let run = move || Left { ring: run(&shared, ring), chunks: Vec::new() };
+    std::thread::Builder::new().name("dataflow-clock".into()).spawn(run)
 }
 
 fn run(shared: &Shared, mut ring: Ring) -> Ring {

@@ -10,7 +10,7 @@
 //! One lock, with priority inheritance, guards the mailboxes and queues; no module runs under it.
 //! Threads without work are parked, and woken by whoever made work for them.
 
-mod chunk;
+mod charge;
 mod clock;
 mod worker;
 
@@ -26,7 +26,7 @@ use crate::engine::{Engine, Statistics};
 use crate::message::Envelope;
 use crate::middleware::Sent;
 use crate::trace::{Core, Names, Ring};
-use crate::{Error, Graph, Mechanism, Message, Output, Settings, Source};
+use crate::{Chunk, Error, Graph, Mechanism, Message, Output, Settings, Source};
 
 use worker::{Lane, Worker};
 
@@ -60,7 +60,7 @@ use worker::{Lane, Worker};
 /// ```
 pub struct Wall {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<Ring>>,
+    threads: Vec<JoinHandle<Left>>,
     refused: Vec<String>,
 }
 
@@ -77,6 +77,15 @@ pub struct Stopped {
     /// What the system refused to the threads, and what would grant it: the times are not those of
     /// the machine as it should be.
     pub refused: Vec<String>,
+    /// All chunks in the order in which they were over, if they were to be kept
+    /// ([`Settings::keep_chunks`]); for [`crate::Observed`].
+    pub chunks: Vec<Chunk>,
+}
+
+/// What a thread leaves.
+struct Left {
+    ring: Ring,
+    chunks: Vec<(u64, Chunk)>,
 }
 
 /// What all threads share.
@@ -85,6 +94,8 @@ struct Shared {
     began_ns: AtomicU64,
     /// How many times slower the cores are.
     factor: f64,
+    /// Whether chunks are kept.
+    keeps: bool,
     stop: AtomicBool,
     locked: PiMutex<Locked>,
 }
@@ -146,6 +157,11 @@ impl Shared {
     fn now_ns(&self) -> u64 {
         // Set once; whoever has not seen it yet still finds the clock at 0.
         monotonic_ns().saturating_sub(self.began_ns.load(Ordering::Relaxed))
+    }
+
+    /// What the first chunk of a run is of.
+    fn first_chunk(&self, job: u64) -> Chunk {
+        self.locked.lock().engine.first_chunk(job)
     }
 
     fn stopping(&self) -> bool {
@@ -216,6 +232,7 @@ impl Wall {
             return Err(Error::Factor { factor });
         }
         let events = settings.trace_events;
+        let keeps = settings.keep_chunks;
         let twins = settings.proactive || settings.stealing.is_some();
         let engine = Engine::new(graph, settings)?;
         let ids = engine.groups.iter().enumerate().flat_map(|(group, state)| {
@@ -235,6 +252,7 @@ impl Wall {
         let shared = Arc::new(Shared {
             began_ns: AtomicU64::new(u64::MAX),
             factor,
+            keeps,
             stop: AtomicBool::new(false),
             locked: PiMutex::new(locked),
         });
@@ -330,19 +348,23 @@ impl Wall {
     /// If a module has panicked.
     pub fn stop(mut self) -> Stopped {
         let joined = self.join();
-        let rings = joined.into_iter().map(|ring| match ring {
-            Ok(ring) => ring,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        let mut rings: Vec<Ring> = rings.collect();
+        let (mut rings, mut chunks) = (Vec::new(), Vec::new());
+        for left in joined {
+            let left = left.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            rings.push(left.ring);
+            chunks.extend(left.chunks);
+        }
+        chunks.sort_by_key(|(over_ns, _)| *over_ns);
+        let chunks = chunks.into_iter().map(|(_, chunk)| chunk).collect();
         let locked = self.shared.locked.lock();
         rings.push(locked.outside.clone());
         let statistics = locked.engine.statistics();
         let names = locked.engine.names.clone();
-        Stopped { rings, names, statistics, refused: std::mem::take(&mut self.refused) }
+        let refused = std::mem::take(&mut self.refused);
+        Stopped { rings, names, statistics, refused, chunks }
     }
 
-    fn join(&mut self) -> Vec<std::thread::Result<Ring>> {
+    fn join(&mut self) -> Vec<std::thread::Result<Left>> {
         self.shared.stop.store(true, Ordering::Release);
         let threads = std::mem::take(&mut self.threads);
         threads.iter().for_each(|thread| thread.thread().unpark());

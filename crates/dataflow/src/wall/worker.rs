@@ -10,11 +10,11 @@ use realtime::thread::{Policy, pin, set_name, set_nice, set_policy};
 
 use crate::cx::{Host, Piece, Run, Work};
 use crate::engine::{Body, Ended, Rank, Start, run_module};
-use crate::middleware::Sent;
+use crate::middleware::{Carry, Sent};
 use crate::trace::{Core, Point, Ring};
-use crate::wall::chunk::Chunk;
-use crate::wall::{CoreState, Locked, Shared};
-use crate::{Checkpoint, Error, Mechanism, Part, WorkCx};
+use crate::wall::charge::Charge;
+use crate::wall::{CoreState, Left, Locked, Shared};
+use crate::{Checkpoint, Chunk, Error, Mechanism, Part, WorkCx};
 
 /// Which of a core's two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(super) struct Worker {
     core: Core,
     lane: Lane,
     ring: Ring,
+    /// Chunks that are kept, each with when it was over, ns.
+    chunks: Vec<(u64, Chunk)>,
     /// From when to when the worker last ran a guest.
     guest_ns: (u64, u64),
 }
@@ -47,14 +49,16 @@ impl Worker {
         lane: Lane,
         ring: Ring,
     ) -> Self {
-        Worker { shared, number, core, lane, ring, guest_ns: (0, 0) }
+        // Enough for a drive of some seconds: nobody waits while the list moves.
+        let chunks = Vec::with_capacity(if shared.keeps { 1 << 14 } else { 0 });
+        Worker { shared, number, core, lane, ring, chunks, guest_ns: (0, 0) }
     }
 
-    pub(super) fn start(self, tell: Sender<Told>) -> Result<JoinHandle<Ring>, Error> {
+    pub(super) fn start(self, tell: Sender<Told>) -> Result<JoinHandle<Left>, Error> {
         Ok(std::thread::Builder::new().spawn(move || self.run(tell))?)
     }
 
-    fn run(mut self, tell: Sender<Told>) -> Ring {
+    fn run(mut self, tell: Sender<Told>) -> Left {
         let told = self.set_up();
         let well = told.is_ok();
         // Who started the thread waits for this, and for the sender to go.
@@ -63,7 +67,7 @@ impl Worker {
         if well {
             self.work();
         }
-        self.ring
+        Left { ring: self.ring, chunks: self.chunks }
     }
 
     fn set_up(&mut self) -> Told {
@@ -158,16 +162,22 @@ impl Worker {
         let (shared, job, lane) = (self.shared.clone(), start.job, self.lane);
         let (began_ns, cpu_ns) = (shared.now_ns(), thread_cpu_ns());
         self.ring.write(began_ns, job, Point::Resumed);
-        let (rank, chunk) = (start.rank, Chunk::begin(shared.factor));
-        let mut host = WallHost { shared: &shared, worker: self, job, rank, lent_ns: 0, chunk };
+        let (rank, next) = (start.rank, shared.keeps.then(|| shared.first_chunk(job)));
+        let charge = Charge::begin(shared.factor, next.is_some());
+        let mut host =
+            WallHost { shared: &shared, worker: self, job, rank, lent_ns: 0, charge, next };
         let mut ended = match start.body {
             Body::Module { module, input, path, run, mail } => {
                 run_module(&mut host, (module, input), run, path, mail)
             }
             Body::Work(work) => Ended::Work(work(&mut WorkCx { host: &mut host })),
         };
-        host.chunk.end();
-        if let Ended::Module { ran: Ok(sent), .. } = &mut ended {
+        let sent = match &mut ended {
+            Ended::Module { ran: Ok(sent), .. } => Some(sent),
+            _ => None,
+        };
+        host.chunk_ends(sent.as_ref().and_then(|sent| sent.carry()));
+        if let Some(sent) = sent {
             sent.out_at(shared.now_ns());
         }
         let (lent_ns, guest) = (host.lent_ns, host.rank == Rank::Guest);
@@ -198,10 +208,23 @@ struct WallHost<'a> {
     rank: Rank,
     /// For how long more urgent runs had the core.
     lent_ns: u64,
-    chunk: Chunk,
+    charge: Charge,
+    /// The chunk that the run is in, if those are kept.
+    next: Option<Chunk>,
 }
 
 impl WallHost<'_> {
+    /// The chunk is over, which was for `carry`, if it was the middleware's.
+    fn chunk_ends(&mut self, carry: Option<Carry>) {
+        let cpu_ns = self.charge.end();
+        if let Some(next) = &mut self.next {
+            let chunk = Chunk { carry, cpu_ns, ..*next };
+            self.worker.chunks.push((self.shared.now_ns(), chunk));
+            next.index += u32::from(carry.is_none());
+            next.accelerator_ns = 0;
+        }
+    }
+
     /// Whether the run goes on; what is more urgent is run before.
     fn pass(&mut self) -> Checkpoint {
         let mut locked = self.shared.locked.lock();
@@ -238,62 +261,67 @@ impl Host for WallHost<'_> {
     }
 
     fn checkpoint(&mut self) -> Checkpoint {
-        self.chunk.end();
+        self.chunk_ends(None);
         let answer = self.pass();
-        self.chunk.resume();
+        self.charge.resume();
         answer
     }
 
     fn publish(&mut self, mut sent: Sent, part: Part, run: &Run) {
-        self.chunk.end();
+        self.chunk_ends(sent.carry());
         sent.out_at(self.shared.now_ns());
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         locked.engine.publish(now_ns, self.job, sent, part, run, &mut self.worker.ring);
         locked.settle(now_ns, &mut self.worker.ring);
         drop(locked);
-        self.chunk.resume();
+        self.charge.resume();
     }
 
     fn code_ends(&mut self) {
-        self.chunk.end();
-        self.chunk.resume();
+        self.chunk_ends(None);
+        self.charge.resume();
     }
 
     fn deserialised(&mut self, message: u64, bytes: u32, began_ns: u64) {
-        self.chunk.end();
+        self.chunk_ends(Some(Carry::Deserialise { bytes }));
         let now_ns = self.shared.now_ns();
         let took_ns = now_ns.saturating_sub(began_ns);
         let point = Point::Deserialised { message, bytes, took_ns };
         self.worker.ring.write(now_ns, self.job, point);
-        self.chunk.resume();
+        self.charge.resume();
     }
 
     fn ahead(&mut self, key: &'static str, version: u64, work: Work) {
-        self.chunk.pause();
+        self.charge.pause();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         let ring = &mut self.worker.ring;
         locked.engine.ask_ahead_of(now_ns, self.job, key, version, work, ring);
         locked.settle(now_ns, ring);
         drop(locked);
-        self.chunk.resume();
+        self.charge.resume();
     }
 
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>> {
-        self.chunk.pause();
+        self.charge.pause();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         let taken = locked.engine.take_ahead(now_ns, self.job, key, version, &mut self.worker.ring);
         drop(locked);
-        self.chunk.resume();
+        self.charge.resume();
         taken
     }
 
-    fn accelerated(&mut self, _: u64) {}
+    fn accelerated(&mut self, ns: u64) {
+        // The thread has waited for it already.
+        if let Some(next) = &mut self.next {
+            next.accelerator_ns += ns;
+        }
+    }
 
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>> {
-        self.chunk.end();
+        self.chunk_ends(None);
         let (shared, core, began_ns) = (self.shared, self.worker.core, self.shared.now_ns());
         let mut locked = shared.locked.lock();
         locked.engine.divide(began_ns, self.job, self.rank, pieces, &mut self.worker.ring);
@@ -331,16 +359,16 @@ impl Host for WallHost<'_> {
         self.lent_ns += end_ns - began_ns;
         self.worker.ring.write(end_ns, self.job, Point::Resumed);
         drop(locked);
-        self.chunk.resume();
+        self.charge.resume();
         given
     }
 
     fn drop_ahead(&mut self, key: &'static str) {
-        self.chunk.pause();
+        self.charge.pause();
         let mut locked = self.shared.locked.lock();
         let now_ns = self.shared.now_ns();
         locked.engine.drop_ahead(now_ns, key, &mut self.worker.ring);
         drop(locked);
-        self.chunk.resume();
+        self.charge.resume();
     }
 }

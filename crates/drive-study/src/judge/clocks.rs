@@ -14,6 +14,9 @@ const APART: f64 = 10.0;
 const ENOUGH: usize = 50;
 /// The quantiles that are compared.
 const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+/// The virtual clock, by what its costs are.
+const SIMULATED: [(Clock, &str); 2] =
+    [(Clock::Observed, "same costs"), (Clock::Virtual, "costs measured anew")];
 
 pub(super) fn found(findings: &Findings) -> Found {
     let Some(part) = findings.part(Experiment::Clocks) else {
@@ -23,26 +26,32 @@ pub(super) fn found(findings: &Findings) -> Found {
     let mut demands = Vec::new();
     for stack in &findings.study.stacks {
         for policy in &part.policies {
-            let pairs = reactions(&findings.drives.on_both(part, stack, policy));
-            demands.extend(SHARES.map(|share| {
-                let (found, mut note) = of_quantile(&pairs, share.1);
-                let enough = pairs.len() >= ENOUGH && !findings.study.folded;
-                let found = found.map(|found| if enough { found } else { nothing(found) });
-                if !enough {
-                    note += &format!(" It takes {ENOUGH}, and a core for each of the stack's.");
-                }
-                let what = format!("Reaction time, wall and virtual clock: {policy}, {}", share.0);
-                demand(&what, stack, found, (Limit::Within(APART), "%"), note)
-            }));
+            for (clock, costs) in SIMULATED {
+                let pairs = reactions(&findings.drives.on_both(part, stack, policy, clock));
+                demands.extend(SHARES.map(|(name, share)| {
+                    let (found, mut note) = of_quantile(&pairs, share);
+                    let enough = pairs.len() >= ENOUGH && !findings.study.folded;
+                    let found = found.map(|found| if enough { found } else { nothing(found) });
+                    if !enough {
+                        note += &format!(" It takes {ENOUGH}, and a core for each of the stack's.");
+                    }
+                    let what =
+                        format!("Reaction, wall and virtual clock, {costs}: {policy}, {name}");
+                    demand(&what, stack, found, (Limit::Within(APART), "%"), note)
+                }));
+            }
         }
     }
     let tables = findings.study.stacks.iter().map(|stack| table(findings, part, stack));
     let section = Section {
         title: "Both clocks".to_owned(),
         about: "The same scenarios on real threads and in simulation, each driven until two \
-                seconds after its hazard could be seen, as often as --repeat says. Compared are \
-                all reactions to those in which both reacted, drawn by scenario; the longest \
-                reactions are those in which it takes many frames until a command changes."
+                seconds after its hazard could be seen, as often as --repeat says. In simulation \
+                twice: with what each chunk of the modules' code took in the drive on real threads, \
+                so that only the clocks differ; and with what it takes when it is simulated, as in \
+                every other study. Compared are all reactions to those in which both reacted, drawn \
+                by scenario; the longest reactions are those in which it takes many frames until a \
+                command changes."
             .to_owned(),
         tables: tables.collect(),
         plots: findings
@@ -111,19 +120,20 @@ fn quantile(mut times: Vec<u64>, share: f64) -> Option<u64> {
 fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
     let mut rows = Vec::new();
     for policy in &part.policies {
-        let pairs = findings.drives.on_both(part, stack, policy);
-        let reactions = reactions(&pairs);
-        for (place, clock) in [Clock::Virtual, Clock::Wall].into_iter().enumerate() {
-            let drives: Vec<&Row> = pairs.iter().flat_map(|pair| &pair[place]).copied().collect();
-            let times = of_clock(&reactions, place);
+        let mut of_wall = None;
+        for (clock, _) in SIMULATED {
+            let pairs = findings.drives.on_both(part, stack, policy, clock);
+            let reactions = reactions(&pairs);
             let counts = [pairs.len(), reactions.len()];
-            let mut row = cells(policy, clock, counts, &drives, times);
-            row.push(match clock {
-                Clock::Virtual => "-".to_owned(),
-                Clock::Wall => cell(each(&reactions), "%"),
-            });
-            rows.push(row);
+            let row = |place: usize, clock| {
+                let drives: Vec<&Row> =
+                    pairs.iter().flat_map(|pair| &pair[place]).copied().collect();
+                cells(policy, clock, counts, &drives, of_clock(&reactions, place))
+            };
+            of_wall = of_wall.or_else(|| Some(row(1, Clock::Wall)));
+            rows.push([row(0, clock), vec![cell(each(&reactions), "%")]].concat());
         }
+        rows.extend(of_wall.map(|row| [row, vec!["-".to_owned()]].concat()));
     }
     let head = [
         "policy",
@@ -142,7 +152,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         "p99",
         "longest",
         "late frames",
-        "median of each scenario, wall against virtual",
+        "chunks that the wall's had",
+        "median of each scenario, wall against it",
     ];
     Table {
         title: format!("Stack {}", stack.to_uppercase()),
@@ -182,10 +193,25 @@ fn cells(
         millis(frames.quantile_ms(0.99)),
         millis(frames.max_ms()),
         match clock {
-            Clock::Virtual => "-".to_owned(),
+            Clock::Virtual | Clock::Observed => "-".to_owned(),
             Clock::Wall => drives.iter().map(|row| row.late_frames).sum::<usize>().to_string(),
         },
+        match clock {
+            Clock::Virtual | Clock::Wall => "-".to_owned(),
+            Clock::Observed => observed(drives),
+        },
     ]
+}
+
+/// Of all chunks, how many cost what they did on the clock of the wall.
+fn observed(drives: &[&Row]) -> String {
+    let sum = |count: fn(&Row) -> u64| drives.iter().map(|row| count(row)).sum::<u64>() as f64;
+    let (same, other) = (sum(|row| row.chunks_observed), sum(|row| row.chunks_missing));
+    if same + other == 0.0 {
+        "-".to_owned()
+    } else {
+        format!("{:.1} %", 100.0 * same / (same + other))
+    }
 }
 
 /// By how much the median reaction to a scenario is longer on the clock of the wall: the median of
@@ -212,21 +238,22 @@ fn frames(drives: &[&Row]) -> Times {
 
 fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
     let of_policy = |policy: &String| {
-        let pairs = findings.drives.on_both(part, stack, policy);
-        let reactions = reactions(&pairs);
-        let series = |of: &dyn Fn(usize) -> Times| {
-            [Clock::Virtual, Clock::Wall]
-                .into_iter()
-                .enumerate()
-                .map(|(place, clock)| distribution(clock.name(), &of(place)))
-                .collect()
+        let on = |clock| findings.drives.on_both(part, stack, policy, clock);
+        let all = SIMULATED.map(|(clock, _)| (clock, on(clock)));
+        // The wall's are the same beside both.
+        let curve = |of: &dyn Fn(&[[Vec<&Row>; 2]], usize) -> Times| {
+            let simulated =
+                all.iter().map(|(clock, pairs)| distribution(clock.name(), &of(pairs, 0)));
+            let wall =
+                all.first().map(|(_, pairs)| distribution(Clock::Wall.name(), &of(pairs, 1)));
+            simulated.chain(wall).collect()
         };
-        let reaction = |place: usize| {
+        let reaction = |pairs: &[[Vec<&Row>; 2]], place: usize| {
             let mut times = Times::default();
-            of_clock(&reactions, place).into_iter().for_each(|ns| times.add(ns));
+            of_clock(&reactions(pairs), place).into_iter().for_each(|ns| times.add(ns));
             times
         };
-        let frame = |place: usize| {
+        let frame = |pairs: &[[Vec<&Row>; 2]], place: usize| {
             frames(&pairs.iter().flat_map(|pair| &pair[place]).copied().collect::<Vec<_>>())
         };
         let plot = |what: &str, series| Plot {
@@ -236,7 +263,7 @@ fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
             shape: Shape::Distribution,
             series,
         };
-        [plot("Reaction", series(&reaction)), plot("Frame to command", series(&frame))]
+        [plot("Reaction", curve(&reaction)), plot("Frame to command", curve(&frame))]
     };
     part.policies.iter().flat_map(of_policy).collect()
 }

@@ -118,12 +118,18 @@ impl<'a> Drives<'a> {
         part.scenarios.iter().filter_map(rows).collect()
     }
 
-    /// The scenarios of a part that were driven on both clocks, with their drives on each, the
-    /// virtual one first.
-    fn on_both(&self, part: &Part, stack: &str, policy: &str) -> Vec<[Vec<&'a Row>; 2]> {
+    /// The scenarios of a part that were driven on this clock and that of the wall, with their drives on
+    /// each, that of the wall last.
+    fn on_both(
+        &self,
+        part: &Part,
+        stack: &str,
+        policy: &str,
+        clock: Clock,
+    ) -> Vec<[Vec<&'a Row>; 2]> {
         let Some(suite) = part.experiment.suite() else { return Vec::new() };
         let on = |clock| self.0.get(&(suite, stack, policy, clock));
-        let (Some(simulated), Some(wall)) = (on(Clock::Virtual), on(Clock::Wall)) else {
+        let (Some(simulated), Some(wall)) = (on(clock), on(Clock::Wall)) else {
             return Vec::new();
         };
         let pair = |index: &usize| Some([simulated.get(index)?.clone(), wall.get(index)?.clone()]);

@@ -9,20 +9,30 @@ use report::drive_study::{Demand, Plot, Section, Series, Shape, Table, Value, Ve
 
 const COLLISIONS: &str = "Normal traffic: collisions that base does not have";
 const VIOLATIONS: &str = "Normal traffic: less time nearer than RSS allows";
+const OWN: &str = "The same, of what the ego makes";
 
 pub(super) fn found(findings: &Findings) -> Found {
     let part = findings.part(Experiment::Normal);
     let mut demands = Vec::new();
     for (stack, least) in stacks(findings.study, 72.7, 47.3) {
         demands.push(collisions(findings, part, stack));
-        let less = part.and_then(|part| less(findings, part, stack, "all"));
+        let mut violations = |what: &str, of: Seconds, note: &str| {
+            let less = part.and_then(|part| less(findings, part, stack, "all", of));
+            demands.push(demand(what, stack, less, (Limit::Least(least), "%"), note.to_owned()));
+        };
         let note = "Seconds for each second of driving, all against base; assumptions of ad-rss.";
-        demands.push(demand(VIOLATIONS, stack, less, (Limit::Least(least), "%"), note.to_owned()));
+        violations(VIOLATIONS, |row| row.violation_s, note);
+        let note = "Without cut-ins, oncoming vehicles that move aside, and how drives begin.";
+        violations(OWN, Row::own_violation_s, note);
     }
     let section = part.map(|part| Section {
         title: "Normal traffic (figures 13h and 13i)".to_owned(),
         about: "Scenarios of 25 s in which nothing is meant to happen. Discordant pairs: \
-                scenarios in which one policy had a collision and the other had none."
+                scenarios in which one policy had a collision and the other had none. RSS says \
+                who has to respond by which distance became unsafe last. Who cuts in, or comes towards \
+                the ego and moves aside, makes a distance unsafe that the ego can only leave again; the \
+                ego makes it by following or meeting somebody too closely, by not stopping for who \
+                stands, walks, cycles or crosses, and by changing lanes itself."
             .to_owned(),
         tables: findings
             .study
@@ -73,18 +83,26 @@ fn collisions(findings: &Findings, part: Option<&Part>, stack: &str) -> Demand {
     }
 }
 
-fn rate<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
-    let (bad, all) =
-        rows.fold((0.0, 0.0), |(bad, all), row| (bad + row.violation_s, all + row.driven_s));
+/// Which of a drive's seconds nearer than RSS allows count.
+type Seconds = fn(&Row) -> f64;
+
+fn rate<'a>(rows: impl Iterator<Item = &'a Row>, of: Seconds) -> Option<f64> {
+    let (bad, all) = rows.fold((0.0, 0.0), |(bad, all), row| (bad + of(row), all + row.driven_s));
     (all > 0.0).then(|| bad / all)
 }
 
 /// How much smaller the share of time nearer than RSS allows is than with base, %.
-fn less(findings: &Findings, part: &Part, stack: &str, policy: &str) -> Option<Interval> {
+fn less(
+    findings: &Findings,
+    part: &Part,
+    stack: &str,
+    policy: &str,
+    of: Seconds,
+) -> Option<Interval> {
     let pairs = findings.drives.together(part, stack, ["base", policy]);
     bootstrap(&pairs, |drawn| {
-        let base = rate(drawn.iter().map(|pair| pair[0])).filter(|base| *base > 0.0)?;
-        Some(100.0 * (1.0 - rate(drawn.iter().map(|pair| pair[1]))? / base))
+        let base = rate(drawn.iter().map(|pair| pair[0]), of).filter(|base| *base > 0.0)?;
+        Some(100.0 * (1.0 - rate(drawn.iter().map(|pair| pair[1]), of)? / base))
     })
 }
 
@@ -106,7 +124,9 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             format!("{:.1}", rows().map(|row| row.violation_s).sum::<f64>()),
             rows().map(|row| row.violations).sum::<usize>().to_string(),
             format!("{:.1}", rows().map(|row| row.violation_aggressive_s).sum::<f64>()),
-            cell(less(findings, part, stack, policy), "%"),
+            cell(less(findings, part, stack, policy, |row| row.violation_s), "%"),
+            format!("{:.1}", rows().map(Row::own_violation_s).sum::<f64>()),
+            cell(less(findings, part, stack, policy, Row::own_violation_s), "%"),
             format!("{:.0}", progress),
         ]
     };
@@ -121,6 +141,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         "times",
         "by the aggressive assumptions, s",
         "less time than base",
+        "that the ego makes, s",
+        "less of that than base",
         "progress, m",
     ];
     Table {
@@ -154,7 +176,8 @@ fn bars(findings: &Findings, part: &Part) -> Plot {
     let series = findings.study.stacks.iter().map(|stack| {
         let scenarios = findings.drives.scenarios(part, stack, &policies);
         let share = |place: usize| {
-            Some((place as f64, 100.0 * rate(scenarios.iter().map(|rows| rows[place]))?))
+            let rows = scenarios.iter().map(|rows| rows[place]);
+            Some((place as f64, 100.0 * rate(rows, |row| row.violation_s)?))
         };
         Series {
             name: format!("stack {}", stack.to_uppercase()),

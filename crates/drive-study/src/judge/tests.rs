@@ -51,6 +51,8 @@ fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
                 host_violations: 0,
                 host_delay_s: 0.0,
                 late_frames: 0,
+                chunks_observed: 0,
+                chunks_missing: 0,
                 times: BTreeMap::new(),
                 took_s: 1.0,
                 sends_s: 2.0,
@@ -79,14 +81,15 @@ fn number(demand: &Demand) -> f64 {
 }
 
 #[test]
-fn avoidable_crashes_are_those_that_a_stack_without_computing_time_avoids() {
+fn avoidable_crashes_are_those_that_the_ideal_stack_avoids() {
     let policies = [Policy::Base, Policy::All, Policy::Brake, Policy::Oracle];
     let study = study(Experiment::Corner, &policies, Scenarios::First(82));
     let run = found(&study, |place, policy, row| {
-        row.critical_s = Some(0.15 + 0.15 * place as f64 / 81.0);
-        // Of every ten base crashes in eight, of which nobody avoids two.
+        // Of every ten base crashes in eight, of which the ideal stack does not avoid two.
+        row.critical_s = (place % 10 >= 2).then_some(0.15 + 0.15 * place as f64 / 81.0);
         let crashes = match (policy, place % 10) {
-            ("base", 0..8) | ("oracle", 0..2) => true,
+            // That the oracle, which may wait for timers, crashes does not make them unavoidable.
+            ("base", 0..8) | ("oracle", 0..4) => true,
             ("all", at) => at < 2 || place == 5,
             ("brake", at) => at < 4,
             _ => false,
@@ -184,6 +187,9 @@ fn collisions_that_base_does_not_have_are_counted_one_by_one() {
             };
             row.collision = if crashes { hit("front", 0.0) } else { None };
             row.violation_s = if policy == "base" { 2.0 } else { 0.5 };
+            let (cut_in, follows) = if policy == "base" { (0.8, 1.2) } else { (0.38, 0.12) };
+            row.violation_by.insert("cut-in".to_owned(), cut_in);
+            row.violation_by.insert("follows".to_owned(), follows);
         })
     };
     let good = with(false);
@@ -192,6 +198,9 @@ fn collisions_that_base_does_not_have_are_counted_one_by_one() {
     assert!(collisions.note.contains("3 in which only base") && collisions.note.contains("7.2"));
     let less = one(&good, "less time nearer");
     assert!((number(less) - 75.0).abs() < 1e-9 && less.verdict == Verdict::Met, "{less:?}");
+    // Of cut-ins there is half less, of what the ego makes nine tenths, and that is another demand.
+    let own = one(&good, "of what the ego makes");
+    assert!((number(own) - 90.0).abs() < 1e-9 && own.verdict == Verdict::Met, "{own:?}");
     let bad = with(true);
     assert_eq!(one(&bad, "collisions that base").verdict, Verdict::Missed);
 }
@@ -298,6 +307,9 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
         found(&study, |place, _, row| {
             let on_wall = row.key.clock == Clock::Wall;
             let of = |percent: u64| 1_000_000 * (100 + place as u64) * percent / 100;
+            if row.key.clock == Clock::Observed {
+                (row.chunks_observed, row.chunks_missing) = (3, 1);
+            }
             // One scenario in which only the virtual one reacts.
             row.reaction = (place > 0 || !on_wall).then(|| Reaction {
                 sensor_ns: 0,
@@ -309,19 +321,24 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
     };
     let verdict = |count, longer, folded| {
         let run = with(count, longer, folded);
-        let demand = one(&run, "virtual clock: base, p99");
-        (number(demand).round(), demand.verdict)
+        let of = |costs: &str| {
+            let demand = one(&run, &format!("virtual clock, {costs}: base, p99"));
+            (number(demand).round(), demand.verdict)
+        };
+        assert_eq!(of("same costs"), of("costs measured anew"));
+        of("same costs")
     };
     assert_eq!(verdict(60, 8, false), (8.0, Verdict::Met));
     assert_eq!(verdict(60, 12, false), (12.0, Verdict::Missed));
     assert_eq!(verdict(50, 0, false), (0.0, Verdict::NotMeasured));
     assert_eq!(verdict(60, 0, true), (0.0, Verdict::NotMeasured));
     let run = with(60, 8, false);
-    assert!(one(&run, "base, p50").note.contains("of 59 scenarios"));
+    assert!(one(&run, "same costs: base, p50").note.contains("of 59 scenarios"));
     let rows = &run.sections[0].tables[0].rows;
-    let reacted: Vec<[&str; 2]> =
-        rows.iter().map(|row| [row[1].as_str(), row[5].as_str()]).collect();
-    assert_eq!(reacted, [["virtual", "60"], ["wall", "59"]]);
+    let reacted: Vec<[&str; 3]> =
+        rows.iter().map(|row| [1, 5, 16].map(|column| row[column].as_str())).collect();
+    let observed = ["virtual, costs of the wall's", "60", "75.0 %"];
+    assert_eq!(reacted, [observed, ["virtual", "60", "-"], ["wall", "59", "-"]]);
     // Without the experiment the demand is there, and open.
     let other = self::study(Experiment::Table1, &[], Scenarios::First(1));
     let other = found(&other, |_, _, _| ());
@@ -345,13 +362,13 @@ fn reactions_of_drives_that_are_repeated_are_compared_together() {
     };
     let run = run(100);
     for share in ["p50", "p99"] {
-        let demand = one(&run, &format!("virtual clock: base, {share}"));
+        let demand = one(&run, &format!("virtual clock, same costs: base, {share}"));
         assert_eq!((number(demand), demand.verdict), (0.0, Verdict::Met), "{demand:?}");
         assert!(demand.note.contains("of 180 reactions, virtual"), "{demand:?}");
     }
     let counts: Vec<&[String]> =
         run.sections[0].tables[0].rows.iter().map(|row| &row[2..6]).collect();
-    assert_eq!(counts, [["60", "60", "180", "180"]; 2]);
+    assert_eq!(counts, [["60", "60", "180", "180"]; 3]);
 }
 
 #[test]

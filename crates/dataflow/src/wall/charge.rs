@@ -11,10 +11,12 @@ use realtime::work;
 /// Steps of arithmetic between two looks at the clock: less than a microsecond.
 const STEPS: u64 = 100;
 
-/// The chunk that a run is in.
-pub(super) struct Chunk {
-    /// How many times slower the core is; at 1 no clock is read.
+/// What the chunk that a run is in has used.
+pub(super) struct Charge {
+    /// How many times slower the core is.
     factor: f64,
+    /// Whether somebody has to know what the code used; otherwise no clock is read.
+    measures: bool,
     /// The thread's processor time when the module's code went on last, ns.
     since_ns: u64,
     /// What the module's code used in this chunk before, ns.
@@ -23,41 +25,43 @@ pub(super) struct Chunk {
     over_ns: u64,
 }
 
-impl Chunk {
-    /// The module's code begins.
-    pub(super) fn begin(factor: f64) -> Chunk {
-        let mut chunk = Chunk { factor, since_ns: 0, used_ns: 0, over_ns: 0 };
-        chunk.resume();
-        chunk
+impl Charge {
+    /// The module's code begins. `keeps`: what each chunk used is asked for, however slow the core is.
+    pub(super) fn begin(factor: f64, keeps: bool) -> Charge {
+        let measures = keeps || factor > 1.0;
+        let mut charge = Charge { factor, measures, since_ns: 0, used_ns: 0, over_ns: 0 };
+        charge.resume();
+        charge
     }
 
     /// The module's code goes on.
     pub(super) fn resume(&mut self) {
-        if self.factor > 1.0 {
+        if self.measures {
             self.since_ns = thread_cpu_ns();
         }
     }
 
     /// The executor's code runs, in the middle of the chunk.
     pub(super) fn pause(&mut self) {
-        if self.factor > 1.0 {
+        if self.measures {
             self.used_ns += thread_cpu_ns() - self.since_ns;
         }
     }
 
-    /// The chunk is over: returns when it would be on the slower core.
-    pub(super) fn end(&mut self) {
-        if self.factor <= 1.0 {
-            return;
+    /// The chunk is over: returns when it would be on the slower core, and what its code used, ns.
+    pub(super) fn end(&mut self) -> u64 {
+        if !self.measures {
+            return 0;
         }
         let mut now_ns = thread_cpu_ns();
-        self.used_ns += now_ns - self.since_ns;
-        let rest_ns = (self.used_ns as f64 * (self.factor - 1.0)) as u64;
+        let used_ns = self.used_ns + now_ns - self.since_ns;
+        let rest_ns = (used_ns as f64 * (self.factor - 1.0)) as u64;
         let end_ns = (now_ns + rest_ns).saturating_sub(self.over_ns);
         while now_ns < end_ns {
             work::run(STEPS);
             now_ns = thread_cpu_ns();
         }
         (self.used_ns, self.over_ns) = (0, now_ns - end_ns);
+        used_ns
     }
 }
