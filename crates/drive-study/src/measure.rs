@@ -6,9 +6,9 @@ use crate::study::Unit;
 use crate::usage::{groups, sending};
 use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
 use dataflow::trace::{Class, Outcome as End, Point, Reactions};
-use dataflow::{Chunk, Costs, Observed, Path};
+use dataflow::{Observed, Path};
 use driving::Policy;
-use driving::drive::{self, Frame, Outcome};
+use driving::drive::{self, Frame, Outcome, Seen};
 use driving::runs::{Run, runs};
 use driving::stack::{Features, Middleware};
 use driving::stays::stays;
@@ -26,12 +26,12 @@ pub enum On<'a> {
     Virtual,
     /// On the clock of the wall, at these places.
     Wall(&'a Places),
-    /// On the virtual clock, with the costs of another drive.
-    Observed(Observed),
+    /// On the virtual clock, with what the stack saw in another drive and what it took there.
+    Again(Seen),
 }
 
-/// Drives it on cores `factor` times slower. What the chunks took comes with it, if it was on the clock
-/// of the wall.
+/// Drives it on cores `factor` times slower. What another drive needs to see and take the same comes
+/// with it, if it was on the clock of the wall.
 pub fn drive(
     study: &Study,
     factor: f64,
@@ -39,7 +39,7 @@ pub fn drive(
     policy: Policy,
     key: Key,
     on: On<'_>,
-) -> Result<(Row, Vec<Chunk>), Error> {
+) -> Result<(Row, Option<Seen>), Error> {
     let scenario = unit.suite.scenario(unit.index);
     let features = Features {
         confirm_frames: study.confirm_frames,
@@ -54,21 +54,19 @@ pub fn drive(
         let (outcome, calls) = replay(&scenario, unit.stack, factor)?;
         let took_s = begun.elapsed().as_secs_f64();
         let row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
-        return Ok((Row { calls, ..row }, Vec::new()));
+        return Ok((Row { calls, ..row }, None));
     }
     let characterised = unit.characterised && policy == Policy::Base;
     let mut watch = Watch::default();
-    let costs = match on {
-        On::Virtual => Ok(policy.costs(factor)),
-        On::Observed(observed) => Ok(Costs::Observed(observed)),
-        On::Wall(places) => Err(places),
-    };
-    let outcome = match costs {
-        Err(places) => {
+    let on_the_wall = matches!(on, On::Wall(_));
+    let outcome = match on {
+        On::Wall(places) => {
             let at = (places, factor);
             wall::watch(&scenario, unit.stack, &features, at, until, &mut |_| ())
         }
-        Ok(costs) => {
+        On::Again(seen) => drive::watch_again(&scenario, unit.stack, &features, seen, until),
+        On::Virtual => {
+            let costs = policy.costs(factor);
             let show = &mut |world: &World| {
                 if characterised {
                     watch.look(world);
@@ -92,7 +90,9 @@ pub fn drive(
             row.times.insert("middleware".to_owned(), middleware(&outcome));
         }
     }
-    Ok((row, outcome.chunks))
+    let seen = on_the_wall
+        .then(|| Seen { observed: Observed::new(&outcome.chunks, factor), obeyed: outcome.obeyed });
+    Ok((row, seen))
 }
 
 fn row(

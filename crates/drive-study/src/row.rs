@@ -17,7 +17,7 @@ pub enum Clock {
     Virtual,
     /// That of the wall.
     Wall,
-    /// The virtual one, with the costs of the drive on that of the wall.
+    /// The virtual one; what the stack sees and takes is what it saw and took on that of the wall.
     Observed,
 }
 
@@ -27,7 +27,7 @@ impl Clock {
         match self {
             Clock::Virtual => "virtual",
             Clock::Wall => "wall",
-            Clock::Observed => "virtual, costs of the wall's",
+            Clock::Observed => "virtual, as on the wall",
         }
     }
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for Key {
         match clock {
             Clock::Virtual => {}
             Clock::Wall => f.write_str(", on the clock of the wall")?,
-            Clock::Observed => f.write_str(", with the costs of the clock of the wall")?,
+            Clock::Observed => f.write_str(", as on the clock of the wall")?,
         }
         match repeat {
             0 => Ok(()),
@@ -124,7 +124,7 @@ pub struct Row {
     /// On the clock of the wall, frames that came in late: the world was not ready.
     #[serde(default, skip_serializing_if = "is_none")]
     pub late_frames: usize,
-    /// With the costs of the clock of the wall, chunks of runs that cost what they took there.
+    /// On the virtual clock as on that of the wall, chunks of runs that cost what they took there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub chunks_observed: u64,
     /// The same, chunks that were not run there.

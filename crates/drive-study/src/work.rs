@@ -6,8 +6,8 @@
 use crate::measure::{self, On};
 use crate::study::Unit;
 use crate::{Clock, Error, Folder, Key, Row, Study};
-use dataflow::{Chunk, Observed};
 use driving::Policy;
+use driving::drive::Seen;
 use driving::wall::Places;
 use realtime::thread::pin;
 use std::sync::Mutex;
@@ -32,7 +32,7 @@ pub enum Jobs {
     Threads(usize),
     /// One at each place. First everything is driven on the virtual clock, each thread on a core of
     /// its place's stack; then on the clock of the wall, with nothing beside it, and each of these
-    /// drives once more on the virtual one, with the costs that it had.
+    /// drives once more on the virtual one, where the stack sees the same, and takes as long.
     Places(Vec<Places>),
 }
 
@@ -134,7 +134,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One drive on the clock of the wall, and the same with its costs on the virtual one.
+    /// One drive on the clock of the wall, and the same again on the virtual one.
     fn on_the_wall(
         &self,
         unit: &Unit,
@@ -146,9 +146,9 @@ impl Work<'_> {
         if self.has(&key) && self.has(&again) {
             return Ok(());
         }
-        let chunks = self.drive(unit, policy, key, On::Wall(place))?;
-        let observed = Observed::new(&chunks, self.factor);
-        self.drive(unit, policy, again, On::Observed(observed)).map(|_| ())
+        let seen = self.drive(unit, policy, key, On::Wall(place))?;
+        let seen = seen.expect("a drive on the clock of the wall can be seen again");
+        self.drive(unit, policy, again, On::Again(seen)).map(|_| ())
     }
 
     fn has(&self, key: &Key) -> bool {
@@ -162,12 +162,12 @@ impl Work<'_> {
         policy: Policy,
         key: Key,
         on: On<'_>,
-    ) -> Result<Vec<Chunk>, Error> {
-        let (row, chunks) = measure::drive(&self.study, self.factor, unit, policy, key, on)?;
+    ) -> Result<Option<Seen>, Error> {
+        let (row, seen) = measure::drive(&self.study, self.factor, unit, policy, key, on)?;
         if !self.has(&row.key) {
             self.keep(row)?;
         }
-        Ok(chunks)
+        Ok(seen)
     }
 
     fn keep(&self, row: Row) -> Result<(), Error> {

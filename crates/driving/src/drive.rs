@@ -9,7 +9,7 @@ use crate::stack::{self, Doors, Features, Localisation, Mission, Scan, Stack};
 use crate::violation::Watch;
 use crate::{Ego, Lidar, Track, Violations};
 use dataflow::trace::{Event, Names, Reaction, Reactions};
-use dataflow::{Chunk, Costs, Header, Message, Statistics, Virtual};
+use dataflow::{Chunk, Costs, Header, Message, Observed, Statistics, Virtual};
 use glam::DMat2;
 use rss::Preset;
 use std::collections::HashSet;
@@ -91,6 +91,8 @@ pub struct Outcome {
     pub names: Names,
     /// How well the clock of the wall was kept; none on the virtual one.
     pub kept: Option<Kept>,
+    /// What the vehicle was told in each step of the world.
+    pub obeyed: Vec<Command>,
     /// What each chunk of a module's run took on the clock of the wall; none on the virtual one.
     pub chunks: Vec<Chunk>,
     /// On the virtual clock, chunks that cost what another drive took for them, and those that it did
@@ -171,7 +173,42 @@ pub fn watch(
     until: Until,
     show: &mut dyn FnMut(&World),
 ) -> Result<Outcome, Error> {
-    let mut course = Course::start(scenario, until)?;
+    on(Course::start(scenario, until)?, stack, features, costs, show)
+}
+
+/// What another drive on the clock of the wall leaves for the virtual one, to compare the clocks.
+pub struct Seen {
+    /// [`Outcome::obeyed`]: the vehicle goes where it went.
+    pub obeyed: Vec<Command>,
+    /// What the modules took.
+    pub observed: Observed,
+}
+
+/// As [`watch`], but the stack sees what it saw in another drive, and what its modules take is what
+/// they took there. It computes its commands, and its reaction is that of the first of its own that
+/// reacts; the vehicle obeys those of the other drive. When these are over, the drive is.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn watch_again(
+    scenario: &Scenario,
+    stack: Stack,
+    features: &Features,
+    seen: Seen,
+    until: Until,
+) -> Result<Outcome, Error> {
+    let course = Course { imposed: Some(seen.obeyed), ..Course::start(scenario, until)? };
+    on(course, stack, features, Costs::Observed(seen.observed), &mut |_| ())
+}
+
+fn on(
+    mut course: Course,
+    stack: Stack,
+    features: &Features,
+    costs: Costs,
+    show: &mut dyn FnMut(&World),
+) -> Result<Outcome, Error> {
     let (graph, doors) = stack::build(stack, features, &course.mission);
     let mut clock = Virtual::new(graph, features.settings(), costs)?;
     while !course.over() {
@@ -201,6 +238,10 @@ pub(crate) struct Course {
     arrived: Option<f64>,
     lidar: Lidar,
     command: Command,
+    /// What it was told in each step.
+    obeyed: Vec<Command>,
+    /// What it is to be told in each step instead.
+    imposed: Option<Vec<Command>>,
     sent: Vec<Sent>,
     /// When each turn of the lidar was captured.
     scans_ns: Vec<u64>,
@@ -263,6 +304,8 @@ impl Course {
             arrived: None,
             lidar: Lidar::default(),
             command: Command::default(),
+            obeyed: Vec::new(),
+            imposed: None,
             sent: Vec::new(),
             scans_ns: Vec::new(),
             watches: [Preset::AD_RSS, Preset::AGGRESSIVE].map(Watch::new),
@@ -283,7 +326,8 @@ impl Course {
             Until::Seen(after) => self.seen_for().is_some_and(|since| since >= after - STEP / 2.0),
             Until::Over => self.seen_for().is_some_and(|since| since >= OVER || self.stands()),
         };
-        there || world.ended() || !world.collisions().is_empty()
+        let told = self.imposed.as_ref().is_some_and(|all| all.len() == self.obeyed.len());
+        there || told || world.ended() || !world.collisions().is_empty()
     }
 
     /// For how long the hazard, which had begun, has been visible, s; none: it was not yet.
@@ -319,11 +363,14 @@ impl Course {
     /// Judges the stack, and goes on by one step of the world.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.look();
+        let imposed = self.imposed.as_ref().and_then(|all| all.get(self.obeyed.len()));
+        let command = imposed.copied().unwrap_or(self.command);
+        self.obeyed.push(command);
         match &mut self.sumo {
-            None => self.world.step(&self.command),
+            None => self.world.step(&command),
             Some(sumo) => {
                 let others = sumo.step(&self.world.bodies()[0])?;
-                self.world.step_among(&self.command, others);
+                self.world.step_among(&command, others);
             }
         }
         if let Until::Distance(distance) = self.until {
@@ -417,6 +464,7 @@ impl Course {
             events,
             names,
             kept,
+            obeyed: self.obeyed,
             chunks,
             observed,
         }

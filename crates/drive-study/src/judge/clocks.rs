@@ -14,9 +14,9 @@ const APART: f64 = 10.0;
 const ENOUGH: usize = 50;
 /// The quantiles that are compared.
 const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
-/// The virtual clock, by what its costs are.
+/// The virtual clock, by what it drives.
 const SIMULATED: [(Clock, &str); 2] =
-    [(Clock::Observed, "same costs"), (Clock::Virtual, "costs measured anew")];
+    [(Clock::Observed, "same drive"), (Clock::Virtual, "drives of their own")];
 
 pub(super) fn found(findings: &Findings) -> Found {
     let Some(part) = findings.part(Experiment::Clocks) else {
@@ -26,7 +26,7 @@ pub(super) fn found(findings: &Findings) -> Found {
     let mut demands = Vec::new();
     for stack in &findings.study.stacks {
         for policy in &part.policies {
-            for (clock, costs) in SIMULATED {
+            for (clock, drives) in SIMULATED {
                 let pairs = reactions(&findings.drives.on_both(part, stack, policy, clock));
                 demands.extend(SHARES.map(|(name, share)| {
                     let (found, mut note) = of_quantile(&pairs, share);
@@ -36,7 +36,7 @@ pub(super) fn found(findings: &Findings) -> Found {
                         note += &format!(" It takes {ENOUGH}, and a core for each of the stack's.");
                     }
                     let what =
-                        format!("Reaction, wall and virtual clock, {costs}: {policy}, {name}");
+                        format!("Reaction, wall and virtual clock, {drives}: {policy}, {name}");
                     demand(&what, stack, found, (Limit::Within(APART), "%"), note)
                 }));
             }
@@ -47,9 +47,10 @@ pub(super) fn found(findings: &Findings) -> Found {
         title: "Both clocks".to_owned(),
         about: "The same scenarios on real threads and in simulation, each driven until two \
                 seconds after its hazard could be seen, as often as --repeat says. In simulation \
-                twice: with what each chunk of the modules' code took in the drive on real threads, \
-                so that only the clocks differ; and with what it takes when it is simulated, as in \
-                every other study. Compared are all reactions to those in which both reacted, drawn \
+                twice. The same drive: the stack sees what it saw on real threads, step by step, and \
+                each chunk of the modules' code takes what it took there, so that only the clocks \
+                differ. A drive of its own, as in every other study: costs are measured anew, and the \
+                vehicle obeys what was computed in simulation. Compared are all reactions to those in which both reacted, drawn \
                 by scenario; the longest reactions are those in which it takes many frames until a \
                 command changes."
             .to_owned(),

@@ -325,19 +325,19 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
             let demand = one(&run, &format!("virtual clock, {costs}: base, p99"));
             (number(demand).round(), demand.verdict)
         };
-        assert_eq!(of("same costs"), of("costs measured anew"));
-        of("same costs")
+        assert_eq!(of("same drive"), of("drives of their own"));
+        of("same drive")
     };
     assert_eq!(verdict(60, 8, false), (8.0, Verdict::Met));
     assert_eq!(verdict(60, 12, false), (12.0, Verdict::Missed));
     assert_eq!(verdict(50, 0, false), (0.0, Verdict::NotMeasured));
     assert_eq!(verdict(60, 0, true), (0.0, Verdict::NotMeasured));
     let run = with(60, 8, false);
-    assert!(one(&run, "same costs: base, p50").note.contains("of 59 scenarios"));
+    assert!(one(&run, "same drive: base, p50").note.contains("of 59 scenarios"));
     let rows = &run.sections[0].tables[0].rows;
     let reacted: Vec<[&str; 3]> =
         rows.iter().map(|row| [1, 5, 16].map(|column| row[column].as_str())).collect();
-    let observed = ["virtual, costs of the wall's", "60", "75.0 %"];
+    let observed = ["virtual, as on the wall", "60", "75.0 %"];
     assert_eq!(reacted, [observed, ["virtual", "60", "-"], ["wall", "59", "-"]]);
     // Without the experiment the demand is there, and open.
     let other = self::study(Experiment::Table1, &[], Scenarios::First(1));
@@ -362,7 +362,7 @@ fn reactions_of_drives_that_are_repeated_are_compared_together() {
     };
     let run = run(100);
     for share in ["p50", "p99"] {
-        let demand = one(&run, &format!("virtual clock, same costs: base, {share}"));
+        let demand = one(&run, &format!("virtual clock, same drive: base, {share}"));
         assert_eq!((number(demand), demand.verdict), (0.0, Verdict::Met), "{demand:?}");
         assert!(demand.note.contains("of 180 reactions, virtual"), "{demand:?}");
     }
