@@ -91,16 +91,29 @@ fn study_drives_each_scenario_on_both_clocks_and_goes_on_where_it_was() {
         .iter()
         .filter(|it| it["what"].as_str().unwrap().contains("virtual clock"))
         .collect();
-    assert_eq!(of_clocks.len(), 2, "{demands:?}");
+    assert_eq!(of_clocks.len(), 4, "{demands:?}");
     assert!(of_clocks.iter().all(|demand| demand["verdict"] == "not_measured"), "{of_clocks:?}");
     let log = std::fs::read_to_string(out.join("drives.log")).unwrap();
     let lines: Vec<&str> = log.lines().collect();
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 3);
     assert!(!lines[0].contains("\"clock\"") && lines[1].contains("\"clock\":\"wall\""), "{log}");
-    // The drive on the clock of the wall is over; the other one is driven again.
+    // The same drive again: the vehicle went where it went, and nearly all that was computed was.
+    let [wall, again] = [lines[1], lines[2]].map(|line| {
+        let row = &line[line.find('{').unwrap()..];
+        serde_json::from_str::<Value>(row).unwrap()
+    });
+    assert_eq!(again["key"]["clock"], "observed");
+    for same in ["driven_s", "progress_m", "violation_s"] {
+        assert_eq!(wall[same], again[same], "{same}");
+    }
+    let chunks = |name: &str| again[name].as_u64().unwrap_or(0);
+    let (same, other) = (chunks("chunks_observed"), chunks("chunks_missing"));
+    assert!(same > 4 * other, "{same} chunks were run on the wall, {other} were not");
+    assert!(wall["chunks_observed"].is_null() && wall["chunks_missing"].is_null());
+    // The drive on the clock of the wall is over; the others are driven again.
     std::fs::write(out.join("drives.log"), format!("{}\n", lines[1])).unwrap();
     let output = study(&["--resume"]);
     assert!(output.status.success(), "{}", said(&output));
     let again = std::fs::read_to_string(out.join("drives.log")).unwrap();
-    assert!(again.starts_with(lines[1]) && again.lines().count() == 2, "{again}");
+    assert!(again.starts_with(lines[1]) && again.lines().count() == 3, "{again}");
 }

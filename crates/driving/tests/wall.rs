@@ -1,11 +1,12 @@
 //! A stack in a closed loop on the clock of the wall, on whatever cores there are. Nothing here
 //! depends on how fast they are.
 
-use driving::drive::{Outcome, Until};
+use dataflow::Observed;
+use driving::drive::{Outcome, Seen, Until, watch_again};
 use driving::stack::{Features, Stack};
 use driving::wall::{self, Places};
 use realtime::clock::monotonic_ns;
-use world::{Scenario, World};
+use world::{Command, Scenario, World};
 
 /// The car ahead brakes.
 const LEAD: &str = "
@@ -57,6 +58,30 @@ fn a_drive_that_is_about_a_reaction_ends_after_it() {
     let outcome = drive(&Features::all(), Until::Seen(0.5), &mut |_| ());
     let began = outcome.began.unwrap();
     assert!((outcome.driven - began - 0.5).abs() < 0.03, "{} s", outcome.driven);
+}
+
+#[test]
+fn the_same_drive_on_the_virtual_clock_sees_and_computes_the_same() {
+    let wall = drive(&Features::base(), Until::End, &mut |_| ());
+    assert_eq!(wall.obeyed.len(), 300);
+    assert_eq!(wall.observed, (0, 0));
+    let seen = Seen { obeyed: wall.obeyed.clone(), observed: Observed::new(&wall.chunks, 1.0) };
+    let scenario = Scenario::from_yaml(LEAD, "lead.yaml").unwrap();
+    let again = watch_again(&scenario, Stack::A, &Features::base(), seen, Until::End).unwrap();
+    assert_eq!((again.driven, again.progress), (wall.driven, wall.progress));
+    assert_eq!((again.obeyed, again.seen), (wall.obeyed, wall.seen));
+    // On cores that are shared a run can be left out on the wall.
+    assert!(again.observed.0 > 4 * again.observed.1, "{:?}", again.observed);
+    assert!(again.reaction.is_some() && again.chunks.is_empty());
+    // Told less, it goes on for as long as it was told.
+    let seen = Seen { obeyed: nothing_for(100), observed: Observed::new(&wall.chunks, 1.0) };
+    let short = watch_again(&scenario, Stack::A, &Features::base(), seen, Until::End).unwrap();
+    assert!((short.driven - 1.0).abs() < 1e-9, "{} s", short.driven);
+}
+
+/// Nothing, for so many steps.
+fn nothing_for(steps: usize) -> Vec<Command> {
+    vec![Command::default(); steps]
 }
 
 #[test]
