@@ -65,11 +65,14 @@ pub(super) fn found(findings: &Findings) -> Found {
     (demands, Some(section))
 }
 
+/// The drives of a scenario on both clocks.
+type Drives<'a> = [Vec<&'a Row>; 2];
+
 /// The reactions to one scenario on both clocks, ns.
 type Pair = [Vec<u64>; 2];
 
 /// The reactions of scenarios in which there is one on both clocks.
-fn reactions(pairs: &[[Vec<&Row>; 2]]) -> Vec<Pair> {
+fn reactions(pairs: &[Drives]) -> Vec<Pair> {
     let of = |drives: &Vec<&Row>| -> Vec<u64> {
         drives.iter().filter_map(|row| Some(row.reaction?.total_ns())).collect()
     };
@@ -242,19 +245,19 @@ fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
         let on = |clock| findings.drives.on_both(part, stack, policy, clock);
         let all = SIMULATED.map(|(clock, _)| (clock, on(clock)));
         // The wall's are the same beside both.
-        let curve = |of: &dyn Fn(&[[Vec<&Row>; 2]], usize) -> Times| {
+        let curve = |of: &dyn Fn(&[Drives], usize) -> Times| {
             let simulated =
                 all.iter().map(|(clock, pairs)| distribution(clock.name(), &of(pairs, 0)));
             let wall =
                 all.first().map(|(_, pairs)| distribution(Clock::Wall.name(), &of(pairs, 1)));
             simulated.chain(wall).collect()
         };
-        let reaction = |pairs: &[[Vec<&Row>; 2]], place: usize| {
+        let reaction = |pairs: &[Drives], place: usize| {
             let mut times = Times::default();
             of_clock(&reactions(pairs), place).into_iter().for_each(|ns| times.add(ns));
             times
         };
-        let frame = |pairs: &[[Vec<&Row>; 2]], place: usize| {
+        let frame = |pairs: &[Drives], place: usize| {
             frames(&pairs.iter().flat_map(|pair| &pair[place]).copied().collect::<Vec<_>>())
         };
         let plot = |what: &str, series| Plot {
