@@ -314,8 +314,10 @@ fn what_chunks_took_is_what_the_virtual_clock_charges_for_the_same_ones() {
         let ns: Vec<u64> = passes.map(|run| run.service_ns).collect();
         (ns, clock.observed())
     };
-    // What passing on took there, each frame its own.
-    let (ns, observed) = services(&stopped.chunks, 5);
+    // What passing on took there, each frame its own, in whatever order they are told.
+    let mut chunks = stopped.chunks.clone();
+    chunks.sort_by_key(|chunk| std::cmp::Reverse(chunk.frame));
+    let (ns, observed) = services(&chunks, 5);
     let took = |frame| {
         let chunks = of(frame).filter(|chunk| chunk.module.unwrap().index() == 1);
         chunks.map(|chunk| (chunk.cpu_ns as f64 * FACTOR).round() as u64).sum::<u64>()

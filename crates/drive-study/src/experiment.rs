@@ -79,7 +79,7 @@ impl Suite {
     /// On which clocks.
     pub(crate) fn clocks(self) -> &'static [Clock] {
         match self {
-            Suite::Clocks => &[Clock::Virtual, Clock::Wall, Clock::Observed],
+            Suite::Clocks => &[Clock::Virtual, Clock::Wall, Clock::Again],
             _ => &[Clock::Virtual],
         }
     }

@@ -1,10 +1,9 @@
 //! How many times slower than the machine's a stack's cores are: a number, or as many as it takes
 //! for its base to be as late as document 002's.
 
-use crate::measure::{self, On};
 use crate::study::{Study, Unit};
 use crate::work::{Jobs, side_by_side};
-use crate::{Error, Experiment, Scenarios, Times};
+use crate::{Error, Experiment, Scenarios, Times, measure};
 use driving::Policy;
 use driving::stack::Stack;
 use serde::{Deserialize, Serialize};
@@ -171,8 +170,7 @@ impl Bench<'_> {
                     if self.interrupted.load(Ordering::Relaxed) {
                         return Ok(());
                     }
-                    let (row, _) =
-                        measure::drive(&self.study, factor, unit, policy, key, On::Virtual)?;
+                    let row = measure::drive(&self.study, factor, unit, policy, key)?;
                     if let Some(frames) = row.times.get("frames") {
                         all.lock().unwrap_or_else(|poison| poison.into_inner()).merge(frames);
                     }

@@ -6,7 +6,7 @@
 //! is not what a drive leaves is an error. One process at a time has the folder.
 
 use crate::study::{Unit, slow_enough};
-use crate::{Error, Factor, Key, Row, Shard, Slowness, Study};
+use crate::{Clock, Error, Factor, Key, Row, Shard, Slowness, Study};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
@@ -115,7 +115,7 @@ impl Folder {
         let mut rows: HashMap<Key, &Row> = rows.map(|row| (row.key.clone(), row)).collect();
         for key in folder.keys().collect::<Vec<_>>() {
             if let Some(row) = rows.remove(&key) {
-                folder.append(row.clone())?;
+                folder.append([row.clone()])?;
             }
         }
         Ok(folder)
@@ -167,10 +167,7 @@ impl Folder {
         let mut bytes = Vec::new();
         self.log.read_to_end(&mut bytes).map_err(Error::file(&name))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        self.length = whole as u64;
-        if repair && whole < bytes.len() {
-            self.log.set_len(whole as u64).map_err(Error::file(&name))?;
-        }
+        let mut last = None;
         let wanted: std::collections::HashSet<Key> = self.keys().collect();
         for (index, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
             let problem =
@@ -180,26 +177,41 @@ impl Folder {
                 let problem = problem(format!("found {}, which is not of this study", row.key));
                 return Err(problem);
             }
+            last = Some((row.key.clone(), line.len()));
             if let Some(twice) = self.rows.insert(row.key.clone(), row) {
                 return Err(problem(format!("found {} twice, expected it once", twice.key)));
+            }
+        }
+        self.length = whole as u64;
+        if repair {
+            // What was driven again on the virtual clock is written together with this one.
+            if let Some((key, bytes)) = last.filter(|(key, _)| key.clock == Clock::Wall) {
+                self.rows.remove(&key);
+                self.length -= bytes as u64;
+            }
+            if self.length < bytes.len() as u64 {
+                self.log.set_len(self.length).map_err(Error::file(&name))?;
             }
         }
         Ok(())
     }
 
-    /// Keeps a drive that is over: it is on the disk when this returns.
-    pub(crate) fn append(&mut self, row: Row) -> Result<(), Error> {
+    /// Keeps drives that are over, together: they are on the disk when this returns.
+    pub(crate) fn append<const N: usize>(&mut self, rows: [Row; N]) -> Result<(), Error> {
         let name = self.path.join(LOG);
-        let text = serde_json::to_string(&row)?;
-        let line = format!("{:016x} {text}\n", checksum(text.as_bytes()));
-        if let Err(error) = self.log.write_all(line.as_bytes()).and_then(|()| self.log.sync_data())
-        {
+        let mut lines = String::new();
+        for row in &rows {
+            let text = serde_json::to_string(row)?;
+            lines += &format!("{:016x} {text}\n", checksum(text.as_bytes()));
+        }
+        let written = self.log.write_all(lines.as_bytes()).and_then(|()| self.log.sync_data());
+        if let Err(error) = written {
             // Half a line must not be in front of another one.
             self.log.set_len(self.length).map_err(Error::file(&name))?;
             return Err(Error::file(&name)(error));
         }
-        self.length += line.len() as u64;
-        self.rows.insert(row.key.clone(), row);
+        self.length += lines.len() as u64;
+        self.rows.extend(rows.map(|row| (row.key.clone(), row)));
         Ok(())
     }
 

@@ -5,10 +5,10 @@ use crate::replay::replay;
 use crate::study::Unit;
 use crate::usage::{groups, sending};
 use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
+use dataflow::Path;
 use dataflow::trace::{Class, Outcome as End, Point, Reactions};
-use dataflow::{Observed, Path};
 use driving::Policy;
-use driving::drive::{self, Frame, Outcome, Seen};
+use driving::drive::{self, Frame, Outcome, Until};
 use driving::runs::{Run, runs};
 use driving::stack::{Features, Middleware};
 use driving::stays::stays;
@@ -20,67 +20,70 @@ use world::{Collision, Kind, Scenario, Side, World};
 /// A command is late after this if the policy has no deadline for each frame, s.
 const LATE: f64 = 0.125;
 
-/// Where something is driven.
-pub enum On<'a> {
-    /// On the virtual clock.
-    Virtual,
-    /// On the clock of the wall, at these places.
-    Wall(&'a Places),
-    /// On the virtual clock, with what the stack saw in another drive and what it took there.
-    Again(Seen),
+/// What is driven, and what it is judged by.
+struct Plan {
+    scenario: Scenario,
+    features: Features,
+    until: Until,
+    critical_s: Option<f64>,
+    late_s: f64,
+    begun: Instant,
 }
 
-/// Drives it on cores `factor` times slower. What another drive needs to see and take the same comes
-/// with it, if it was on the clock of the wall.
+impl Plan {
+    fn new(study: &Study, unit: &Unit, policy: Policy) -> Plan {
+        let features = Features {
+            confirm_frames: study.confirm_frames,
+            middleware: study.middleware,
+            ..policy.features()
+        };
+        Plan {
+            scenario: unit.suite.scenario(unit.index),
+            until: unit.suite.until(),
+            critical_s: unit.suite.critical_s(unit.index),
+            late_s: features.deadline.unwrap_or(LATE),
+            features,
+            begun: Instant::now(),
+        }
+    }
+
+    /// The row of a drive that has just ended.
+    fn row(&self, key: Key, outcome: &Outcome) -> Row {
+        let took_s = self.begun.elapsed().as_secs_f64();
+        row(key, &self.scenario, outcome, (self.critical_s, self.late_s, took_s))
+    }
+}
+
+/// What came of a drive, or which it was that failed.
+fn told<T>(key: &Key, outcome: Result<T, drive::Error>) -> Result<T, Error> {
+    outcome.map_err(|source| Error::Drive { what: key.to_string(), source: Box::new(source) })
+}
+
+/// Drives it on the virtual clock, on cores `factor` times slower.
 pub fn drive(
     study: &Study,
     factor: f64,
     unit: &Unit,
     policy: Policy,
     key: Key,
-    on: On<'_>,
-) -> Result<(Row, Option<Seen>), Error> {
-    let scenario = unit.suite.scenario(unit.index);
-    let features = Features {
-        confirm_frames: study.confirm_frames,
-        middleware: study.middleware,
-        ..policy.features()
-    };
-    let until = unit.suite.until();
-    let begun = Instant::now();
-    let critical_s = unit.suite.critical_s(unit.index);
-    let late_s = features.deadline.unwrap_or(LATE);
+) -> Result<Row, Error> {
+    let plan = Plan::new(study, unit, policy);
     if unit.suite == Suite::Modules {
-        let (outcome, calls) = replay(&scenario, unit.stack, factor)?;
-        let took_s = begun.elapsed().as_secs_f64();
-        let row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
-        return Ok((Row { calls, ..row }, None));
+        let (outcome, calls) = replay(&plan.scenario, unit.stack, factor)?;
+        return Ok(Row { calls, ..plan.row(key, &outcome) });
     }
     let characterised = unit.characterised && policy == Policy::Base;
     let mut watch = Watch::default();
-    let on_the_wall = matches!(on, On::Wall(_));
-    let outcome = match on {
-        On::Wall(places) => {
-            let at = (places, factor);
-            wall::watch(&scenario, unit.stack, &features, at, until, &mut |_| ())
-        }
-        On::Again(seen) => drive::watch_again(&scenario, unit.stack, &features, seen, until),
-        On::Virtual => {
-            let costs = policy.costs(factor);
-            let show = &mut |world: &World| {
-                if characterised {
-                    watch.look(world);
-                }
-            };
-            drive::watch(&scenario, unit.stack, &features, costs, until, show)
+    let costs = policy.costs(factor);
+    let show = &mut |world: &World| {
+        if characterised {
+            watch.look(world);
         }
     };
-    let outcome = outcome.map_err(|source| {
-        let source = Box::new(source);
-        Error::Drive { what: key.to_string(), source }
-    })?;
-    let took_s = begun.elapsed().as_secs_f64();
-    let mut row = row(key, &scenario, &outcome, (critical_s, late_s, took_s));
+    let Plan { scenario, features, until, .. } = &plan;
+    let outcome = drive::watch(scenario, unit.stack, features, costs, *until, show);
+    let outcome = told(&key, outcome)?;
+    let mut row = plan.row(key, &outcome);
     if characterised {
         let runs = runs(&outcome.events);
         row.frames = watch.frames(&outcome, &runs);
@@ -90,9 +93,27 @@ pub fn drive(
             row.times.insert("middleware".to_owned(), middleware(&outcome));
         }
     }
-    let seen = on_the_wall
-        .then(|| Seen { observed: Observed::new(&outcome.chunks, factor), obeyed: outcome.obeyed });
-    Ok((row, seen))
+    Ok(row)
+}
+
+/// Drives it at `places` on the clock of the wall, and the same again on the virtual one.
+pub fn on_both_clocks(
+    study: &Study,
+    factor: f64,
+    unit: &Unit,
+    policy: Policy,
+    [key, again]: [Key; 2],
+    places: &Places,
+) -> Result<[Row; 2], Error> {
+    let plan = Plan::new(study, unit, policy);
+    let Plan { scenario, features, until, .. } = &plan;
+    let drive = wall::keep(scenario, unit.stack, features, (places, factor), *until);
+    let (outcome, seen) = told(&key, drive)?;
+    let on_wall = plan.row(key, &outcome);
+    let begun = Instant::now();
+    let outcome = told(&again, drive::watch_again(scenario, unit.stack, features, seen, *until))?;
+    let simulated = Plan { begun, ..plan }.row(again, &outcome);
+    Ok([on_wall, simulated])
 }
 
 fn row(
@@ -266,7 +287,7 @@ mod tests {
             Study::new(&kinds, scenarios, None, &[Stack::A], (Factor::Times(7.0), 1)).unwrap();
         let unit = &study.units().unwrap()[0];
         let (policy, key) = unit.keys().next().unwrap();
-        let (row, _) = drive(&study, 7.0, unit, policy, key, On::Virtual).unwrap();
+        let row = drive(&study, 7.0, unit, policy, key).unwrap();
         assert!(row.is_possible());
         assert_eq!(row.frames.len() as u64, row.count("frames"));
         assert!(row.frames.iter().any(|frame| frame.vehicles > 0), "there is traffic");

@@ -18,7 +18,7 @@ pub enum Clock {
     /// That of the wall.
     Wall,
     /// The virtual one; what the stack sees and takes is what it saw and took on that of the wall.
-    Observed,
+    Again,
 }
 
 impl Clock {
@@ -27,7 +27,7 @@ impl Clock {
         match self {
             Clock::Virtual => "virtual",
             Clock::Wall => "wall",
-            Clock::Observed => "virtual, as on the wall",
+            Clock::Again => "virtual, as on the wall",
         }
     }
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for Key {
         match clock {
             Clock::Virtual => {}
             Clock::Wall => f.write_str(", on the clock of the wall")?,
-            Clock::Observed => f.write_str(", as on the clock of the wall")?,
+            Clock::Again => f.write_str(", as on the clock of the wall")?,
         }
         match repeat {
             0 => Ok(()),

@@ -3,11 +3,9 @@
 //! A thread takes the next scenario and stack, and drives it under all policies that are not kept
 //! yet, one after the other; each drive is kept before the next begins.
 
-use crate::measure::{self, On};
+use crate::measure;
 use crate::study::Unit;
 use crate::{Clock, Error, Folder, Key, Row, Study};
-use driving::Policy;
-use driving::drive::Seen;
 use driving::wall::Places;
 use realtime::thread::pin;
 use std::sync::Mutex;
@@ -122,11 +120,17 @@ impl Work<'_> {
                 if self.interrupted.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
                     return Ok(());
                 }
+                if self.has(&key) {
+                    continue;
+                }
+                let (study, factor) = (&self.study, self.factor);
                 match place.filter(|_| clock == Clock::Wall) {
-                    Some(place) => self.on_the_wall(unit, policy, key, place)?,
-                    None if self.has(&key) => {}
-                    None => {
-                        self.drive(unit, policy, key, On::Virtual)?;
+                    None => self.keep([measure::drive(study, factor, unit, policy, key)?])?,
+                    Some(place) => {
+                        let again = Key { clock: Clock::Again, ..key.clone() };
+                        let keys = [key, again];
+                        let drive = measure::on_both_clocks;
+                        self.keep(drive(study, factor, unit, policy, keys, place)?)?;
                     }
                 }
             }
@@ -134,45 +138,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One drive on the clock of the wall, and the same again on the virtual one.
-    fn on_the_wall(
-        &self,
-        unit: &Unit,
-        policy: Policy,
-        key: Key,
-        place: &Places,
-    ) -> Result<(), Error> {
-        let again = Key { clock: Clock::Observed, ..key.clone() };
-        if self.has(&key) && self.has(&again) {
-            return Ok(());
-        }
-        let seen = self.drive(unit, policy, key, On::Wall(place))?;
-        let seen = seen.expect("a drive on the clock of the wall can be seen again");
-        self.drive(unit, policy, again, On::Again(seen)).map(|_| ())
-    }
-
     fn has(&self, key: &Key) -> bool {
         locked(&self.folder).has(key)
     }
 
-    /// Drives it, and keeps what is not kept yet.
-    fn drive(
-        &self,
-        unit: &Unit,
-        policy: Policy,
-        key: Key,
-        on: On<'_>,
-    ) -> Result<Option<Seen>, Error> {
-        let (row, seen) = measure::drive(&self.study, self.factor, unit, policy, key, on)?;
-        if !self.has(&row.key) {
-            self.keep(row)?;
-        }
-        Ok(seen)
-    }
-
-    fn keep(&self, row: Row) -> Result<(), Error> {
+    fn keep<const N: usize>(&self, rows: [Row; N]) -> Result<(), Error> {
         let mut folder = locked(&self.folder);
-        folder.append(row)?;
+        folder.append(rows)?;
         let (done, all) = folder.done();
         drop(folder);
         let (began, before) = self.begun;

@@ -9,7 +9,7 @@ use crate::stack::{self, Doors, Features, Localisation, Mission, Scan, Stack};
 use crate::violation::Watch;
 use crate::{Ego, Lidar, Track, Violations};
 use dataflow::trace::{Event, Names, Reaction, Reactions};
-use dataflow::{Chunk, Costs, Header, Message, Observed, Statistics, Virtual};
+use dataflow::{Costs, Header, Message, Observed, Statistics, Virtual};
 use glam::DMat2;
 use rss::Preset;
 use std::collections::HashSet;
@@ -91,10 +91,6 @@ pub struct Outcome {
     pub names: Names,
     /// How well the clock of the wall was kept; none on the virtual one.
     pub kept: Option<Kept>,
-    /// What the vehicle was told in each step of the world.
-    pub obeyed: Vec<Command>,
-    /// What each chunk of a module's run took on the clock of the wall; none on the virtual one.
-    pub chunks: Vec<Chunk>,
     /// On the virtual clock, chunks that cost what another drive took for them, and those that it did
     /// not have ([`Costs::Observed`]).
     pub observed: (u64, u64),
@@ -178,7 +174,7 @@ pub fn watch(
 
 /// What another drive on the clock of the wall leaves for the virtual one, to compare the clocks.
 pub struct Seen {
-    /// [`Outcome::obeyed`]: the vehicle goes where it went.
+    /// What the vehicle was told in each step of the world: it goes where it went.
     pub obeyed: Vec<Command>,
     /// What the modules took.
     pub observed: Observed,
@@ -239,7 +235,7 @@ pub(crate) struct Course {
     lidar: Lidar,
     command: Command,
     /// What it was told in each step.
-    obeyed: Vec<Command>,
+    pub(crate) obeyed: Vec<Command>,
     /// What it is to be told in each step instead.
     imposed: Option<Vec<Command>>,
     sent: Vec<Sent>,
@@ -268,7 +264,6 @@ pub(crate) struct Left {
     pub(crate) statistics: Statistics,
     pub(crate) names: Names,
     pub(crate) kept: Option<Kept>,
-    pub(crate) chunks: Vec<Chunk>,
     pub(crate) observed: (u64, u64),
 }
 
@@ -281,7 +276,6 @@ impl Left {
             statistics: clock.statistics(),
             names: clock.names().clone(),
             kept: None,
-            chunks: Vec::new(),
             observed: clock.observed(),
         }
     }
@@ -440,7 +434,7 @@ impl Course {
                 None => unanswered += 1,
             }
         }
-        let Left { events, lost, statistics, names, kept, chunks, observed } = left;
+        let Left { events, lost, statistics, names, kept, observed } = left;
         let reaction = self.seen.and_then(|seen| self.reaction(doors, &events, ns(seen)));
         let progress = self.along() - self.start;
         let [violations, aggressive] = self.watches.map(Watch::found);
@@ -464,8 +458,6 @@ impl Course {
             events,
             names,
             kept,
-            obeyed: self.obeyed,
-            chunks,
             observed,
         }
     }

@@ -7,10 +7,10 @@
 //! whose end it has time to cast the lidar's rays. If it is not ready in time, that is counted
 //! ([`Kept`]).
 
-use crate::drive::{Course, Error, Kept, Left, Outcome, Until};
+use crate::drive::{Course, Error, Kept, Left, Outcome, Seen, Until};
 use crate::stack::{self, Features, Stack};
 use dataflow::trace::{Ring, merge};
-use dataflow::{Settings, Wall};
+use dataflow::{Observed, Settings, Wall};
 use realtime::awake;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{Policy, pin, set_name, set_policy};
@@ -87,9 +87,36 @@ pub fn watch(
     until: Until,
     show: &mut (dyn FnMut(&World) + Send),
 ) -> Result<Outcome, Error> {
-    // A thread of its own: the caller keeps its core and its policy.
+    let settings = features.settings();
+    let drive = || drive(scenario, stack, (features, settings), (places, factor), until, show);
+    alone(drive).map(|(outcome, _)| outcome)
+}
+
+/// As [`watch`], without showing anything; what it takes to drive the same on the virtual clock
+/// ([`crate::drive::watch_again`]) comes with it.
+///
+/// # Errors
+///
+/// As [`watch`].
+///
+/// # Panics
+///
+/// As [`watch`].
+pub fn keep(
+    scenario: &Scenario,
+    stack: Stack,
+    features: &Features,
+    (places, factor): (&Places, f64),
+    until: Until,
+) -> Result<(Outcome, Seen), Error> {
+    let settings = Settings { keep_chunks: true, ..features.settings() };
+    let show = &mut |_: &World| ();
+    alone(|| drive(scenario, stack, (features, settings), (places, factor), until, show))
+}
+
+/// In a thread of its own: the caller keeps its core and its policy.
+fn alone<T: Send>(drive: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
-        let drive = || drive(scenario, stack, features, (places, factor), until, show);
         scope.spawn(drive).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -97,11 +124,11 @@ pub fn watch(
 fn drive(
     scenario: &Scenario,
     stack: Stack,
-    features: &Features,
+    (features, settings): (&Features, Settings),
     (places, factor): (&Places, f64),
     until: Until,
     show: &mut dyn FnMut(&World),
-) -> Result<Outcome, Error> {
+) -> Result<(Outcome, Seen), Error> {
     let mut course = Course::start(scenario, until)?;
     let mut kept = Kept::default();
     // The thread that fires the timers inherits the core.
@@ -113,7 +140,7 @@ fn drive(
         assert_eq!(group.pin.len(), group.cores, "a place for each core");
         group.priority = (!places.folded).then_some(PRIORITY);
     }
-    let settings = Settings { trace_events: EVENTS, keep_chunks: true, ..features.settings() };
+    let settings = Settings { trace_events: EVENTS, ..settings };
     let clock = Wall::prepare(graph, settings, factor)?;
     let _awake = Awake::keep(places)?;
     let began_ns = monotonic_ns() + START_NS;
@@ -141,10 +168,11 @@ fn drive(
         statistics: stopped.statistics,
         names: stopped.names,
         kept: Some(kept),
-        chunks: stopped.chunks,
         observed: (0, 0),
     };
-    Ok(course.outcome(&doors, stack::cores(features), left))
+    let obeyed = std::mem::take(&mut course.obeyed);
+    let seen = Seen { obeyed, observed: Observed::new(&stopped.chunks, factor) };
+    Ok((course.outcome(&doors, stack::cores(features), left), seen))
 }
 
 /// Keeps the cores of a drive from idling, until it is dropped. A module runs for a few milliseconds

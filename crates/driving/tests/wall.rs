@@ -62,26 +62,25 @@ fn a_drive_that_is_about_a_reaction_ends_after_it() {
 
 #[test]
 fn the_same_drive_on_the_virtual_clock_sees_and_computes_the_same() {
-    let wall = drive(&Features::base(), Until::End, &mut |_| ());
-    assert_eq!(wall.obeyed.len(), 300);
-    assert_eq!(wall.observed, (0, 0));
-    let seen = Seen { obeyed: wall.obeyed.clone(), observed: Observed::new(&wall.chunks, 1.0) };
+    let features = Features::base();
     let scenario = Scenario::from_yaml(LEAD, "lead.yaml").unwrap();
-    let again = watch_again(&scenario, Stack::A, &Features::base(), seen, Until::End).unwrap();
-    assert_eq!((again.driven, again.progress), (wall.driven, wall.progress));
-    assert_eq!((again.obeyed, again.seen), (wall.obeyed, wall.seen));
+    let cores = realtime::thread::cores();
+    let places = Places::folded(&cores, Places::needed(&features)).unwrap();
+    let (wall, seen) =
+        wall::keep(&scenario, Stack::A, &features, (&places, 1.0), Until::End).unwrap();
+    assert_eq!((seen.obeyed.len(), wall.observed), (300, (0, 0)));
+    let again = |seen| watch_again(&scenario, Stack::A, &features, seen, Until::End).unwrap();
+    let same = again(seen);
+    assert_eq!((same.driven, same.progress, same.seen), (wall.driven, wall.progress, wall.seen));
     // On cores that are shared a run can be left out on the wall.
-    assert!(again.observed.0 > 4 * again.observed.1, "{:?}", again.observed);
-    assert!(again.reaction.is_some() && again.chunks.is_empty());
-    // Told less, it goes on for as long as it was told.
-    let seen = Seen { obeyed: nothing_for(100), observed: Observed::new(&wall.chunks, 1.0) };
-    let short = watch_again(&scenario, Stack::A, &Features::base(), seen, Until::End).unwrap();
-    assert!((short.driven - 1.0).abs() < 1e-9, "{} s", short.driven);
-}
-
-/// Nothing, for so many steps.
-fn nothing_for(steps: usize) -> Vec<Command> {
-    vec![Command::default(); steps]
+    assert!(same.observed.0 > 4 * same.observed.1, "{:?}", same.observed);
+    assert!(same.reaction.is_some());
+    // It goes where it is told to, for as long as it is told, whatever the stack says.
+    let rolls = Seen { obeyed: vec![Command::default(); 250], observed: Observed::default() };
+    let rolls = again(rolls);
+    assert!((rolls.driven - 2.5).abs() < 1e-9, "{} s", rolls.driven);
+    assert!((rolls.progress - 2.5 * 40.0 / 3.6).abs() < 0.5, "{} m", rolls.progress);
+    assert_eq!(rolls.observed.0, 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ const ENOUGH: usize = 50;
 const SHARES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 /// The virtual clock, by what it drives.
 const SIMULATED: [(Clock, &str); 2] =
-    [(Clock::Observed, "same drive"), (Clock::Virtual, "drives of their own")];
+    [(Clock::Again, "same drive"), (Clock::Virtual, "drives of their own")];
 
 pub(super) fn found(findings: &Findings) -> Found {
     let Some(part) = findings.part(Experiment::Clocks) else {
@@ -50,9 +50,9 @@ pub(super) fn found(findings: &Findings) -> Found {
                 twice. The same drive: the stack sees what it saw on real threads, step by step, and \
                 each chunk of the modules' code takes what it took there, so that only the clocks \
                 differ. A drive of its own, as in every other study: costs are measured anew, and the \
-                vehicle obeys what was computed in simulation. Compared are all reactions to those in which both reacted, drawn \
-                by scenario; the longest reactions are those in which it takes many frames until a \
-                command changes."
+                vehicle obeys what was computed in simulation. Compared are all reactions to those in \
+                which both reacted, drawn by scenario; the longest reactions are those in which it takes \
+                many frames until a command changes."
             .to_owned(),
         tables: tables.collect(),
         plots: findings
@@ -197,12 +197,12 @@ fn cells(
         millis(frames.quantile_ms(0.99)),
         millis(frames.max_ms()),
         match clock {
-            Clock::Virtual | Clock::Observed => "-".to_owned(),
+            Clock::Virtual | Clock::Again => "-".to_owned(),
             Clock::Wall => drives.iter().map(|row| row.late_frames).sum::<usize>().to_string(),
         },
         match clock {
             Clock::Virtual | Clock::Wall => "-".to_owned(),
-            Clock::Observed => observed(drives),
+            Clock::Again => observed(drives),
         },
     ]
 }
