@@ -189,6 +189,45 @@ fn piece_that_was_predicted_wrongly_is_counted_and_suspends_guests() {
 }
 
 #[test]
+fn piece_whose_core_hosts_want_goes_on_where_its_run_waits() {
+    let cost = |chunk: &dataflow::Chunk| match (chunk.module.unwrap().index(), chunk.piece) {
+        (0, true) => 10 * MS,
+        (1, _) if chunk.frame == 20 => 500 * MS,
+        _ => MS,
+    };
+    // Of 1 ms before, two pieces of 10 and 1 ms after; the last host comes before the pieces end.
+    for (host_ms, end_ns) in [(5, 18 * MS + 10_000), (10, 13 * MS + 10_000)] {
+        let Pair { graph, numbers, hosts, output } = pair(1, 1, |_| 1.0, Cancel::Never);
+        let costs = Costs::Declared(Box::new(cost));
+        let mut clock = Virtual::new(graph, stealing(Mechanism::Twin), costs).unwrap();
+        for frame in 0..=20 {
+            let at_ns = frame * 100 * MS;
+            let host_ns = at_ns + if frame < 20 { 50 } else { host_ms } * MS;
+            clock.inject(&numbers, at_ns, at_ns, 2).unwrap();
+            clock.inject(&hosts, host_ns, host_ns, 0).unwrap();
+        }
+        clock.advance_to(3_000 * MS).unwrap();
+        stage::assert_one_at_a_time(&clock);
+        let out = clock.take(&output);
+        assert_eq!(*out[20].value, squares(2));
+        assert_eq!(out[20].header.published_ns - 2_000 * MS, end_ns);
+        let (module, other) = (&clock.statistics().modules[0], &clock.statistics().groups[1]);
+        assert_eq!((other.returned, other.overruns, other.violations), (1, 1, 0));
+        // One of each frame since 32 were seen, but for the last one, which was a host's in the end.
+        assert_eq!((module.pieces, module.pieces_as_guest), (42, other.admitted - 1));
+        let runs = stage::runs(&clock);
+        let host = runs.iter().rfind(|run| run.module == Some(1)).unwrap();
+        assert_eq!(host.start_ns, 2_000 * MS + host_ms * MS, "it does not wait");
+        let back = clock.trace().events().find_map(|event| match event.point {
+            Point::Returned { core } => Some((event.at_ns, core.group)),
+            _ => None,
+        });
+        // Its own core has done its piece at 11 ms.
+        assert_eq!(back, Some((2_011 * MS, 0)));
+    }
+}
+
+#[test]
 fn pieces_wait_for_more_urgent_runs_and_not_for_others() {
     let mut graph = Graph::new();
     let home = graph.group(Group::new("home", 1));

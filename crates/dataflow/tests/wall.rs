@@ -3,12 +3,16 @@
 
 mod stage;
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use dataflow::trace::{Class, Point, merge};
 use dataflow::{
-    Cancel, Chunk, Costs, Cx, Graph, Group, Load, Observed, Output, Part, Path, Settings, Source,
-    Stealing, Stop, Trigger, Virtual, Wall, WorkCx,
+    Cancel, Chunk, Costs, Cx, Graph, Group, Load, Message, Module, Observed, Output, Part, Path,
+    Settings, Source, Stealing, Stop, Trigger, Virtual, Wall, WorkCx,
 };
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use stage::{Do, Stage};
@@ -152,6 +156,120 @@ fn guest_runs_on_another_groups_idle_core_once_its_time_is_known() {
         |event| matches!(event.point, Point::Start { class: Class::Guest, core, .. } if core.group == 1),
     );
     assert_eq!(guests.count() as u64, as_guest);
+}
+
+/// Has two pieces; those of the last frame are long.
+struct Two(Arc<Long>);
+
+/// What the last frame's two pieces and the host beside them know of one another.
+#[derive(Default)]
+struct Long {
+    pieces: AtomicUsize,
+    host: AtomicBool,
+    answered: AtomicBool,
+}
+
+/// Computes until `holds`, or for so long.
+fn busy(limit: Duration, holds: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while !holds() {
+        if began.elapsed() > limit {
+            return false;
+        }
+    }
+    true
+}
+
+/// Less than the kernel lets a thread of real-time priority run without a break.
+const BUSY: Duration = Duration::from_millis(600);
+const LAST: u64 = 1_000;
+
+impl Module for Two {
+    type In = Message<u64>;
+    type Out = u64;
+
+    fn run(&mut self, cx: &mut Cx<u64>, number: &Self::In, _: Path) -> Result<u64, Stop> {
+        let last = **number == LAST;
+        let piece = |_| {
+            let long = self.0.clone();
+            let work = move |_: &mut WorkCx| {
+                if last {
+                    let place = long.pieces.fetch_add(1, SeqCst);
+                    // The first one leaves the second one to the guest, whose core the host takes.
+                    busy(BUSY, || long.pieces.load(SeqCst) == 2);
+                    busy(BUSY, || place == 0 || long.host.load(SeqCst));
+                }
+                Ok(())
+            };
+            (Load::of(&[1.0]), work)
+        };
+        cx.divide((0..2).map(piece).collect())?;
+        Ok(**number)
+    }
+}
+
+#[test]
+fn a_piece_does_not_wait_for_a_host_that_has_the_core_of_its_twin() {
+    let cores = realtime::thread::cores();
+    let [first, .., last] = cores[..] else { return };
+    let mut graph = Graph::new();
+    let pinned = |name, core| Group { pin: vec![core], priority: Some(10), ..Group::new(name, 1) };
+    let home = graph.group(pinned("home", first));
+    let other = graph.group(pinned("hosted", last));
+    let (a, b, out) = (graph.topic("a"), graph.topic("b"), graph.topic("out"));
+    let sink = graph.topic("sink");
+    let (frames, hosts) = (graph.source("frames", &a, None), graph.source("hosts", &b, None));
+    let long = Arc::new(Long::default());
+    graph.module("two", home, Two(long.clone()), a.latest(), &out).guest_pieces();
+    let of_host = long.clone();
+    let host = move |_: &mut Cx<u64>, number, _: Path| {
+        if number < LAST {
+            return Ok(0);
+        }
+        of_host.host.store(true, SeqCst);
+        Ok(u64::from(busy(BUSY, || of_host.answered.load(SeqCst))))
+    };
+    graph.module("host", other, Do(host), b.latest(), &sink);
+    let (output, ended) = (graph.output(&out), graph.output(&sink));
+    let twin = Stealing { mechanism: dataflow::Mechanism::Twin, suspend_ns: 0 };
+    let settings = Settings { stealing: Some(twin), ..Settings::base() };
+    let wall = Wall::start(graph, settings).unwrap();
+    // So long lies between two runs of the host: there is time for guests.
+    for _ in 0..2 {
+        wall.inject(&hosts, 0, 0).unwrap();
+        wall.wait(&ended, u64::MAX);
+        std::thread::sleep(2 * BUSY);
+    }
+    wall.inject(&hosts, 0, 0).unwrap();
+    wall.wait(&ended, u64::MAX);
+    for number in 0..40 {
+        wall.inject(&frames, 0, number).unwrap();
+        assert_eq!(*wall.wait(&output, u64::MAX)[0], number);
+    }
+    wall.inject(&frames, 0, LAST).unwrap();
+    while long.pieces.load(SeqCst) < 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    wall.inject(&hosts, 0, LAST).unwrap();
+    assert_eq!(*wall.wait(&output, u64::MAX)[0], LAST);
+    long.answered.store(true, SeqCst);
+    assert_eq!(*wall.wait(&ended, u64::MAX)[0], 1, "the answer came while the host was busy");
+    // And the twin is on its own core again.
+    assert!(busy(Duration::from_secs(60), || allowed("hosted-0~") == Some(last.to_string())));
+    let stopped = wall.stop();
+    if stopped.refused.is_empty() {
+        assert_eq!(stopped.statistics.groups[1].returned, 1);
+    }
+}
+
+/// The cores on which a thread of this process may run.
+fn allowed(name: &str) -> Option<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let mut of = status.filter(|status| status.starts_with(&format!("Name:\t{name}\n")));
+    let status = of.next()?;
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(cores.trim().to_owned())
 }
 
 #[test]

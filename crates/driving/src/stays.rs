@@ -26,6 +26,17 @@ pub fn stays(events: &[Event]) -> Vec<Stay> {
             Point::Start { core, class, .. } | Point::Piece { core, class, .. } => {
                 homes.insert(event.job, (core, class));
             }
+            Point::Returned { core } => {
+                let before = homes.insert(event.job, (core, Class::Host));
+                // On the clock of the wall it has a core all the time, as far as the trace knows.
+                let begun = since.get_mut(&event.job).zip(before);
+                found.extend(begun.map(|(from_ns, (core, class))| Stay {
+                    core,
+                    class,
+                    from_ns: std::mem::replace(from_ns, event.at_ns),
+                    to_ns: event.at_ns,
+                }));
+            }
             Point::Resumed => {
                 since.insert(event.job, event.at_ns);
             }

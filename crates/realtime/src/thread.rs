@@ -1,9 +1,9 @@
 //! Scheduling of the calling thread: policy, cores, name, and memory that stays resident.
 //!
-//! Every function acts on the thread that calls it, so that a thread sets itself up as the
-//! first thing it does and nobody needs its handle.
+//! Every function but [`pin_other`] acts on the thread that calls it, so that a thread sets itself
+//! up as the first thing it does and nobody needs its handle.
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Pid, Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,20 @@ pub fn set_nice(nice: i32) -> Result<(), Error> {
 /// [`Error::Cores`] when one of the cores does not exist or may not be used; the thread then stays
 /// where it was. (The kernel alone would quietly leave such a core out.)
 pub fn pin(cores: &[usize]) -> Result<(), Error> {
+    pin_to(None, cores)
+}
+
+/// As [`pin`], another thread of this process, by the number that the kernel gave it ([`id`]).
+///
+/// A thread that is ready on a core which a more urgent one keeps goes to the others at once.
+///
+/// # Errors
+/// As [`pin`]; also when there is no such thread.
+pub fn pin_other(thread: u32, cores: &[usize]) -> Result<(), Error> {
+    pin_to(Some(thread), cores)
+}
+
+fn pin_to(thread: Option<u32>, cores: &[usize]) -> Result<(), Error> {
     if cores.is_empty() {
         return Ok(());
     }
@@ -118,15 +132,20 @@ pub fn pin(cores: &[usize]) -> Result<(), Error> {
     if cores.iter().any(|&core| core >= CpuSet::MAX_CPU) {
         return Err(refused());
     }
+    // No thread is the calling one; the number 0 would be it as well.
+    let thread = match thread.map(|thread| i32::try_from(thread).ok().and_then(Pid::from_raw)) {
+        Some(None) => return Err(refused()),
+        thread => thread.flatten(),
+    };
     let mut wanted = CpuSet::new();
     cores.iter().for_each(|&core| wanted.set(core));
-    let before = sched_getaffinity(None).map_err(|_| refused())?;
-    sched_setaffinity(None, &wanted).map_err(|_| refused())?;
-    if sched_getaffinity(None) == Ok(wanted) {
+    let before = sched_getaffinity(thread).map_err(|_| refused())?;
+    sched_setaffinity(thread, &wanted).map_err(|_| refused())?;
+    if sched_getaffinity(thread) == Ok(wanted) {
         return Ok(());
     }
     // The kernel accepted `before` when it was set, so it accepts it again.
-    let _ = sched_setaffinity(None, &before);
+    let _ = sched_setaffinity(thread, &before);
     Err(refused())
 }
 
@@ -231,6 +250,27 @@ mod tests {
             assert_eq!(rustix::thread::sched_getcpu(), last);
         }
         assert_eq!(cores(), all);
+    }
+
+    #[test]
+    fn another_thread_goes_where_it_is_sent() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(id()).unwrap();
+            is_done.recv().unwrap();
+            rustix::thread::sched_getcpu()
+        });
+        let (number, last) = (told.recv().unwrap(), *cores().last().unwrap());
+        let own = sched_getaffinity(None).unwrap();
+        assert!(matches!(pin_other(number, &[1_000_000]), Err(Error::Cores { .. })));
+        pin_other(number, &[last]).unwrap();
+        assert_eq!(sched_getaffinity(None).unwrap(), own);
+        done.send(()).unwrap();
+        assert_eq!(other.join().unwrap(), last);
+        for nobody in [0, u32::MAX] {
+            assert!(matches!(pin_other(nobody, &[last]), Err(Error::Cores { .. })));
+        }
     }
 
     #[test]

@@ -162,6 +162,7 @@ pub enum Kind {
 /// | `Overrun` | run | delay | group | |
 /// | `Piece` | piece, a run of its own | core and class as of `Start` | | `More`: run, 0, 0 |
 /// | `Divided` | run | pieces | | |
+/// | `Returned` | piece | core and class as of `Start` | | |
 /// | `More` | see above | see above | see above | |
 ///
 /// A core is group * 65536 + its place there, + 2^32 * class + 2^40 * path; the numbers of classes,
@@ -189,10 +190,11 @@ pub enum Flow {
     Divided = 0x50,
     Serialised = 0x51,
     Deserialised = 0x52,
+    Returned = 0x53,
 }
 
 impl Flow {
-    const ALL: [Flow; 19] = [
+    const ALL: [Flow; 20] = [
         Flow::Injected,
         Flow::Arrived,
         Flow::Start,
@@ -212,6 +214,7 @@ impl Flow {
         Flow::Divided,
         Flow::Serialised,
         Flow::Deserialised,
+        Flow::Returned,
     ];
 }
 

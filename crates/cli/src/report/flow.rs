@@ -216,6 +216,12 @@ impl<'a> Reading<'a> {
                 self.topics[*topic].bytes.push(f64::from(bytes));
                 self.topics[*topic].deserialise_ms.push(took_ns as f64 / 1e6);
             }
+            Point::Returned { core } => {
+                let on = run.on_ns.is_some();
+                close(&mut self.spans, run, event);
+                run.core = (self.about.groups[usize::from(core.group)].clone(), core.index);
+                (run.class, run.span, run.on_ns) = (Class::Host, None, on.then_some(at_ns));
+            }
             Point::Resumed => run.on_ns = Some(at_ns),
             Point::Paused => close(&mut self.spans, run, event),
             Point::End { outcome, service_ns } => {

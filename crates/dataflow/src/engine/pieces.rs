@@ -2,7 +2,8 @@
 //! group, and, as guests, idle ones of others (document 002, section 4.3).
 //!
 //! The run waits until all its pieces have ended. Its own core does nothing else meanwhile than
-//! pieces of it, and what is more urgent.
+//! pieces of it, and what is more urgent. A guest whose core hosts want goes on there, once that core
+//! has nothing to do: hosts that are busy for long would keep the run waiting as long.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -137,6 +138,25 @@ impl Engine {
         let state = Job { frame, path, captured_ns, ..Job::of_work(of, class, core, piece.load) };
         self.jobs.insert(job, state);
         Start { job, rank, body: Body::Work(piece.work) }
+    }
+
+    /// If `job` is a guest that does a piece: of which run, and the core on which that waits.
+    pub(crate) fn home_of(&self, job: u64) -> Option<(u64, Core)> {
+        let Job { of: Of::Piece { run, .. }, class: Class::Guest, .. } = self.jobs.get(&job)?
+        else {
+            return None;
+        };
+        Some((*run, self.divided.get(run)?.core))
+    }
+
+    /// The piece `job`, a guest until now, goes on where its run waits; its rank there.
+    pub(crate) fn come_home(&mut self, now_ns: u64, job: u64, ring: &mut Ring) -> Rank {
+        let (run, core) = self.home_of(job).expect("a guest that does a piece");
+        let state = self.jobs.get_mut(&job).expect("it has begun");
+        self.groups[usize::from(state.core.group)].statistics.returned += 1;
+        (state.core, state.class) = (core, Class::Host);
+        ring.write(now_ns, job, Point::Returned { core });
+        Rank::Host(self.divided[&run].key)
     }
 
     pub(super) fn piece_bound_ns(&mut self, now_ns: u64, of: Of) -> Option<u64> {

@@ -77,6 +77,8 @@ pub struct GroupStatistics {
     pub ahead_ns: u64,
     /// Guests that were let in.
     pub admitted: u64,
+    /// Pieces among them that went home, since hosts wanted the core.
+    pub returned: u64,
     /// How often a guest was refused.
     pub denied: u64,
     /// Hosts' runs that found a guest on their core.

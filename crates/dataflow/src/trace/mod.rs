@@ -133,6 +133,12 @@ pub enum Point {
         /// As what.
         class: Class,
     },
+    /// A piece that was a guest goes on as a host where its run waits: hosts have the core that it was
+    /// on.
+    Returned {
+        /// Where it goes on.
+        core: Core,
+    },
     /// The run waits for its pieces from now on.
     Divided {
         /// How many.

@@ -66,6 +66,7 @@ pub fn encode(event: &Event, into: &mut Vec<Record>) {
             put(Flow::Piece, job, place(core, class), 0);
             put(Flow::More, of, 0, 0);
         }
+        Point::Returned { core } => put(Flow::Returned, job, place(core, Class::Host), 0),
         Point::Divided { pieces } => put(Flow::Divided, job, pieces.into(), 0),
         Point::Read { message } => put(Flow::Read, job, message, 0),
         Point::Resumed => put(Flow::Resumed, job, 0, 0),
@@ -186,6 +187,10 @@ impl Reader<'_> {
                 let (of, _) = self.more()?;
                 Point::Piece { of, core, class }
             }
+            Flow::Returned => match self.place(detail)? {
+                (core, Class::Host) => Point::Returned { core },
+                _ => return self.odd(detail, "a core of its own group"),
+            },
             Flow::Divided => match u32::try_from(detail) {
                 Ok(pieces) => Point::Divided { pieces },
                 Err(_) => return self.odd(detail, "a number of pieces"),
@@ -265,6 +270,7 @@ mod tests {
             start(Some(module), Class::Guest, Path::Fast),
             start(None, Class::Ahead, Path::Normal),
             Point::Piece { of: 1 << 50, core, class: Class::Guest },
+            Point::Returned { core },
             Point::Divided { pieces: 4 },
             Point::Read { message: 7 },
             Point::Resumed,

@@ -21,6 +21,9 @@ impl Virtual {
             self.offer_hosts(core);
         }
         for core in 0..self.cores.len() {
+            self.bring_home(core);
+        }
+        for core in 0..self.cores.len() {
             if self.cores[core].at_boundary() {
                 self.run_chunk(core, Lane::Stack)?;
             }
@@ -67,6 +70,30 @@ impl Virtual {
             (!core.stack.is_empty(), core.twin.is_some())
         });
         cores
+    }
+
+    /// The guest whose core hosts have does its piece where the run waits, if nothing is done there.
+    fn bring_home(&mut self, core: usize) {
+        let now_ns = self.now_ns;
+        let state = &self.cores[core];
+        let Some(guest) = state.twin.as_ref().filter(|_| !state.stack.is_empty()) else { return };
+        let Some((run, id)) = self.engine.home_of(guest.job) else { return };
+        let waits = |core: &CoreState| core.id == id && core.divided() == Some(run);
+        let Some(home) = self.cores.iter().position(waits) else { return };
+        let Some(mut piece) = self.cores[core].twin.take() else { return };
+        let job = piece.job;
+        piece.rank = self.engine.come_home(now_ns, job, &mut self.ring);
+        // The way home is as long as the way there.
+        piece.extra_ns += self.engine.settings.switch_ns;
+        match std::mem::replace(&mut piece.stage, Stage::Boundary) {
+            Stage::Preempted { left_ns, then } => {
+                let left_ns = left_ns + std::mem::take(&mut piece.extra_ns);
+                self.cores[home].stack.push(piece);
+                self.ring.write(now_ns, job, Point::Resumed);
+                self.busy(home, Lane::Stack, left_ns, then);
+            }
+            _ => self.cores[home].stack.push(piece),
+        }
     }
 
     fn offer_hosts(&mut self, core: usize) {

@@ -112,8 +112,10 @@ struct CoreState {
     id: Core,
     worker: Place,
     twin: Place,
-    /// The guest of another group that the twin runs.
-    guest: bool,
+    /// The guest of another group that the twin runs here.
+    guest: Option<u64>,
+    /// The twin is on the core where the run waits whose piece it does.
+    away: bool,
     /// A run of the worker's waits for its pieces: the core is kept for it.
     divided: bool,
 }
@@ -139,6 +141,8 @@ impl CoreState {
 #[derive(Default)]
 struct Place {
     thread: Option<Thread>,
+    /// The kernel's number of it.
+    number: u32,
     parked: bool,
 }
 
@@ -201,6 +205,30 @@ impl Locked {
         }
     }
 
+    /// The guest on a core whose worker has a run does its piece where the run waits for it, if nothing
+    /// is done there: its thread, the twin, goes there until it is done. If the system does not let
+    /// it, it stays.
+    fn send_home(&mut self, now_ns: u64, from: usize, ring: &mut Ring) {
+        let CoreState { id, worker, twin, guest, .. } = &self.cores[from];
+        let Some(job) = guest.filter(|_| !worker.parked) else { return };
+        let Some((_, home)) = self.engine.home_of(job) else { return };
+        let waits = |core: &CoreState| core.id == home && core.divided && core.worker.parked;
+        if !self.cores.iter().any(waits) || self.pinned(*id).is_none() {
+            return;
+        }
+        let to = self.pinned(home).map_or_else(realtime::thread::cores, |core| vec![core]);
+        if realtime::thread::pin_other(twin.number, &to).is_ok() {
+            self.engine.come_home(now_ns, job, ring);
+            (self.cores[from].guest, self.cores[from].away) = (None, true);
+        }
+    }
+
+    /// The core of the machine that a core is, if its group says so.
+    fn pinned(&self, core: Core) -> Option<usize> {
+        let pin = &self.engine.groups[usize::from(core.group)].group.pin;
+        pin.get(usize::from(core.index)).copied()
+    }
+
     /// As [`Locked::settle`], for a thread that has no ring.
     fn outside(&mut self, act: impl FnOnce(&mut Locked, &mut Ring)) {
         let mut ring = std::mem::replace(&mut self.outside, Ring::new(1));
@@ -244,7 +272,8 @@ impl Wall {
             id,
             worker: Place::default(),
             twin: Place::default(),
-            guest: false,
+            guest: None,
+            away: false,
             divided: false,
         };
         let cores = ids.iter().copied().map(core).collect();

@@ -75,7 +75,7 @@ impl Worker {
         let group = locked.engine.groups[usize::from(self.core.group)].group.clone();
         let place = &mut locked.cores[self.number];
         let place = if self.lane == Lane::Worker { &mut place.worker } else { &mut place.twin };
-        place.thread = Some(std::thread::current());
+        (place.thread, place.number) = (Some(std::thread::current()), realtime::thread::id());
         drop(locked);
         let lane = if self.lane == Lane::Worker { "" } else { "~" };
         set_name(&format!("{}-{}{lane}", group.name, self.core.index));
@@ -103,6 +103,11 @@ impl Worker {
         while !shared.stopping() {
             let mut locked = shared.locked.lock();
             let now_ns = shared.now_ns();
+            // Nobody may have woken it.
+            match self.lane {
+                Lane::Worker => locked.cores[self.number].worker.parked = false,
+                Lane::Twin => locked.cores[self.number].twin.parked = false,
+            }
             let start = match self.lane {
                 Lane::Worker => self.pick(&mut locked, now_ns),
                 Lane::Twin => self.pick_for_twin(&mut locked, now_ns),
@@ -128,12 +133,14 @@ impl Worker {
     fn pick(&mut self, locked: &mut Locked, now_ns: u64) -> Option<Start> {
         let Locked { engine, cores, .. } = locked;
         if let Some(start) = engine.pick_host(now_ns, self.core, None, &mut self.ring) {
+            let guest = cores[self.number].guest.is_some();
             let ready_ns = if let Rank::Host(key) = start.rank { key.ready_ns } else { now_ns };
             let (began_ns, ended_ns) = std::mem::take(&mut self.guest_ns);
             let delay_ns = ended_ns.saturating_sub(ready_ns.max(began_ns));
-            if cores[self.number].guest || delay_ns > 0 {
+            if guest || delay_ns > 0 {
                 engine.overrun(now_ns, self.core, delay_ns, &mut self.ring);
             }
+            locked.send_home(now_ns, self.number, &mut self.ring);
             return Some(start);
         }
         let cooperative = |stealing: crate::Stealing| stealing.mechanism == Mechanism::Cooperative;
@@ -153,7 +160,7 @@ impl Worker {
             true => engine.pick_guest(now_ns, self.core, &mut self.ring),
             false => engine.pick_ahead(now_ns, self.core, &mut self.ring),
         }?;
-        cores[self.number].guest = start.rank == Rank::Guest;
+        cores[self.number].guest = (start.rank == Rank::Guest).then_some(start.job);
         Some(start)
     }
 
@@ -194,10 +201,19 @@ impl Worker {
         }
         self.ring.write(now_ns, job, Point::Paused);
         locked.engine.finish(now_ns, job, ended, service_ns, &mut self.ring);
+        let mut away = false;
         if lane == Lane::Twin {
-            locked.cores[self.number].guest = false;
+            let place = &mut locked.cores[self.number];
+            (place.guest, away) = (None, std::mem::take(&mut place.away));
         }
+        let own = locked.pinned(self.core);
         locked.settle(now_ns, &mut self.ring);
+        drop(locked);
+        // Without the lock: on its own core a host may be busy.
+        if away && let Some(own) = own {
+            // It was there before.
+            let _ = pin(&[own]);
+        }
     }
 }
 
@@ -343,11 +359,18 @@ impl Host for WallHost<'_> {
                     self.worker.execute(start);
                     if self.worker.lane == Lane::Twin {
                         let mut locked = shared.locked.lock();
-                        locked.cores[self.worker.number].guest = self.rank == Rank::Guest;
+                        let guest = (self.rank == Rank::Guest).then_some(self.job);
+                        locked.cores[self.worker.number].guest = guest;
                     }
                 }
                 None => {
                     locked.cores[self.worker.number].park(self.worker.lane);
+                    if self.worker.lane == Lane::Worker {
+                        // Guests that do its pieces and do not get on.
+                        for core in 0..locked.cores.len() {
+                            locked.send_home(now_ns, core, &mut self.worker.ring);
+                        }
+                    }
                     drop(locked);
                     std::thread::park();
                 }

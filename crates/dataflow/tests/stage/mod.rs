@@ -138,7 +138,7 @@ pub fn assert_one_at_a_time(clock: &Virtual) {
     let mut has = std::collections::HashMap::new();
     for event in clock.trace().events() {
         match event.point {
-            Point::Start { core, .. } | Point::Piece { core, .. } => {
+            Point::Start { core, .. } | Point::Piece { core, .. } | Point::Returned { core } => {
                 _ = cores.insert(event.job, core)
             }
             Point::Resumed => {
