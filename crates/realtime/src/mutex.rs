@@ -15,6 +15,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
+use crate::thread::{Policy, set_policy};
+
 /// A value behind a priority-inheritance mutex.
 pub struct PiMutex<T> {
     // Boxed, because the kernel and glibc know a mutex that is in use by its address.
@@ -70,6 +72,25 @@ impl<T> PiMutex<T> {
         // SAFETY: the mutex was initialised in `new` and lives as long as `self`.
         check("pthread_mutex_lock", unsafe { libc::pthread_mutex_lock(self.raw.get()) });
         PiGuard { mutex: self, not_send: PhantomData }
+    }
+
+    /// As [`PiMutex::lock`], for a thread of the ordinary policy beside threads of real-time
+    /// priority: it has the `SCHED_FIFO` priority `ceiling` while it waits for the lock and while it
+    /// holds it, and the ordinary policy again as soon as it has let it go (the immediate priority
+    /// ceiling protocol). `None`, or a priority that the system refuses: nothing but `lock`.
+    ///
+    /// Inheritance is not enough for such a thread. A lock that becomes free is promised to the first
+    /// thread that waits for it. If that is an ordinary one whose core a busy thread keeps, those of
+    /// real-time priority take the lock nevertheless, so that nobody's priority is inherited; but
+    /// all other ordinary ones wait behind it. A ceiling above the priorities of all that have the
+    /// thread's core lets it run at once, for as long as it holds the lock.
+    ///
+    /// # Panics
+    /// As [`PiMutex::lock`].
+    pub fn lock_at(&self, ceiling: Option<u8>) -> CeilingGuard<'_, T> {
+        let raised = ceiling.is_some_and(|ceiling| set_policy(Policy::Fifo(ceiling)).is_ok());
+        let raised = Raised(raised);
+        CeilingGuard { guard: self.lock(), _raised: raised }
     }
 
     /// The value, without locking: `&mut self` proves that nobody else can hold the lock.
@@ -142,6 +163,41 @@ impl<T> Drop for PiGuard<'_, T> {
     }
 }
 
+/// The right to use the value of a [`PiMutex`] that was locked at a ceiling; unlocks when dropped, and
+/// gives the thread its ordinary policy back.
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct CeilingGuard<'a, T> {
+    // Dropped first: the lock is let go at the ceiling.
+    guard: PiGuard<'a, T>,
+    _raised: Raised,
+}
+
+impl<T> Deref for CeilingGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for CeilingGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// Whether the thread has a priority that it is to lose.
+struct Raised(bool);
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        if self.0 {
+            // Nobody is refused less than he has.
+            let _ = set_policy(Policy::Normal);
+        }
+    }
+}
+
 fn check(call: &str, answer: libc::c_int) {
     assert!(answer == 0, "{call}: {}", std::io::Error::from_raw_os_error(answer));
 }
@@ -152,8 +208,9 @@ mod tests {
     use std::sync::{Arc, mpsc};
 
     use super::*;
-    use crate::thread::{Policy, cores, pin, set_policy};
+    use crate::thread::{cores, id, pin, policy};
     use crate::work;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn one_thread_at_a_time_is_inside() {
@@ -225,6 +282,75 @@ mod tests {
             Some(ends) => assert_eq!(ends[0], "middle", "the scene has no inversion"),
             None => println!("SKIP priority inheritance: SCHED_FIFO is refused here"),
         }
+    }
+
+    #[test]
+    fn waiter_at_a_ceiling_keeps_nobody_from_the_lock() {
+        match behind_a_waiter(|mutex| drop(mutex.lock_at(Some(11)))) {
+            Some(busy) => assert!(busy, "it waited until the other core was free"),
+            None => println!("SKIP priority ceiling: SCHED_FIFO is refused here, or one core"),
+        }
+    }
+
+    /// The same scene without a ceiling must come out wrong, or the test above proves nothing.
+    #[test]
+    fn ordinary_waiter_without_a_core_keeps_other_ordinary_ones_from_the_lock() {
+        match behind_a_waiter(|mutex| drop(mutex.lock())) {
+            Some(busy) => assert!(!busy, "the scene has no inversion"),
+            None => println!("SKIP priority ceiling: SCHED_FIFO is refused here, or one core"),
+        }
+    }
+
+    /// An ordinary thread waits for the lock, on a core that a thread of priority 10 takes then; the
+    /// lock becomes free, and another ordinary thread wants it. Returns whether it has had it while
+    /// the core was still taken.
+    fn behind_a_waiter(take: fn(&PiMutex<()>)) -> Option<bool> {
+        /// Less than the kernel lets a thread of real-time priority run without a break.
+        const BUSY: Duration = Duration::from_millis(600);
+        let [first, .., last] = cores()[..] else { return None };
+        std::thread::spawn(|| set_policy(Policy::Fifo(10)).ok()).join().ok()??;
+        let (mutex, busy) = (PiMutex::new(()), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let (tell, told) = mpsc::channel();
+            let (mutex, busy) = (&mutex, &busy);
+            let director = scope.spawn(move || {
+                pin(&[first]).unwrap();
+                let held = mutex.lock();
+                scope.spawn(move || {
+                    pin(&[last]).unwrap();
+                    tell.send(id()).unwrap();
+                    take(mutex);
+                });
+                let waiter = told.recv().unwrap();
+                let asleep = || {
+                    let stat = std::fs::read_to_string(format!("/proc/self/task/{waiter}/stat"));
+                    stat.is_ok_and(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('S'))
+                };
+                // In its first system call, or in the last one.
+                for _ in 0..2 {
+                    while !asleep() {
+                        std::thread::yield_now();
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                scope.spawn(move || {
+                    pin(&[last]).unwrap();
+                    set_policy(Policy::Fifo(10)).unwrap();
+                    busy.store(true, Ordering::SeqCst);
+                    let began = Instant::now();
+                    while began.elapsed() < BUSY {}
+                    busy.store(false, Ordering::SeqCst);
+                });
+                while !busy.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                drop(held);
+                take(mutex);
+                assert_eq!(policy(), Policy::Normal);
+                busy.load(Ordering::SeqCst)
+            });
+            Some(director.join().unwrap())
+        })
     }
 
     /// Plays the scene on one core and returns the order in which the threads ended.

@@ -43,9 +43,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const VERSION: u32 = 1;
 
 /// Version of a trace file with [`Flow`] records, which a reader of [`VERSION`] has to refuse instead
-/// of showing nothing. In version 2, `Serialised` and `Deserialised` were nothing; all else is the
-/// same.
-pub const FLOW_VERSION: u32 = 3;
+/// of showing nothing. In version 2, `Serialised` and `Deserialised` were nothing, in version 3
+/// `Returned`; all else is the same.
+pub const FLOW_VERSION: u32 = 4;
 
 /// What kind of lock an event is about, and for which use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

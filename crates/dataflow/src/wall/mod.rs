@@ -7,7 +7,9 @@
 //! If the worker has no real-time priority, it shares the core with its twin instead.
 //! A thread of its own fires the timers.
 //!
-//! One lock, with priority inheritance, guards the mailboxes and queues; no module runs under it.
+//! One lock, with priority inheritance, guards the mailboxes and queues; no module runs under it. A
+//! twin has a priority above the workers' while it waits for the lock and holds it: a twin to whom
+//! the lock is promised, and whose core a worker keeps, would keep the other twins waiting.
 //! Threads without work are parked, and woken by whoever made work for them.
 
 mod charge;
@@ -164,8 +166,8 @@ impl Shared {
     }
 
     /// What the first chunk of a run is of.
-    fn first_chunk(&self, job: u64) -> Chunk {
-        self.locked.lock().engine.first_chunk(job)
+    fn first_chunk(&self, job: u64, ceiling: Option<u8>) -> Chunk {
+        self.locked.lock_at(ceiling).engine.first_chunk(job)
     }
 
     fn stopping(&self) -> bool {

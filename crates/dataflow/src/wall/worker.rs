@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use realtime::clock::thread_cpu_ns;
+use realtime::mutex::CeilingGuard;
 use realtime::thread::{Policy, pin, set_name, set_nice, set_policy};
 
 use crate::cx::{Host, Piece, Run, Work};
@@ -28,6 +29,8 @@ pub(super) struct Worker {
     number: usize,
     core: Core,
     lane: Lane,
+    /// A twin's priority while it has the lock: above those of all that could keep it from a core.
+    ceiling: Option<u8>,
     ring: Ring,
     /// Chunks that are kept, each with when it was over, ns.
     chunks: Vec<(u64, Chunk)>,
@@ -35,6 +38,8 @@ pub(super) struct Worker {
     guest_ns: (u64, u64),
 }
 
+/// No `SCHED_FIFO` priority is higher.
+const HIGHEST: u8 = 99;
 /// The nice value of a worker that may not have its real-time priority.
 const FIRST: i32 = -20;
 
@@ -51,7 +56,7 @@ impl Worker {
     ) -> Self {
         // Enough for a drive of some seconds: nobody waits while the list moves.
         let chunks = Vec::with_capacity(if shared.keeps { 1 << 14 } else { 0 });
-        Worker { shared, number, core, lane, ring, chunks, guest_ns: (0, 0) }
+        Worker { shared, number, core, lane, ceiling: None, ring, chunks, guest_ns: (0, 0) }
     }
 
     pub(super) fn start(self, tell: Sender<Told>) -> Result<JoinHandle<Left>, Error> {
@@ -76,7 +81,10 @@ impl Worker {
         let place = &mut locked.cores[self.number];
         let place = if self.lane == Lane::Worker { &mut place.worker } else { &mut place.twin };
         (place.thread, place.number) = (Some(std::thread::current()), realtime::thread::id());
+        let priorities = locked.engine.groups.iter().filter_map(|group| group.group.priority);
+        let highest = priorities.max().filter(|_| self.lane == Lane::Twin);
         drop(locked);
+        self.ceiling = highest.map(|highest| highest.saturating_add(1).min(HIGHEST));
         let lane = if self.lane == Lane::Worker { "" } else { "~" };
         set_name(&format!("{}-{}{lane}", group.name, self.core.index));
         if let Some(&machine_core) = group.pin.get(usize::from(self.core.index)) {
@@ -101,7 +109,7 @@ impl Worker {
     fn work(&mut self) {
         let shared = self.shared.clone();
         while !shared.stopping() {
-            let mut locked = shared.locked.lock();
+            let mut locked = shared.locked.lock_at(self.ceiling);
             let now_ns = shared.now_ns();
             // Nobody may have woken it.
             match self.lane {
@@ -169,7 +177,8 @@ impl Worker {
         let (shared, job, lane) = (self.shared.clone(), start.job, self.lane);
         let (began_ns, cpu_ns) = (shared.now_ns(), thread_cpu_ns());
         self.ring.write(began_ns, job, Point::Resumed);
-        let (rank, next) = (start.rank, shared.keeps.then(|| shared.first_chunk(job)));
+        let (rank, next) =
+            (start.rank, shared.keeps.then(|| shared.first_chunk(job, self.ceiling)));
         let charge = Charge::begin(shared.factor, next.is_some());
         let mut host =
             WallHost { shared: &shared, worker: self, job, rank, lent_ns: 0, charge, next };
@@ -188,7 +197,7 @@ impl Worker {
             sent.out_at(shared.now_ns());
         }
         let (lent_ns, guest) = (host.lent_ns, host.rank == Rank::Guest);
-        let mut locked = shared.locked.lock();
+        let mut locked = shared.locked.lock_at(self.ceiling);
         let now_ns = shared.now_ns();
         // A worker has its core all the time, also while it waits for an accelerator; a twin has
         // it when nobody else wants it.
@@ -229,7 +238,11 @@ struct WallHost<'a> {
     next: Option<Chunk>,
 }
 
-impl WallHost<'_> {
+impl<'a> WallHost<'a> {
+    fn lock(&self) -> CeilingGuard<'a, Locked> {
+        self.shared.locked.lock_at(self.worker.ceiling)
+    }
+
     /// The chunk is over, which was for `carry`, if it was the middleware's.
     fn chunk_ends(&mut self, carry: Option<Carry>) {
         let cpu_ns = self.charge.end();
@@ -243,7 +256,7 @@ impl WallHost<'_> {
 
     /// Whether the run goes on; what is more urgent is run before.
     fn pass(&mut self) -> Checkpoint {
-        let mut locked = self.shared.locked.lock();
+        let mut locked = self.lock();
         if locked.engine.unwanted(self.shared.now_ns(), self.job) {
             return Checkpoint::Cancel;
         }
@@ -264,7 +277,7 @@ impl WallHost<'_> {
         let end_ns = self.shared.now_ns();
         self.lent_ns += end_ns - now_ns;
         self.worker.ring.write(end_ns, self.job, Point::Resumed);
-        match self.shared.locked.lock().engine.unwanted(end_ns, self.job) {
+        match self.lock().engine.unwanted(end_ns, self.job) {
             true => Checkpoint::Cancel,
             false => Checkpoint::Yielded,
         }
@@ -286,7 +299,7 @@ impl Host for WallHost<'_> {
     fn publish(&mut self, mut sent: Sent, part: Part, run: &Run) {
         self.chunk_ends(sent.carry());
         sent.out_at(self.shared.now_ns());
-        let mut locked = self.shared.locked.lock();
+        let mut locked = self.lock();
         let now_ns = self.shared.now_ns();
         locked.engine.publish(now_ns, self.job, sent, part, run, &mut self.worker.ring);
         locked.settle(now_ns, &mut self.worker.ring);
@@ -310,7 +323,7 @@ impl Host for WallHost<'_> {
 
     fn ahead(&mut self, key: &'static str, version: u64, work: Work) {
         self.charge.pause();
-        let mut locked = self.shared.locked.lock();
+        let mut locked = self.lock();
         let now_ns = self.shared.now_ns();
         let ring = &mut self.worker.ring;
         locked.engine.ask_ahead_of(now_ns, self.job, key, version, work, ring);
@@ -321,7 +334,7 @@ impl Host for WallHost<'_> {
 
     fn take(&mut self, key: &'static str, version: u64) -> Option<Box<dyn Any + Send>> {
         self.charge.pause();
-        let mut locked = self.shared.locked.lock();
+        let mut locked = self.lock();
         let now_ns = self.shared.now_ns();
         let taken = locked.engine.take_ahead(now_ns, self.job, key, version, &mut self.worker.ring);
         drop(locked);
@@ -339,7 +352,7 @@ impl Host for WallHost<'_> {
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>> {
         self.chunk_ends(None);
         let (shared, core, began_ns) = (self.shared, self.worker.core, self.shared.now_ns());
-        let mut locked = shared.locked.lock();
+        let mut locked = self.lock();
         locked.engine.divide(began_ns, self.job, self.rank, pieces, &mut self.worker.ring);
         self.worker.ring.write(began_ns, self.job, Point::Paused);
         locked.wake();
@@ -358,7 +371,7 @@ impl Host for WallHost<'_> {
                     drop(locked);
                     self.worker.execute(start);
                     if self.worker.lane == Lane::Twin {
-                        let mut locked = shared.locked.lock();
+                        let mut locked = self.lock();
                         let guest = (self.rank == Rank::Guest).then_some(self.job);
                         locked.cores[self.worker.number].guest = guest;
                     }
@@ -375,7 +388,7 @@ impl Host for WallHost<'_> {
                     std::thread::park();
                 }
             }
-            locked = shared.locked.lock();
+            locked = self.lock();
             locked.cores[self.worker.number].unpark(self.worker.lane);
         };
         let end_ns = shared.now_ns();
@@ -388,7 +401,7 @@ impl Host for WallHost<'_> {
 
     fn drop_ahead(&mut self, key: &'static str) {
         self.charge.pause();
-        let mut locked = self.shared.locked.lock();
+        let mut locked = self.lock();
         let now_ns = self.shared.now_ns();
         locked.engine.drop_ahead(now_ns, key, &mut self.worker.ring);
         drop(locked);
