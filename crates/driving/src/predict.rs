@@ -179,6 +179,16 @@ struct Course {
     beside: f64,
 }
 
+/// Somebody whom an object on its way may follow.
+struct Lead {
+    velocity: DVec2,
+    /// From its middle to the object's when they touch, m.
+    apart: f64,
+    /// Farther beside the way it is in nobody's way, m.
+    beside: f64,
+    course: Arc<Course>,
+}
+
 impl Extrapolation {
     /// Where it is along a way at each step. Many follow the same ones along the same ways.
     fn along(&self, way: &Line) -> Arc<Course> {
@@ -204,7 +214,7 @@ pub struct Crowd {
 }
 
 /// So far may somebody be from where he was expected, m, and from how fast, m/s, for others to take
-/// him for there.
+/// him for there; or so far from how fast as it is known (one standard deviation).
 const EXPECTED: (f64, f64) = (0.3, 0.3);
 
 impl Crowd {
@@ -252,8 +262,10 @@ impl Predictor {
                 let place = expected.tracks.iter().position(|other| other.id == track.id)?;
                 let other = &expected.tracks[place];
                 let off = other.pose.position.distance(track.pose.position);
-                let faster = other.velocity.distance(track.velocity);
-                let is = off <= EXPECTED.0 && faster <= EXPECTED.1;
+                let faster = other.velocity - track.velocity;
+                let toward = faster.normalize_or_zero();
+                let known = toward.dot(track.doubt * toward).sqrt();
+                let is = off <= EXPECTED.0 && faster.length() <= EXPECTED.1.max(known);
                 is.then(|| expected.others[place].clone())
             });
             there.unwrap_or_else(|| Arc::new(self.extrapolate(track)))
@@ -340,12 +352,20 @@ impl Predictor {
 
     /// The places of those nearest to one object.
     fn nearest(&self, scene: &[Track], of: usize) -> Vec<usize> {
-        let far =
-            |other: &usize| scene[*other].pose.position.distance_squared(scene[of].pose.position);
-        let mut others: Vec<usize> = (0..scene.len()).filter(|other| *other != of).collect();
-        others.sort_by(|one, other| far(one).total_cmp(&far(other)));
-        others.truncate(self.neighbours);
-        others
+        let far = |other: usize| {
+            (scene[other].pose.position.distance_squared(scene[of].pose.position), other)
+        };
+        let others = (0..scene.len()).filter(|other| *other != of);
+        let mut others: Vec<(f64, usize)> = others.map(far).collect();
+        let nearer = |one: &(f64, usize), other: &(f64, usize)| {
+            one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
+        };
+        if others.len() > self.neighbours {
+            others.select_nth_unstable_by(self.neighbours, nearer);
+            others.truncate(self.neighbours);
+        }
+        others.sort_unstable_by(nearer);
+        others.into_iter().map(|(_, other)| other).collect()
     }
 
     fn hypotheses(
@@ -467,20 +487,28 @@ impl Predictor {
     ) -> Vec<State> {
         let wish = limit.max(along.speed);
         let (length, width) = (along.length, along.width);
-        let beside = |other: &Track| (width + other.width) / 2.0 + 0.3;
-        let courses = near.iter().map(|(other, it)| (*other, it.along(way)));
+        let courses = near.iter().map(|(other, it)| {
+            let (apart, beside) = (length + other.length, (width + other.width) / 2.0 + 0.3);
+            Lead { velocity: other.velocity, apart: apart / 2.0, beside, course: it.along(way) }
+        });
         // Who is never on the way is ahead of nobody.
-        let courses: Vec<_> = courses.filter(|(other, it)| it.beside < beside(other)).collect();
+        let leads: Vec<Lead> = courses.filter(|lead| lead.course.beside < lead.beside).collect();
         let mut states = self.from(track, along.speed);
         for step in 1..=self.steps() {
-            let lead = courses.iter().filter_map(|(other, course)| {
-                let offset = course.offsets[step];
-                let gap = offset.along - along.at - (length + other.length) / 2.0;
-                let ahead = offset.along > along.at && offset.left.abs() < beside(other);
-                let speed = || other.velocity.dot(way.forward(offset.along));
-                ahead.then(|| (gap.max(0.1), speed()))
+            let mut nearest: Option<(f64, &Lead)> = None;
+            for lead in &leads {
+                let Offset { along: at, left } = lead.course.offsets[step];
+                if at > along.at && left.abs() < lead.beside {
+                    let gap = (at - along.at - lead.apart).max(0.1);
+                    if nearest.is_none_or(|(least, _)| gap < least) {
+                        nearest = Some((gap, lead));
+                    }
+                }
+            }
+            let lead = nearest.map(|(gap, lead)| {
+                let direction = way.forward(lead.course.offsets[step].along);
+                (gap, lead.velocity.dot(direction))
             });
-            let lead = lead.min_by(|one, other| one.0.total_cmp(&other.0));
             // What it does now it goes on doing for a moment.
             let now = (-(step as f64) * self.step / 1.0).exp();
             let model = driver(along.speed, wish, lead);

@@ -69,7 +69,7 @@ impl Along {
         self.speed = speed;
         let (left, slope) = self.beside(after);
         let (pose, forward) = way.place(self.at, &mut self.piece);
-        let turn = if speed > 0.5 { slope.atan2(speed) } else { 0.0 };
+        let turn = if speed > 0.5 && slope != 0.0 { slope.atan2(speed) } else { 0.0 };
         let position = pose.position + left * forward.perp();
         State { pose: Pose { position, heading: wrapped(pose.heading + turn) }, speed }
     }

@@ -204,3 +204,35 @@ fn who_drives_where_others_come_towards_him_may_stay_there_or_go_back() {
     let parked = track(1, Kind::Car, Pose::new(80.0, -3.0, 0.0), 0.4, 0.0);
     assert_eq!(predict(&[parked], crate::map::tests::two_ways())[0].hypotheses.len(), 1);
 }
+
+#[test]
+fn who_is_as_fast_as_expected_as_far_as_is_known_is_seen_where_he_was_expected() {
+    let predictor = Predictor::default();
+    let around = Arc::new(around(two_lanes()));
+    let car = |speed: f64| track(1, Kind::Car, Pose::new(50.0, 0.0, 0.0), speed, 0.0);
+    let before = predictor.crowd(vec![car(10.0)], &around, None);
+    let go = &mut || ControlFlow::Continue(());
+    let expected = predictor.expect(&before, &around, 0.0, go).unwrap();
+    // How much faster, and how well that is known along the road and across, m/s.
+    let there = |faster: f64, along: f64, across: f64| {
+        let doubt = DMat2::from_diagonal(DVec2::new(along * along, across * across));
+        let now = Track { doubt, ..car(10.0 + faster) };
+        let crowd = predictor.crowd(vec![now], &around, Some(&expected));
+        Arc::ptr_eq(&crowd.others[0], &expected.others[0])
+    };
+    assert!(there(0.29, 0.0, 0.0));
+    assert!(!there(0.31, 0.0, 0.0) && !there(0.31, 0.0, 5.0));
+    assert!(there(0.49, 0.5, 0.0) && there(-0.49, 0.5, 0.0));
+    assert!(!there(0.51, 0.5, 5.0));
+}
+
+#[test]
+fn the_nearest_few_are_taken_notice_of_in_the_order_of_their_distance() {
+    let predictor = Predictor { neighbours: 3, ..Predictor::default() };
+    let at = |x: f64| track(1, Kind::Car, Pose::new(x, 0.0, 0.0), 10.0, 0.0);
+    let scene = [at(40.0), at(0.0), at(7.0), at(-3.0), at(3.0), at(-50.0)];
+    // Two are as far away: the first of them comes first.
+    assert_eq!(predictor.nearest(&scene, 1), [3, 4, 2]);
+    assert_eq!(predictor.nearest(&scene[..2], 0), [1]);
+    assert!(predictor.nearest(&scene[..1], 0).is_empty());
+}
