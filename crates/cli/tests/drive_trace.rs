@@ -93,6 +93,6 @@ fn broken(trace: &str, copy: &str) {
     }
     assert!(refused > 0);
     // The version is that of a trace with records of graphs.
-    assert_eq!(whole[8..12], 3_u32.to_le_bytes());
+    assert_eq!(whole[8..12], 4_u32.to_le_bytes());
     assert!(Path::new(trace).is_file());
 }
