@@ -352,20 +352,12 @@ impl Predictor {
 
     /// The places of those nearest to one object.
     fn nearest(&self, scene: &[Track], of: usize) -> Vec<usize> {
-        let far = |other: usize| {
-            (scene[other].pose.position.distance_squared(scene[of].pose.position), other)
-        };
+        let far =
+            |other: usize| scene[other].pose.position.distance_squared(scene[of].pose.position);
         let others = (0..scene.len()).filter(|other| *other != of);
-        let mut others: Vec<(f64, usize)> = others.map(far).collect();
-        let nearer = |one: &(f64, usize), other: &(f64, usize)| {
-            one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
-        };
-        if others.len() > self.neighbours {
-            others.select_nth_unstable_by(self.neighbours, nearer);
-            others.truncate(self.neighbours);
-        }
-        others.sort_unstable_by(nearer);
-        others.into_iter().map(|(_, other)| other).collect()
+        let mut others: Vec<(f64, usize)> = others.map(|other| (far(other), other)).collect();
+        others.sort_by(|one, other| one.0.total_cmp(&other.0));
+        others.into_iter().take(self.neighbours).map(|(_, other)| other).collect()
     }
 
     fn hypotheses(

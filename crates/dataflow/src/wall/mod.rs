@@ -123,19 +123,22 @@ struct CoreState {
 }
 
 impl CoreState {
-    /// The thread is about to wait for the pieces of its run.
-    fn park(&mut self, lane: Lane) {
+    fn place(&mut self, lane: Lane) -> &mut Place {
         match lane {
-            Lane::Worker => (self.worker.parked, self.divided) = (true, true),
-            Lane::Twin => self.twin.parked = true,
+            Lane::Worker => &mut self.worker,
+            Lane::Twin => &mut self.twin,
         }
     }
 
+    /// The thread is about to wait for the pieces of its run.
+    fn park(&mut self, lane: Lane) {
+        self.place(lane).parked = true;
+        self.divided |= lane == Lane::Worker;
+    }
+
     fn unpark(&mut self, lane: Lane) {
-        match lane {
-            Lane::Worker => (self.worker.parked, self.divided) = (false, false),
-            Lane::Twin => self.twin.parked = false,
-        }
+        self.place(lane).parked = false;
+        self.divided &= lane != Lane::Worker;
     }
 }
 
@@ -211,8 +214,9 @@ impl Locked {
     /// is done there: its thread, the twin, goes there until it is done. If the system does not let
     /// it, it stays.
     fn send_home(&mut self, now_ns: u64, from: usize, ring: &mut Ring) {
-        let CoreState { id, worker, twin, guest, .. } = &self.cores[from];
-        let Some(job) = guest.filter(|_| !worker.parked) else { return };
+        let CoreState { id, worker, twin, guest, divided, .. } = &self.cores[from];
+        // A run that waits for its pieces will want the core at once when it has them.
+        let Some(job) = guest.filter(|_| !worker.parked || *divided) else { return };
         let Some((_, home)) = self.engine.home_of(job) else { return };
         let waits = |core: &CoreState| core.id == home && core.divided && core.worker.parked;
         if !self.cores.iter().any(waits) || self.pinned(*id).is_none() {

@@ -78,13 +78,14 @@ impl Worker {
     fn set_up(&mut self) -> Told {
         let mut locked = self.shared.locked.lock();
         let group = locked.engine.groups[usize::from(self.core.group)].group.clone();
-        let place = &mut locked.cores[self.number];
-        let place = if self.lane == Lane::Worker { &mut place.worker } else { &mut place.twin };
+        let place = locked.cores[self.number].place(self.lane);
         (place.thread, place.number) = (Some(std::thread::current()), realtime::thread::id());
         let priorities = locked.engine.groups.iter().filter_map(|group| group.group.priority);
         let highest = priorities.max().filter(|_| self.lane == Lane::Twin);
         drop(locked);
-        self.ceiling = highest.map(|highest| highest.saturating_add(1).min(HIGHEST));
+        let ceiling = highest.map(|highest| highest.saturating_add(1).min(HIGHEST));
+        // What is refused once is not asked for at each lock.
+        self.ceiling = ceiling.filter(|ceiling| set_policy(Policy::Fifo(*ceiling)).is_ok());
         let lane = if self.lane == Lane::Worker { "" } else { "~" };
         set_name(&format!("{}-{}{lane}", group.name, self.core.index));
         if let Some(&machine_core) = group.pin.get(usize::from(self.core.index)) {
@@ -112,10 +113,7 @@ impl Worker {
             let mut locked = shared.locked.lock_at(self.ceiling);
             let now_ns = shared.now_ns();
             // Nobody may have woken it.
-            match self.lane {
-                Lane::Worker => locked.cores[self.number].worker.parked = false,
-                Lane::Twin => locked.cores[self.number].twin.parked = false,
-            }
+            locked.cores[self.number].place(self.lane).parked = false;
             let start = match self.lane {
                 Lane::Worker => self.pick(&mut locked, now_ns),
                 Lane::Twin => self.pick_for_twin(&mut locked, now_ns),
