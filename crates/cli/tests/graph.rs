@@ -172,21 +172,20 @@ fn bounded(run: &Value, method: &str) -> Vec<(String, bool)> {
     .collect()
 }
 
-/// Runs until no instance passed its bound: what else the machine does can delay one, and the bounds
-/// know nothing of it. Four runs in which one was passed are no coincidence.
+/// Runs until every path has a bound that no instance passed: what else the machine does can delay
+/// one, and the bounds know nothing of it. Eight runs in which one was passed are no coincidence.
 fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
-    for attempt in 1..=4 {
+    for attempt in 1..=8 {
         let fixed = ["--json", "--duration", "2s", "--methods", method];
         let output = bench.run(&[&fixed[..], arguments].concat());
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = bounded(&run, method);
-        assert!(found.iter().map(|(id, _)| id.as_str()).eq(paths.iter().copied()), "{run}");
-        let within = found.iter().all(|(_, within)| *within);
-        assert_eq!(output.status.code(), Some(i32::from(!within)), "{output:?}");
-        if within {
+        let is_within = found.iter().all(|(_, is_within)| *is_within);
+        assert_eq!(output.status.code(), Some(i32::from(!is_within)), "{output:?}");
+        if is_within && found.iter().map(|(id, _)| id.as_str()).eq(paths.iter().copied()) {
             return;
         }
-        assert!(attempt < 4, "{run}");
+        assert!(attempt < 8, "{run}");
     }
 }
 
@@ -200,10 +199,12 @@ fn bounds_cover_what_is_observed_of_the_reference_system() {
 fn bounds_cover_what_is_observed_of_the_picas_case_study() {
     let mut text = example("picas-case-study.yaml");
     for ms in [2, 7, 8, 9, 11, 14, 16, 18, 21, 23, 33, 196] {
-        text = text.replace(&format!("cpu: {ms} ms"), &format!("cpu: {} us", ms * 60));
+        text = text.replace(&format!("cpu: {ms} ms"), &format!("cpu: {} us", ms * 120));
     }
+    // A machine that takes longer than the file declares disproves nothing.
+    let arguments = ["--transport", "shared", "--margin", "measured"];
     let paths = ["chain1", "chain2", "chain3", "chain4", "chain5", "chain6"];
-    covered(&Bench::new(&text), "picas", &["--transport", "shared"], &paths);
+    covered(&Bench::new(&text), "picas", &arguments, &paths);
 }
 
 #[test]
