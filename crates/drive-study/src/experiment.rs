@@ -179,6 +179,13 @@ impl Experiment {
         matches!(self, Experiment::Clocks | Experiment::Modules)
     }
 
+    /// Whether its scenarios may be driven again and again: costs differ from drive to drive, and so may
+    /// what comes of them.
+    pub(crate) fn is_repeatable(self) -> bool {
+        use Experiment::{Clocks, Commute, Confirm, Corner};
+        matches!(self, Corner | Confirm | Commute | Clocks)
+    }
+
     /// The scenarios that it drives if nothing else is asked for.
     pub(crate) fn scenarios(self) -> Scenarios {
         match self {

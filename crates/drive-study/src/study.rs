@@ -121,11 +121,13 @@ impl Study {
     /// The same, with everything driven so many times on each clock.
     ///
     /// # Errors
-    /// More than once, and not about clocks: what else is judged counts each scenario once.
+    /// More than once, and about what counts each scenario once.
     pub fn with_repeats(self, repeats: u32) -> Result<Study, Error> {
-        let clocks = |part: &Part| part.experiment == Experiment::Clocks;
-        if repeats == 0 || repeats > 1 && !self.parts.iter().all(clocks) {
-            let expected = "1, or more with --experiment clocks".to_owned();
+        let often = |part: &Part| part.experiment.is_repeatable();
+        if repeats == 0 || repeats > 1 && !self.parts.iter().all(often) {
+            let names = Experiment::ALL.into_iter().filter(|one| one.is_repeatable());
+            let names: Vec<&str> = names.map(Experiment::name).collect();
+            let expected = format!("1, or more with --experiment {} alone", names.join(", "));
             return Err(Error::Option { option: "--repeat", found: repeats.to_string(), expected });
         }
         Ok(Study { repeats, ..self })
@@ -348,11 +350,12 @@ mod tests {
     }
 
     #[test]
-    fn only_clocks_are_repeated_and_then_all_of_them_before_any_again() {
-        let corner = study(&[Experiment::Corner]);
-        assert_eq!(corner.clone().with_repeats(1).unwrap(), corner);
-        let error = corner.with_repeats(2).unwrap_err().to_string();
-        assert!(error.contains("--repeat: found 2, expected 1, or more with"), "{error}");
+    fn what_counts_each_scenario_once_is_not_repeated_and_the_rest_only_after_all_of_it() {
+        let normal = study(&[Experiment::Confirm, Experiment::Normal]);
+        assert_eq!(normal.clone().with_repeats(1).unwrap(), normal);
+        let error = normal.with_repeats(2).unwrap_err().to_string();
+        let expected = "1, or more with --experiment corner, confirm, commute, clocks alone";
+        assert!(error.contains(&format!("--repeat: found 2, expected {expected}")), "{error}");
         let units = study(&[Experiment::Clocks]).with_repeats(2).unwrap().units().unwrap();
         let order: Vec<_> = units.iter().map(|unit| (unit.repeat, unit.index)).collect();
         assert_eq!(order, [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]);

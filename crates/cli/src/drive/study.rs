@@ -79,8 +79,8 @@ pub struct Args {
     /// How messages get from module to module: pointer or serialised
     #[arg(long, default_value_t = Middleware::Pointer)]
     middleware: Middleware,
-    /// Of clocks: how often everything is driven on each. Costs differ from drive to drive, and one
-    /// drive of a scenario tells little of its longest reactions
+    /// Of corner, confirm, commute and clocks: how often everything is driven, on each clock. Costs
+    /// differ from drive to drive, and one drive of a scenario tells little of what is rare
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Drives at the same time [default: one for each core; clocks: one for each set of physical

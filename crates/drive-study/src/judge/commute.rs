@@ -41,14 +41,34 @@ pub(super) fn difference(
     other: &str,
 ) -> Option<Interval> {
     let part = findings.part(Experiment::Commute)?;
-    let drives = findings.drives.together(part, stack, ["base", policy, other]);
-    let times = drives.iter().filter(|rows| rows.iter().any(|row| row.arrived_s.is_some()));
-    let times: Vec<[f64; 3]> =
-        times.filter_map(|rows| Some([time(rows[0])?, time(rows[1])?, time(rows[2])?])).collect();
+    let times = times(findings, part, stack, &["base", policy, other], &|_| true);
     bootstrap(&times, |drawn| {
-        let sum = |place: usize| drawn.iter().map(|times| times[place]).sum::<f64>();
-        (sum(0) > 0.0).then(|| 100.0 * (sum(1) - sum(2)) / sum(0))
+        let base = sum(drawn, 0);
+        (base > 0.0).then(|| 100.0 * (sum(drawn, 1) - sum(drawn, 2)) / base)
     })
+}
+
+/// By draw, the times of each of its drives under these policies, s. A drive counts if all of them have
+/// a time, and somebody arrived.
+fn times(
+    findings: &Findings,
+    part: &Part,
+    stack: &str,
+    policies: &[&str],
+    counts: &dyn Fn(&Row) -> bool,
+) -> Vec<Vec<Vec<f64>>> {
+    let draws = findings.drives.repeated(part, stack, policies);
+    let of = |drives: Vec<Vec<&Row>>| -> Vec<Vec<f64>> {
+        let arrived = drives.into_iter().filter(|rows| counts(rows[0]));
+        let arrived = arrived.filter(|rows| rows.iter().any(|row| row.arrived_s.is_some()));
+        arrived.filter_map(|rows| rows.into_iter().map(time).collect()).collect()
+    };
+    draws.into_iter().map(of).filter(|drives| !drives.is_empty()).collect()
+}
+
+/// All times of draws under one of the policies, s.
+fn sum(draws: &[&Vec<Vec<f64>>], place: usize) -> f64 {
+    draws.iter().flat_map(|drives| drives.iter()).map(|times| times[place]).sum()
 }
 
 fn on(
@@ -58,16 +78,10 @@ fn on(
     policy: &str,
     counts: &dyn Fn(&Row) -> bool,
 ) -> Option<Interval> {
-    let pairs = findings.drives.together(part, stack, ["base", policy]);
-    let times: Vec<[f64; 2]> = pairs
-        .iter()
-        .filter(|pair| counts(pair[0]))
-        .filter(|pair| pair.iter().any(|row| row.arrived_s.is_some()))
-        .filter_map(|pair| Some([time(pair[0])?, time(pair[1])?]))
-        .collect();
+    let times = times(findings, part, stack, &["base", policy], counts);
     bootstrap(&times, |drawn| {
-        let sum = |place: usize| drawn.iter().map(|times| times[place]).sum::<f64>();
-        (sum(0) > 0.0).then(|| 100.0 * (sum(1) / sum(0) - 1.0))
+        let base = sum(drawn, 0);
+        (base > 0.0).then(|| 100.0 * (sum(drawn, 1) / base - 1.0))
     })
 }
 
@@ -83,7 +97,8 @@ fn is_on(map: usize) -> impl Fn(&Row) -> bool {
 
 fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
     let row = |policy: &String| {
-        let pairs = findings.drives.together(part, stack, ["base", policy.as_str()]);
+        let draws = findings.drives.repeated(part, stack, &["base", policy]);
+        let pairs: Vec<Vec<&Row>> = draws.into_iter().flatten().collect();
         let arrived = pairs.iter().filter(|pair| pair[1].arrived_s.is_some()).count();
         let crashed = pairs.iter().filter(|pair| pair[1].collision.is_some()).count();
         let mut cells = vec![
@@ -106,7 +121,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
 
 fn bars(findings: &Findings, part: &Part, stack: &str) -> Plot {
     let policies: Vec<&str> = part.policies.iter().map(String::as_str).collect();
-    let scenarios = findings.drives.scenarios(part, stack, &policies);
+    let draws = findings.drives.repeated(part, stack, &policies);
+    let scenarios: Vec<Vec<&Row>> = draws.into_iter().flatten().collect();
     let series = policies.iter().enumerate().map(|(number, policy)| {
         let mean = |map: usize| {
             let here = scenarios.iter().filter(|rows| is_on(map)(rows[number]));

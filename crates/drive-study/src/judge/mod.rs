@@ -110,12 +110,26 @@ impl<'a> Drives<'a> {
 
     /// The same, of any number of policies.
     fn scenarios(&self, part: &Part, stack: &str, policies: &[&str]) -> Vec<Vec<&'a Row>> {
+        let all = self.repeated(part, stack, policies);
+        all.into_iter().filter_map(|drives| drives.into_iter().next()).collect()
+    }
+
+    /// The same, each as often as it was driven under all of the policies: scenarios of drives of rows,
+    /// one for each policy.
+    fn repeated(&self, part: &Part, stack: &str, policies: &[&str]) -> Vec<Vec<Vec<&'a Row>>> {
         let Some(suite) = part.experiment.suite() else { return Vec::new() };
-        let row = |policy: &&str, index: &usize| {
-            self.0.get(&(suite, stack, *policy, Clock::Virtual))?.get(index)?.first().copied()
+        let driven: Option<Vec<_>> = (policies.iter())
+            .map(|policy| self.0.get(&(suite, stack, *policy, Clock::Virtual)))
+            .collect();
+        let Some(driven) = driven else { return Vec::new() };
+        let drives = |index: &usize| {
+            let all: Option<Vec<_>> = driven.iter().map(|rows| rows.get(index)).collect();
+            let all = all?;
+            let often = all.iter().map(|rows| rows.len()).min()?;
+            let drive = |repeat: usize| all.iter().map(|rows| rows[repeat]).collect();
+            (often > 0).then(|| (0..often).map(drive).collect())
         };
-        let rows = |index: &usize| policies.iter().map(|policy| row(policy, index)).collect();
-        part.scenarios.iter().filter_map(rows).collect()
+        part.scenarios.iter().filter_map(drives).collect()
     }
 
     /// The scenarios of a part that were driven on this clock and that of the wall, with their drives on
