@@ -8,6 +8,8 @@ use realtime::clock::monotonic_ns;
 
 const ROUND_TRIPS: usize = 101;
 const RUNS: usize = 9;
+/// Runs for each number of steps that is tried.
+const TRIES: usize = 3;
 /// Long enough for the round trip to matter little.
 const RUN_NS: u64 = 1_000_000;
 
@@ -23,19 +25,24 @@ pub struct Calibration {
 impl Calibration {
     /// Measures for about 50 ms. `kernel` is the place of `busy`.
     pub(crate) fn measure(worker: &mut Worker, kernel: usize) -> Result<Calibration, Error> {
-        let mut time = |steps: u64, count: usize| -> Result<u64, Error> {
-            let mut times = Vec::with_capacity(count);
-            for _ in 0..count {
-                let start_ns = monotonic_ns();
-                run(worker, kernel, Level(0), steps).map_err(Error::Trial)?;
-                times.push(monotonic_ns() - start_ns);
-            }
+        Calibration::by(|steps| {
+            let start_ns = monotonic_ns();
+            run(worker, kernel, Level(0), steps).map_err(Error::Trial)?;
+            Ok(monotonic_ns() - start_ns)
+        })
+    }
+
+    /// The same, with what does that many steps and says how long they took, ns.
+    fn by<E>(mut run: impl FnMut(u64) -> Result<u64, E>) -> Result<Calibration, E> {
+        let mut time = |steps: u64, count: usize| -> Result<u64, E> {
+            let mut times = (0..count).map(|_| run(steps)).collect::<Result<Vec<u64>, E>>()?;
             times.sort_unstable();
             Ok(times[count / 2])
         };
-        // Work before, so that a clock that saves power is up.
+        // Work before, so that a clock that saves power is up. One run that something else kept from
+        // the device must not make too few steps look long enough.
         let mut steps = 1_000;
-        while time(steps, 1)? < RUN_NS && steps < 1 << 30 {
+        while time(steps, TRIES)? < RUN_NS && steps < 1 << 30 {
             steps *= 2;
         }
         let round_trip_ns = time(0, ROUND_TRIPS)?;
@@ -59,4 +66,24 @@ pub(crate) fn run(
     let arguments = [steps.min(u32::MAX.into()), 0, 0, 0];
     let (input, output) = (Bound::Whole, Bound::Whole);
     worker.run(&Dispatch { kernel, level, arguments, groups: [1; 3], input, output })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    #[test]
+    fn a_run_that_is_kept_from_the_device_does_not_make_its_steps_too_few() {
+        // 80 steps in a microsecond, and beside them 50 us, and up to 100 more from run to run.
+        let mut runs = 0;
+        let found = Calibration::by(|steps| {
+            runs += 1;
+            let more_ns = if runs % 20 == 2 { 12_000_000 } else { runs * 37 % 101 * 1_000 };
+            Ok::<u64, Infallible>(50_000 + steps * 1_000 / 80 + more_ns)
+        });
+        let found = found.unwrap();
+        assert!((found.steps_per_us - 80.0).abs() < 8.0, "{found:?}");
+        assert!((80_000..120_000).contains(&found.round_trip_ns), "{found:?}");
+    }
 }
