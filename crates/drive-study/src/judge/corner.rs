@@ -94,9 +94,7 @@ fn better(
     });
     let limit = (Limit::Least(0.0), "% of the cases");
     let mut one = demand(what, stack, found, limit, String::new());
-    one.demand = format!(
-        "more than 0 % of the cases, at a commute penalty no larger, or equal within {EQUAL} %"
-    );
+    one.demand = "more than 0 % of the cases, at an equal commute penalty".to_owned();
     let Some(found) = found.filter(|_| one.verdict != Verdict::NotMeasured) else { return one };
     let longer = commute::difference(findings, stack, "all", rival);
     // Who does not crash less is no better, whatever the commutes say.
