@@ -173,9 +173,9 @@ fn bounded(run: &Value, method: &str) -> Vec<(String, bool)> {
 }
 
 /// Runs until every path has a bound that no instance passed: what else the machine does can delay
-/// one, and the bounds know nothing of it. Eight runs in which one was passed are no coincidence.
+/// one, and the bounds know nothing of it. Four runs in which one was passed are no coincidence.
 fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
-    for attempt in 1..=8 {
+    for attempt in 1..=4 {
         let fixed = ["--json", "--duration", "2s", "--methods", method];
         let output = bench.run(&[&fixed[..], arguments].concat());
         let run: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -185,7 +185,7 @@ fn covered(bench: &Bench, method: &str, arguments: &[&str], paths: &[&str]) {
         if is_within && found.iter().map(|(id, _)| id.as_str()).eq(paths.iter().copied()) {
             return;
         }
-        assert!(attempt < 8, "{run}");
+        assert!(attempt < 4, "{run}");
     }
 }
 

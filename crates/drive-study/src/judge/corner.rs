@@ -11,9 +11,6 @@ use report::drive_study::{Demand, Plot, Section, Series, Shape, Table, Verdict};
 const BAND: (f64, f64) = (0.15, 0.30);
 /// Width of a place of the curve, s.
 const PLACE: f64 = 0.05;
-/// Commute penalties that surely differ by no more than this are equal, % of what base takes. Of two
-/// that are alike chance says which is larger.
-const EQUAL: f64 = 2.0;
 
 pub(super) fn found(findings: &Findings) -> Found {
     of(findings, findings.part(Experiment::Corner), "Corner")
@@ -94,13 +91,13 @@ fn better(
     });
     let limit = (Limit::Least(0.0), "% of the cases");
     let mut one = demand(what, stack, found, limit, String::new());
-    one.demand = "more than 0 % of the cases, at an equal commute penalty".to_owned();
+    one.demand = "more than 0 % of the cases, at no larger commute penalty".to_owned();
     let Some(found) = found.filter(|_| one.verdict != Verdict::NotMeasured) else { return one };
     let longer = commute::difference(findings, stack, "all", rival);
     // Who does not crash less is no better, whatever the commutes say.
     one.verdict = match longer {
         _ if found.low <= 0.0 => Verdict::Missed,
-        Some(longer) if longer.value <= 0.0 || longer.high <= EQUAL => Verdict::Met,
+        Some(longer) if longer.value <= 0.0 => Verdict::Met,
         _ => Verdict::NotMeasured,
     };
     one.note = match longer {

@@ -118,7 +118,7 @@ fn avoidable_crashes_are_those_that_the_ideal_stack_avoids() {
 }
 
 #[test]
-fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger_or_equal() {
+fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
     let policies = [Policy::Base, Policy::All, Policy::Brake, Policy::Oracle];
     let experiments = [Experiment::Confirm, Experiment::Commute];
     let study = Study::new(
@@ -146,9 +146,8 @@ fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger_or_equal() {
     let (verdict, note) = with(20, 0.0);
     assert_eq!(verdict, Verdict::Met, "{note}");
     assert_eq!(note, "Commutes take 0 % (-1.25 to 1.25) longer than with brake.");
-    // Longer by a hair is equal; by more, only if that is sure to be a hair.
-    assert_eq!(with(20, 0.1).0, Verdict::Met);
-    assert_eq!(with(20, 1.9).0, Verdict::NotMeasured);
+    // Longer by a hair is longer.
+    assert_eq!(with(20, 0.1).0, Verdict::NotMeasured);
     assert_eq!(with(0, 0.0).0, Verdict::Missed);
     // Who crashes as often is no better for being faster.
     assert_eq!(with(0, -9.0).0, Verdict::Missed);
