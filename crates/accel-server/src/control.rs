@@ -328,7 +328,9 @@ impl Control {
         }
         let memory = |error: shm::Error| (Code::Memory, error.to_string());
         let segment = Segment::create("keeptime-session", SEGMENT_BYTES).map_err(memory)?;
-        let mapping = segment.map().map_err(memory)?;
+        let mapping = segment.map_guarded(&self.engine.control).map_err(memory)?;
+        mapping.populate(0, mapping.size()).map_err(memory)?;
+        let mapping = Arc::new(mapping);
         let doorbell = Doorbell::new().map_err(memory)?;
         let shared = SessionMemory::initialise(mapping.clone());
         let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
@@ -339,7 +341,7 @@ impl Control {
             registrations: Vec::new(),
             allowance: Allowance::new(monotonic_ns()),
         });
-        self.memory_bytes.fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
+        self.memory_bytes.fetch_add(mapping.cost_bytes(), Ordering::Relaxed);
         self.admission.touch();
         let kind = control::Welcome::KIND;
         let segment_bytes = SEGMENT_BYTES as u64;
@@ -390,6 +392,15 @@ impl Control {
         for (session, reason) in evictions {
             self.end(session, Some((Code::Violation, reason)));
         }
+        let broken = |open: &Open| {
+            open.mapping.is_broken() || open.memory.values().any(|mapping| mapping.is_broken())
+        };
+        let open = self.connections.iter().filter_map(|(id, c)| Some((id, c.open.as_ref()?)));
+        let broken: Vec<u64> = open.filter(|(_, open)| broken(open)).map(|(id, _)| *id).collect();
+        for session in broken {
+            let text = "its memory was lost: a page was taken away, and no other could be had";
+            self.end(session, Some((Code::Violation, text.into())));
+        }
     }
 
     /// Late hellos, the pause of the door, and the memory of the dead.
@@ -422,13 +433,19 @@ impl Control {
                 {
                     device.let_go(mapping);
                 }
-                remains.mappings.retain_mut(|mapping| match Arc::get_mut(mapping) {
-                    None => true,
-                    Some(mapping) => {
-                        self.memory_bytes.fetch_sub(mapping.size() as u64, Ordering::Relaxed);
-                        false
+                for mapping in std::mem::take(&mut remains.mappings) {
+                    let cost_bytes = mapping.cost_bytes();
+                    match Arc::try_unwrap(mapping).map(Mapping::close) {
+                        Err(used) => remains.mappings.push(used),
+                        Ok(Ok(())) => {
+                            self.memory_bytes.fetch_sub(cost_bytes, Ordering::Relaxed);
+                        }
+                        // It stays in the count, since it stays.
+                        Ok(Err(error)) => {
+                            (self.settings.log)(&format!("{cost_bytes} bytes stay mapped: {error}"))
+                        }
                     }
-                });
+                }
             }
             !rested || !remains.mappings.is_empty()
         });

@@ -44,8 +44,9 @@ const MAX_NOTICES: usize = 64;
 pub(crate) struct Engine {
     state: PiMutex<State>,
     overrun: Overrun,
-    /// Wakes the control thread: there are notices, evictions or dead sessions that came to rest.
-    pub control: Doorbell,
+    /// Wakes the control thread: there are notices, evictions, dead sessions that came to rest, or
+    /// memory of a client that was lost.
+    pub control: Arc<Doorbell>,
 }
 
 struct State {
@@ -97,7 +98,8 @@ impl Engine {
             evictions: Vec::new(),
             holder: Holder::default(),
         };
-        Ok(Engine { state: PiMutex::new(state), overrun, control: Doorbell::new()? })
+        let control = Arc::new(Doorbell::new()?);
+        Ok(Engine { state: PiMutex::new(state), overrun, control })
     }
 
     /// Adds an accelerator. Before the first session.

@@ -11,7 +11,7 @@ use crate::session::Registration;
 use accel::control::{Code, Register};
 use device::{Device, KernelId};
 use rustix::fd::OwnedFd;
-use shm::{Mapping, PeerSlice, Segment};
+use shm::{Doorbell, Mapping, PeerSlice, Segment};
 use std::sync::Arc;
 use system::{Overrun, System};
 
@@ -224,12 +224,12 @@ pub(crate) fn check_priority(grant: &Grant, priority: u32) -> Result<(), Refusal
 }
 
 /// Checks a client's registration packet, and maps its memory. `crowds` tells what is on each
-/// accelerator, in the eyes of a chain.
+/// accelerator, in the eyes of a chain. The bell rings when the memory is lost.
 pub(crate) fn prepare(
     services: &Services,
     crowds: impl FnOnce(&str) -> Vec<Crowd>,
     grant: &Grant,
-    memory_left: u64,
+    (memory_left, bell): (u64, &Arc<Doorbell>),
     packet: &Register,
     fds: Vec<OwnedFd>,
 ) -> Result<Prepared, Refusal> {
@@ -246,7 +246,7 @@ pub(crate) fn prepare(
     let exec = services.exec(&offer, packet);
     let source = services.source(&chain, packet, &exec)?;
     let executor = admission::executor(packet)?;
-    let mapping = map(packet.memory_bytes, memory_left, fds)?;
+    let mapping = map(packet.memory_bytes, memory_left, fds, bell)?;
     Ok(Prepared {
         chain,
         priority: packet.chain_priority,
@@ -262,18 +262,27 @@ pub(crate) fn prepare(
 }
 
 /// Maps the client's memory: exactly one descriptor where some is announced, none otherwise.
-fn map(bytes: u64, left: u64, fds: Vec<OwnedFd>) -> Result<Option<Arc<Mapping>>, Refusal> {
-    if bytes > left {
-        let text = format!("{bytes} bytes of memory, {left} bytes are left to this session");
-        return Err((Code::Limit, text));
-    }
+fn map(
+    bytes: u64,
+    left: u64,
+    fds: Vec<OwnedFd>,
+    bell: &Arc<Doorbell>,
+) -> Result<Option<Arc<Mapping>>, Refusal> {
+    let fits = |bytes: u64| {
+        let text = || format!("{bytes} bytes of memory, {left} bytes are left to this session");
+        if bytes <= left { Ok(()) } else { Err((Code::Limit, text())) }
+    };
+    fits(bytes)?;
     let count = fds.len();
     match (bytes, fds.into_iter().next()) {
         (0, None) => Ok(None),
         (1.., Some(fd)) if count == 1 => {
             let refused = |error: shm::Error| (Code::Memory, error.to_string());
             let segment = Segment::accept(fd, bytes).map_err(refused)?;
-            segment.map().map(Some).map_err(refused)
+            fits(segment.cost_bytes().map_err(refused)?)?;
+            let mapping = segment.map_guarded(bell).map_err(refused)?;
+            mapping.populate(0, mapping.size()).map_err(refused)?;
+            Ok(Some(Arc::new(mapping)))
         }
         _ => {
             let text = format!("{bytes} bytes of memory announced with {count} descriptors");

@@ -8,7 +8,7 @@ use accel::request::{Order, Status};
 use accel::session::SessionMemory;
 use accel::socket::{Received, Socket};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use shm::{Doorbell, Producer, Segment};
 use std::time::{Duration, Instant};
 use support::{Busy, Fixture, PATIENCE, one_gpu, serve};
@@ -116,6 +116,16 @@ impl RawSession {
         let request = accel::Request::new();
         let order = Order::Launch { launch_id: 7, registration, slot, request };
         self.push(&order.encode());
+    }
+
+    /// Adds the two halves of the input into the output, each a place and a length in bytes.
+    fn add(&mut self, registration: u32, slot: u16, [input, output]: [(usize, usize); 2]) {
+        self.memory.completion(usize::from(slot)).unwrap().arm();
+        let [(from, input), (to, output)] = [input, output];
+        let count = (output / 4) as u64;
+        let request =
+            accel::Request::new().arguments(&[count]).input(from, input).output(to, output);
+        self.push(&Order::Launch { launch_id: 7, registration, slot, request }.encode());
     }
 
     fn status(&self, slot: usize) -> Option<Status> {
@@ -342,6 +352,79 @@ fn client_that_does_not_read_its_answers_is_ended() {
     while fixture.server().counters().sessions == 2 {
         assert!(start.elapsed() < PATIENCE);
         session.raw.send(ask.as_bytes(), &[]);
+    }
+    honest.run(1);
+}
+
+fn punch(fd: &OwnedFd, bytes: u64) {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(fd, flags, 0, bytes).unwrap();
+}
+
+#[test]
+fn holes_in_the_memory_of_a_client_are_filled() {
+    let (fixture, mut honest) = fixture();
+    let mut session = RawSession::open(&fixture);
+    let memory = memfd(8192, SealFlags::SHRINK);
+    let own = session.register("vecadd", 8192, &[memory.as_fd()]).unwrap();
+    punch(&memory, 8192);
+    session.add(own, 0, [(0, 4096), (4096, 2048)]);
+    assert_eq!(session.status(0), Some(Status::Done));
+    honest.run(1);
+}
+
+/// Makes the pages of this process' mapping of a client's memory such that no page comes when
+/// they are touched, as if the kernel had none. The server runs in this process.
+fn lose(name: &str) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.contains(name)).unwrap();
+    let (begin, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+    let [begin, end] = [begin, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+    // A file of no bytes has no pages.
+    let empty = rustix::fs::memfd_create("no page", MemfdFlags::CLOEXEC).unwrap();
+    let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    let flags = rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::FIXED;
+    // SAFETY: replaces the server's mapping, which it expects anybody to change, by one of the
+    // same size.
+    unsafe { rustix::mm::mmap(begin as *mut _, end - begin, access, flags, &empty, 0) }.unwrap();
+}
+
+#[test]
+fn client_whose_memory_is_lost_is_ended_and_nobody_else() {
+    let (fixture, mut honest) = fixture();
+    let before = fixture.server().counters().memory_bytes;
+    let mut session = RawSession::open(&fixture);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = rustix::fs::memfd_create("lost-memory", flags).unwrap();
+    rustix::fs::ftruncate(&memory, 8192).unwrap();
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
+    let own = session.register("vecadd", 8192, &[memory.as_fd()]).unwrap();
+    lose("lost-memory");
+    session.add(own, 0, [(0, 4096), (4096, 2048)]);
+    let said = session.raw.farewell();
+    assert!(said.contains("its memory was lost"), "{said}");
+    honest.run(1);
+    fixture.until("it is gone", |c| c.sessions == 1);
+    drop(session);
+    fixture.until("its memory is gone", |c| c.memory_bytes == before);
+    honest.run(1);
+}
+
+/// Sealed like any other. The pool of huge pages may be empty: nothing is taken from it.
+#[test]
+fn memory_of_huge_pages_is_refused() {
+    let (fixture, mut honest) = fixture();
+    let session = RawSession::open(&fixture);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let Ok(memory) = rustix::fs::memfd_create("huge", flags) else {
+        println!("SKIP: this kernel makes no memory files of huge pages");
+        return;
+    };
+    rustix::fs::ftruncate(&memory, 2 << 20).unwrap();
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
+    for bytes in [4096, 2 << 20] {
+        let refused = session.register("vecadd", bytes, &[memory.as_fd()]).unwrap_err();
+        assert!(refused.contains("expected a memory file without huge pages"), "{refused}");
     }
     honest.run(1);
 }

@@ -13,7 +13,7 @@ use device::{KernelId, Launch, Level};
 use realtime::thread::{self, Policy};
 use serde::{Deserialize, Serialize};
 use shm::socket::{Received, Socket};
-use shm::{Mapping, PeerSlice, Segment};
+use shm::{Doorbell, Mapping, PeerSlice, Segment};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -116,15 +116,21 @@ impl ToHost {
 
 /// Has a GPU for the process at the other end of the standard input, until that ends or says so.
 pub fn serve() -> ExitCode {
-    match std::io::stdin().as_fd().try_clone_to_owned() {
-        Ok(input) => Door { socket: Socket::from(input), buffer: [0; ToHost::BYTES] }.serve(),
-        Err(_) => ExitCode::from(2),
+    match (std::io::stdin().as_fd().try_clone_to_owned(), Doorbell::new()) {
+        (Ok(input), Ok(bell)) => {
+            let (socket, bell) = (Socket::from(input), Arc::new(bell));
+            Door { socket, buffer: [0; ToHost::BYTES], bell }.serve()
+        }
+        _ => ExitCode::from(2),
     }
 }
 
 struct Door {
     socket: Socket,
     buffer: [u8; ToHost::BYTES],
+    /// Rings when a page of a client's memory is lost. Nobody has to hear it: the server maps the
+    /// same memory, and ends clients that lose theirs.
+    bell: Arc<Doorbell>,
 }
 
 impl Door {
@@ -182,13 +188,20 @@ impl Door {
         if units != setup.cores.len() as u64 { Err(nonsense()) } else { Ok((setup, board)) }
     }
 
+    /// Maps a client's memory, so that the loss of a page does not end this process.
+    fn map(&self, file: rustix::fd::OwnedFd, bytes: u64) -> Option<Arc<Mapping>> {
+        let mapping = Segment::accept(file, bytes).and_then(|s| s.map_guarded(&self.bell)).ok()?;
+        mapping.populate(0, mapping.size()).ok()?;
+        Some(Arc::new(mapping))
+    }
+
     fn listen(&mut self, shared: &Shared) {
         while let Some((packet, files)) = self.next() {
             match packet {
                 ToHost::Memory { number, bytes } => {
-                    let segment = files.into_iter().next().map(|file| Segment::accept(file, bytes));
                     // Without it the launches that need it fail.
-                    if let Some(Ok(mapping)) = segment.map(|found| found.and_then(|s| s.map())) {
+                    if let Some(mapping) = files.into_iter().next().and_then(|f| self.map(f, bytes))
+                    {
                         shared.lock().memory.insert(number, mapping);
                         shared.came.notify_all();
                     }

@@ -35,6 +35,17 @@ pub enum Error {
         /// The seals that were found; zero when the file cannot be sealed at all.
         seals: u32,
     },
+    /// A peer's segment lies on a file system that does not guarantee what is relied on.
+    #[error(
+        "the segment is not ordinary shared memory (file system {magic:#x}, pages of {page_bytes} \
+         bytes): expected a memory file without huge pages"
+    )]
+    OtherMemory {
+        /// The file system's number.
+        magic: u64,
+        /// The size of its pages.
+        page_bytes: u64,
+    },
     /// A segment of no bytes or of an impossible size was asked for.
     #[error("a segment cannot have {size} bytes")]
     BadSize {

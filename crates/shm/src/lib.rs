@@ -4,6 +4,7 @@
 //! rules for it stand in one place:
 //!
 //! - [`segment`]: sealed memory segments, created here or accepted from a peer after a check.
+//! - [`fault`]: what happens when a peer's memory is lost while it is used.
 //! - [`memory`]: [`PeerSlice`], bytes that a peer may write at any time.
 //! - [`ring`]: the fixed-size message ring from one client to the server.
 //! - [`completion`]: how the server tells a waiting client that a request is done.
@@ -38,6 +39,7 @@ pub mod completion;
 pub mod door;
 pub mod doorbell;
 mod error;
+pub mod fault;
 pub mod futex;
 pub mod log;
 pub mod memory;

@@ -22,6 +22,8 @@ pub enum Mutant {
     TagBeforeWords,
     /// A chunk of a log is given to a second thread while the first still writes to it.
     OpenChunkGivenAgain,
+    /// A range of addresses is believed that was read while it changed.
+    RangeReadTorn,
 }
 
 impl Mutant {

@@ -3,9 +3,14 @@
 //! A segment is an anonymous memory file of fixed size. It is sealed against shrinking, growing
 //! and further sealing before anybody else sees it, so that a mapping of it can never fault
 //! because the other side cut the file short. A segment that comes from a peer is accepted only
-//! when the seals are there and the file is as large as the peer said.
+//! when the seals are there, the file is as large as the peer said, and it lies in ordinary shared
+//! memory: a file of huge pages can be sealed too, but a page of it that the peer takes away does
+//! not come back, and it counts in pages of another size. A peer can take pages of ordinary shared
+//! memory away too; the kernel fills the hole as long as it has memory. For the rest, map what a
+//! peer owns by [`Segment::map_guarded`].
 
-use crate::Error;
+use crate::fault::Guard;
+use crate::{Doorbell, Error};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::c_void;
@@ -44,8 +49,8 @@ impl Segment {
     /// Accepts a segment that a peer passed and said to have `said` bytes.
     ///
     /// # Errors
-    /// [`Error::NotSealed`] unless the file is sealed against shrinking,
-    /// [`Error::SegmentTooSmall`] when it has fewer bytes than said, [`Error::BadSize`] when the
+    /// [`Error::NotSealed`] unless the file is sealed against shrinking, [`Error::OtherMemory`]
+    /// unless it lies in shared memory of ordinary pages, [`Error::SegmentTooSmall`] when it has fewer bytes than said, [`Error::BadSize`] when the
     /// peer said zero or an impossible number.
     pub fn accept(fd: OwnedFd, said: u64) -> Result<Segment, Error> {
         let size =
@@ -56,6 +61,8 @@ impl Segment {
         if !seals.contains(SealFlags::SHRINK) {
             return Err(Error::NotSealed { seals: seals.bits() });
         }
+        let system = rustix::fs::fstatfs(&fd).map_err(Error::system("fstatfs"))?;
+        is_ordinary(system.f_type as u64, system.f_bsize as u64)?;
         // The size is read after the seal was seen, so it can only have grown since.
         let actual = rustix::fs::fstat(&fd).map_err(Error::system("fstat"))?.st_size as u64;
         if actual < said {
@@ -78,13 +85,56 @@ impl Segment {
             .map_err(Error::system("fallocate"))
     }
 
+    /// What the kernel takes for all of the segment at most: its size in whole blocks of the file.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the kernel does not tell.
+    pub fn cost_bytes(&self) -> Result<u64, Error> {
+        // Where shared memory may use larger pages by itself, this is their size.
+        let stat = rustix::fs::fstat(&self.fd).map_err(Error::system("fstat"))?;
+        let block = (stat.st_blksize as u64).max(page_bytes());
+        Ok((self.size as u64).div_ceil(block).saturating_mul(block))
+    }
+
     /// Maps the segment for reading and writing, with its pages present.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
     pub fn map(&self) -> Result<Arc<Mapping>, Error> {
-        Mapping::new(self).map(Arc::new)
+        Mapping::new(self, MapFlags::POPULATE).map(Arc::new)
     }
+
+    /// Maps the segment for reading and writing, guarded against the loss of its pages: a page
+    /// that is lost is replaced by zeroed memory when it is touched, the mapping is broken from
+    /// then on ([`Mapping::is_broken`]), and the bell rings. Its pages come when they are touched,
+    /// or by [`Mapping::populate`].
+    ///
+    /// The first call sets this process' handler of SIGBUS; see [`crate::fault`].
+    ///
+    /// # Errors
+    /// [`Error::System`] when the kernel refuses.
+    pub fn map_guarded(&self, bell: &Arc<Doorbell>) -> Result<Mapping, Error> {
+        let mut mapping = Mapping::new(self, MapFlags::empty())?;
+        mapping.guard = Some(Guard::new(mapping.base, mapping.size, bell)?);
+        Ok(mapping)
+    }
+}
+
+/// The file system of ordinary shared memory.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Refuses what is not shared memory of ordinary pages.
+fn is_ordinary(magic: u64, page: u64) -> Result<(), Error> {
+    match (magic, page) == (TMPFS_MAGIC, page_bytes()) {
+        true => Ok(()),
+        false => Err(Error::OtherMemory { magic, page_bytes: page }),
+    }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: asks for a number.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
 }
 
 impl AsFd for Segment {
@@ -97,8 +147,13 @@ impl AsFd for Segment {
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
+    /// 0 once it is unmapped.
     size: usize,
     fd: OwnedFd,
+    /// [`Segment::cost_bytes`].
+    cost_bytes: u64,
+    /// For memory that a peer owns.
+    guard: Option<Guard>,
 }
 
 impl Mapping {
@@ -110,20 +165,75 @@ impl Mapping {
         Segment::create("keeptime-anonymous", size)?.map()
     }
 
-    fn new(segment: &Segment) -> Result<Mapping, Error> {
+    fn new(segment: &Segment, populate: MapFlags) -> Result<Mapping, Error> {
         let fd = segment.fd.try_clone().map_err(|error| {
             let errno = rustix::io::Errno::from_io_error(&error);
             Error::System { call: "dup", errno: errno.unwrap_or(rustix::io::Errno::IO) }
         })?;
+        let cost_bytes = segment.cost_bytes()?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let null = std::ptr::null_mut::<c_void>();
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        let flags = MapFlags::SHARED | populate;
         // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing.
         let address = unsafe { rustix::mm::mmap(null, segment.size, access, flags, &fd, 0) };
         let address = address.map_err(Error::system("mmap"))?;
         let base = NonNull::new(address.cast::<u8>())
             .ok_or(Error::System { call: "mmap", errno: rustix::io::Errno::NOMEM })?;
-        Ok(Mapping { base, size: segment.size, fd })
+        Ok(Mapping { base, size: segment.size, fd, cost_bytes, guard: None })
+    }
+
+    /// What the kernel takes for it at most: [`Segment::cost_bytes`].
+    pub fn cost_bytes(&self) -> u64 {
+        self.cost_bytes
+    }
+
+    /// Makes the pages of a part present, for writing. The part begins at a page.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] unless the part lies inside; [`Error::System`] when the kernel has no
+    /// memory.
+    pub fn populate(&self, offset: usize, length: usize) -> Result<(), Error> {
+        let inside = offset.checked_add(length).is_some_and(|end| end <= self.size);
+        if !inside {
+            return Err(Error::OutOfBounds { offset, length, limit: self.size });
+        }
+        // SAFETY: the part lies inside the mapping (checked); making pages present changes none.
+        let populated = unsafe {
+            let address = self.base.as_ptr().add(offset).cast();
+            rustix::mm::madvise(address, length, rustix::mm::Advice::LinuxPopulateWrite)
+        };
+        match populated {
+            // Before Linux 5.14 there is no such advice: pages come when they are touched.
+            Err(rustix::io::Errno::INVAL) => Ok(()),
+            populated => populated.map_err(Error::system("madvise")),
+        }
+    }
+
+    /// Whether a page was lost, and what is there is not what the peer sees any more. Only for
+    /// guarded mappings.
+    pub fn is_broken(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_broken)
+    }
+
+    /// Unmaps it, as dropping does, and says whether that worked.
+    ///
+    /// # Errors
+    /// [`Error::System`]; then the memory stays as long as the process.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.unmap()
+    }
+
+    fn unmap(&mut self) -> Result<(), Error> {
+        // First: the addresses may be another mapping's afterwards.
+        self.guard = None;
+        let size = std::mem::take(&mut self.size);
+        if size == 0 {
+            return Ok(());
+        }
+        // SAFETY: `base` and `size` are what mmap returned and was given; every slice of the
+        // mapping holds it alive, so nothing refers to it now.
+        unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), size) }
+            .map_err(Error::system("munmap"))
     }
 
     /// The file behind it, by which it can be passed on to another process.
@@ -177,10 +287,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `base` and `size` are what mmap returned and was given; every slice of the
-        // mapping holds it alive, so nothing refers to it now.
-        let result = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.size) };
-        debug_assert!(result.is_ok());
+        // Who wants to know of a failure calls `close`.
+        let _ = self.unmap();
     }
 }
 
@@ -228,6 +336,102 @@ mod tests {
         fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
         let refused = Segment::accept(fd, 4097);
         assert!(matches!(refused, Err(Error::SegmentTooSmall { actual: 4096, said: 4097 })));
+    }
+
+    #[test]
+    fn other_memory_than_ordinary_pages_is_refused() {
+        const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+        assert!(is_ordinary(TMPFS_MAGIC, page_bytes()).is_ok());
+        let huge = is_ordinary(HUGETLBFS_MAGIC, 2 << 20).unwrap_err().to_string();
+        assert!(huge.contains("file system 0x958458f6, pages of 2097152 bytes"), "{huge}");
+        assert!(is_ordinary(TMPFS_MAGIC, 2 << 20).is_err());
+    }
+
+    /// Sealed, and refused all the same. It takes no page of a pool: only the file is made.
+    #[test]
+    fn file_of_huge_pages_is_refused() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let Ok(fd) = memfd_create("t", flags) else {
+            println!("SKIP: this kernel makes no memory files of huge pages");
+            return;
+        };
+        ftruncate(&fd, 2 << 20).unwrap();
+        fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+        let refused = Segment::accept(fd, 4096);
+        assert!(matches!(refused, Err(Error::OtherMemory { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn cost_is_in_whole_pages() {
+        for (size, pages) in [(1, 1), (4096, 1), (4097, 2), (1 << 20, 256)] {
+            let segment = Segment::create("t", size).unwrap();
+            let block = rustix::fs::fstat(&segment).unwrap().st_blksize as u64;
+            let expected = (pages * 4096u64).div_ceil(block) * block;
+            assert_eq!(segment.cost_bytes().unwrap(), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn populated_pages_are_there() {
+        let bell = Arc::new(Doorbell::new().unwrap());
+        let segment = Segment::create("t", 1 << 20).unwrap();
+        let mapping = segment.map_guarded(&bell).unwrap();
+        let blocks = || rustix::fs::fstat(&segment).unwrap().st_blocks;
+        assert_eq!(blocks(), 0);
+        mapping.populate(4096, 8192).unwrap();
+        assert!(blocks() >= 16, "{}", blocks());
+        assert!(matches!(mapping.populate(1 << 20, 1), Err(Error::OutOfBounds { .. })));
+    }
+
+    #[test]
+    fn failed_unmapping_is_said() {
+        let mapping = Segment::create("t", 4096).unwrap().map().unwrap();
+        let mut mapping = Arc::into_inner(mapping).unwrap();
+        let base = mapping.base;
+        // SAFETY: inside the page; nothing is accessed there.
+        mapping.base = unsafe { base.add(1) };
+        let failed = mapping.close().unwrap_err();
+        assert!(failed.to_string().starts_with("munmap: "), "{failed}");
+        // SAFETY: the page that `close` could not unmap.
+        unsafe { rustix::mm::munmap(base.as_ptr().cast(), 4096) }.unwrap();
+    }
+
+    /// An ordinary file that is cut short stands in for memory that the kernel cannot give.
+    fn losable(bytes: usize, bell: &Arc<Doorbell>) -> (std::fs::File, Mapping) {
+        let name = format!("keeptime-losable-{}-{bytes}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let file = std::fs::File::create_new(&path)
+            .and_then(|_| std::fs::OpenOptions::new().read(true).write(true).open(&path))
+            .unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(bytes as u64).unwrap();
+        let segment = Segment { fd: file.try_clone().unwrap().into(), size: bytes };
+        (file, segment.map_guarded(bell).unwrap())
+    }
+
+    #[test]
+    fn lost_page_is_replaced_and_told() {
+        let bell = Arc::new(Doorbell::new().unwrap());
+        let (file, lost) = losable(5 << 20, &bell);
+        let (_kept_file, kept) = losable(1 << 20, &bell);
+        let (lost, kept) = (Arc::new(lost), Arc::new(kept));
+        let bytes = crate::PeerSlice::whole(lost.clone());
+        bytes.write(0, &[7; 64]).unwrap();
+        bytes.write(3 << 20, &[7; 64]).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut read = [1; 64];
+        bytes.read(3 << 20, &mut read).unwrap();
+        assert_eq!(read, [0; 64]);
+        assert!(lost.is_broken() && !kept.is_broken());
+        bytes.write((5 << 20) - 64, &[9; 64]).unwrap();
+        bytes.read((5 << 20) - 64, &mut read).unwrap();
+        assert_eq!(read, [9; 64]);
+        bytes.read(0, &mut read).unwrap();
+        assert_eq!(read, [7; 64], "a page that is there is lost");
+        let mut rung = [0; 8];
+        assert_eq!(rustix::io::read(&*bell, &mut rung), Ok(8));
+        drop(bytes);
+        Arc::into_inner(lost).unwrap().close().unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
+use shm::fault::range::{Found, Range};
 use shm::log::{Cursor, Entry, Keep, Log, Writer};
 use shm::mutant::Mutant;
 use shm::{Completion, CompletionCell, Consumer, Producer, Rights, Ring};
@@ -164,6 +165,30 @@ fn full_model() {
     });
 }
 
+/// A handler looks an address up while the range of another mapping changes. The address lies in
+/// neither of its ranges, but between the bounds of the two.
+fn range_model() {
+    loom::model(|| {
+        let [before, after] =
+            [(10, 20), (30, 40)].map(|(begin, end)| Found { begin, end, bell: 1 });
+        let range = Arc::new(Range::none());
+        range.set(before);
+        let owner = {
+            let range = range.clone();
+            thread::spawn(move || range.set(after))
+        };
+        assert_eq!(range.find(25), None, "a torn range");
+        owner.join().unwrap();
+        assert_eq!(range.find(35), Some(after));
+        assert_eq!(range.find(15), None);
+    });
+}
+
+#[test]
+fn changing_range_is_found_whole_or_not_at_all() {
+    range_model();
+}
+
 #[test]
 fn signal_handlers_lose_no_entries() {
     handler_model();
@@ -194,7 +219,7 @@ fn racing_completions_complete_once() {
     completion_model();
 }
 
-const MUTANTS: [(Mutant, fn(), &str); 8] = [
+const MUTANTS: [(Mutant, fn(), &str); 9] = [
     (Mutant::TailPublishedRelaxed, ring_model, "Causality violation"),
     (Mutant::HeadPublishedRelaxed, ring_model, "Causality violation"),
     (Mutant::WaiterOverwritesState, wait_model, "deadlock"),
@@ -203,6 +228,7 @@ const MUTANTS: [(Mutant, fn(), &str); 8] = [
     (Mutant::SlotTakenInTwoSteps, handler_model, "an entry is missing"),
     (Mutant::TagBeforeWords, reader_model, "an entry is torn"),
     (Mutant::OpenChunkGivenAgain, full_model, "two threads have one chunk"),
+    (Mutant::RangeReadTorn, range_model, "a torn range"),
 ];
 
 const CHOICE: &str = "SHM_LOOM_MUTANT";

@@ -34,7 +34,8 @@ impl Control {
         let left = connection.grant.memory_bytes.saturating_sub(open.memory_bytes);
         let (services, grant) = (&self.settings.services, &connection.grant);
         let crowds = |chain: &str| self.engine.crowds(chain);
-        let prepared = register::prepare(services, crowds, grant, left, packet, fds)?;
+        let memory = (left, &self.engine.control);
+        let prepared = register::prepare(services, crowds, grant, memory, packet, fds)?;
         let tally = self.admission.tally(&prepared.chain, prepared.priority, &prepared.source);
         let claim = Claim {
             session,
@@ -53,7 +54,7 @@ impl Control {
         let registration = prepared.registration(tally, monotonic_ns());
         let (number, bucket) = self.engine.register(session, registration, &decision.spreads)?;
         let news = self.admission.commit(decision, Some(number));
-        let bytes = mapping.as_ref().map_or(0, |mapping| mapping.size() as u64);
+        let bytes = mapping.as_ref().map_or(0, |mapping| mapping.cost_bytes());
         // A registration without memory still takes its place in the count.
         let mapping = mapping.unwrap_or_else(|| open.mapping.clone());
         open.memory.insert(number, mapping);
@@ -94,7 +95,7 @@ impl Control {
             && let Some(mapping) = open.memory.remove(&number)
             && !Arc::ptr_eq(&mapping, &open.mapping)
         {
-            open.memory_bytes -= mapping.size() as u64;
+            open.memory_bytes -= mapping.cost_bytes();
             self.dying.push(Remains { session: None, mappings: vec![mapping] });
         }
         drop(memory);
