@@ -1,4 +1,4 @@
-//! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `sched-ext`, `tidy`,
+//! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `suites`, `sched-ext`, `tidy`,
 //! `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
@@ -18,6 +18,7 @@ mod rss;
 mod sched_ext;
 mod security;
 mod step;
+mod suites;
 mod sumo;
 mod tidy;
 
@@ -48,6 +49,8 @@ enum Task {
     Devices,
     /// Run the locks' tests under ThreadSanitizer, for a while
     Soak,
+    /// Run other people's test suites bare, recorded and guarded, and list what differs
+    Suites(suites::Args),
     /// Boot a kernel with sched_ext in QEMU, test the throttle-fair scheduler there, and repeat
     /// document 001's experiment with it
     SchedExt(sched_ext::Args),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Test => test(&mut notes),
         Task::Devices => devices::run(),
         Task::Soak => soak(),
+        Task::Suites(args) => suites::run(&args),
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
         Task::Coverage => coverage::run(),

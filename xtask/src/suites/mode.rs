@@ -1,0 +1,51 @@
+//! The ways to run a program under `keeptime run`.
+
+use std::path::Path;
+
+/// A way to run a program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
+pub enum Mode {
+    /// `--record FILE --all-locks --memory 32MiB`
+    Record,
+    /// `--guard inherit --guard-all`
+    Inherit,
+    /// `--guard fair+inherit --guard-all`
+    #[value(name = "fair+inherit")]
+    FairInherit,
+    /// Recorded, and guarded by `fair+inherit`
+    Both,
+}
+
+pub const ALL: [Mode; 4] = [Mode::Record, Mode::Inherit, Mode::FairInherit, Mode::Both];
+
+/// Where the trace of a run goes: into memory, and away with the run.
+const TRACE: &str = "t.kt";
+/// Less than by default, so that many runs find room beside each other and start fast.
+const MEMORY: &str = "32MiB";
+
+impl Mode {
+    pub fn text(self) -> &'static str {
+        match self {
+            Mode::Record => "record",
+            Mode::Inherit => "inherit",
+            Mode::FairInherit => "fair+inherit",
+            Mode::Both => "both",
+        }
+    }
+
+    /// What stands before the program. Not `-q`: what is said afterwards is read.
+    pub fn prefix(self, keeptime: &Path, scratch: &Path) -> Vec<String> {
+        let trace = scratch.join(TRACE).to_string_lossy().into_owned();
+        let record = ["--record", &trace, "--all-locks", "--memory", MEMORY];
+        let guard = |mode| ["--guard", mode, "--guard-all"];
+        let options = match self {
+            Mode::Record => record.to_vec(),
+            Mode::Inherit => guard("inherit").to_vec(),
+            Mode::FairInherit => guard("fair+inherit").to_vec(),
+            Mode::Both => [&record[..], &guard("fair+inherit")].concat(),
+        };
+        let keeptime = keeptime.to_string_lossy();
+        let words = [&*keeptime, "run"].into_iter().chain(options).chain(["--"]);
+        words.map(str::to_owned).collect()
+    }
+}
