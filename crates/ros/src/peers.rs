@@ -6,6 +6,9 @@
 //! own participant, byte by byte, to the same ports of each peer. Who gets an announcement answers
 //! to the addresses in it, so that one of two sides with peers is enough.
 //!
+//! This machine may be among the peers, or go by another of their addresses: what a relay itself
+//! sent, by the port that it came from, is not forwarded again.
+//!
 //! Of this machine's own participants RustDDS reaches the first twelve only. Where there are more, a
 //! relay forwards what anybody announces to those behind them.
 
@@ -87,6 +90,8 @@ impl Place {
     /// Forwards what comes, or what comes from one participant.
     fn forward(self, from: Option<[u8; 12]>, to: Vec<SocketAddrV4>) -> io::Result<Relay> {
         let out = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        // Only this machine reaches the relay, so that nobody else sends from this port.
+        let own_port = out.local_addr()?.port();
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.socket.local_addr()?.port());
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -95,7 +100,10 @@ impl Place {
             let mut message = vec![0; 65536];
             // Acquire: pairs with the end of the relay.
             while !stopped.load(Ordering::Acquire) {
-                let Ok(bytes) = self.socket.recv(&mut message) else { continue };
+                let Ok((bytes, source)) = self.socket.recv_from(&mut message) else { continue };
+                if source.port() == own_port {
+                    continue;
+                }
                 let Some(prefix) = message[..bytes].get(PREFIX) else { continue };
                 if from.is_some_and(|from| prefix != from) {
                     continue;
@@ -125,4 +133,43 @@ impl Drop for Relay {
 /// Where a participant of a domain gets announcements (RTPS 2.3, section 9.6.1.1).
 fn port(domain: u16, participant: u16) -> u16 {
     7410 + 250 * domain + 2 * participant
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A datagram of the participant with this prefix.
+    fn announcement(prefix: [u8; 12], number: u8) -> Vec<u8> {
+        [b"RTPS\x02\x04\x01\x12".as_slice(), &prefix, &[number]].concat()
+    }
+
+    /// A relay to this machine sent each datagram to itself, forwarded that, and so on for ever.
+    #[test]
+    fn relay_to_its_own_machine_forwards_each_datagram_once() {
+        let domain = 101 + (std::process::id() % 100) as u16;
+        // A neighbour below the relay's port: the relay sends to it before it sends to itself.
+        let neighbour = (0..PARTICIPANTS)
+            .find_map(|n| UdpSocket::bind((Ipv4Addr::LOCALHOST, port(domain, n))).ok())
+            .expect("a port of the domain");
+        // The limit only ends a test that has failed.
+        neighbour.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let place = Place::take(domain).unwrap();
+        let own = [7; 12];
+        let relay = place.tell(own, &[Ipv4Addr::LOCALHOST]).unwrap();
+        let participant = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let next = || {
+            let mut message = [0; 64];
+            let bytes = neighbour.recv(&mut message).expect("a forwarded datagram");
+            message[PREFIX.end..bytes].to_vec()
+        };
+        // When the second arrives, the relay has sent the first everywhere, also to itself: what
+        // it would make of that comes before the third.
+        for number in 1..=20 {
+            participant.send_to(&announcement([9; 12], 0), relay.address).unwrap();
+            participant.send_to(&announcement(own, number), relay.address).unwrap();
+            assert_eq!(next(), [number], "each of them once, and nothing else");
+        }
+    }
 }
