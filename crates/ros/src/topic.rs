@@ -273,6 +273,9 @@ impl Keep {
     }
 }
 
+/// How much longer than allowed a message may be to be reported, and not just skipped.
+const MARGIN_BYTES: usize = 64 << 10;
+
 /// The DDS reader behind a subscription, a server or a client.
 pub(crate) struct Reader {
     reader: SimpleDataReader<Payload, Adapter>,
@@ -296,6 +299,8 @@ impl Reader {
     ) -> Result<Reader, Error> {
         let policies = qos.reader();
         let dds = endpoints.context();
+        // What is larger arrives in no reader of this process: it is skipped.
+        rustdds::raise_max_sample_bytes(qos.max_bytes.saturating_add(MARGIN_BYTES));
         let failed = |reason| Error::create(format!("a reader of {topic}"), reason);
         let handle = dds
             .participant

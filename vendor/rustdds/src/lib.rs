@@ -182,6 +182,8 @@ mod checked_impl;
 pub mod discovery; // to access some Discovered data in e.g. ros2-client crate
 mod messages;
 mod network;
+#[doc(hidden)]
+pub mod receiving; // for tests that feed packets
 mod rtps;
 
 #[cfg(feature = "security")]
@@ -193,6 +195,13 @@ pub use security::config::DomainParticipantSecurityConfigFiles;
 mod no_security;
 
 pub(crate) mod structure;
+
+/// Lets Readers of this process assemble samples of so many bytes from
+/// fragments; 1 MiB if never called. Larger ones are skipped. What a Reader
+/// keeps at most follows: two of them incomplete, four of them unread.
+pub fn raise_max_sample_bytes(bytes: usize) {
+  rtps::constant::MAX_SAMPLE_BYTES.fetch_max(bytes, std::sync::atomic::Ordering::Relaxed);
+}
 
 #[cfg(test)]
 mod test;

@@ -983,6 +983,14 @@ impl Discovery {
       debug!("spdp_receive read {:?}", s);
       match s {
         Ok(Some(ds)) => {
+          if let Sample::Value(participant_data) = &ds.value {
+            let prefix = participant_data.participant_guid.prefix;
+            if !discovery_db_read(&self.discovery_db).has_room_for(prefix) {
+              warn!("Ignoring participant {prefix:?}: as many as can be are known already");
+              continue;
+            }
+          }
+
           #[cfg(not(feature = "security"))]
           let permission = NormalDiscoveryPermission::Allow;
 
@@ -1212,7 +1220,9 @@ impl Discovery {
         match d {
           Sample::Value(d) => {
             trace!("sedp_receive_subscription - {d:?}");
-            let drd = discovery_db_write(&self.discovery_db).update_subscription(&d);
+            let Some(drd) = discovery_db_write(&self.discovery_db).update_subscription(&d) else {
+              continue;
+            };
             debug!(
               "sedp_receive_subscription - send_discovery_notification ReaderUpdated  {:?}",
               drd
@@ -1291,8 +1301,11 @@ impl Discovery {
         match d {
           Sample::Value(dwd) => {
             trace!("sedp_receive_publication discovered {:?}", dwd);
-            let discovered_writer_data =
-              discovery_db_write(&self.discovery_db).update_publication(&dwd);
+            let Some(discovered_writer_data) =
+              discovery_db_write(&self.discovery_db).update_publication(&dwd)
+            else {
+              continue;
+            };
             self.send_discovery_notification(DiscoveryNotificationType::WriterUpdated {
               discovered_writer_data,
             });
@@ -1682,7 +1695,11 @@ impl Discovery {
           Sample::Value(sec_sub) => {
             // Currently we use only the DiscoveredReaderData field, no DataTag
             let drd_from_topic = sec_sub.discovered_reader_data;
-            let drd = discovery_db_write(&self.discovery_db).update_subscription(&drd_from_topic);
+            let Some(drd) =
+              discovery_db_write(&self.discovery_db).update_subscription(&drd_from_topic)
+            else {
+              continue;
+            };
             self.send_discovery_notification(DiscoveryNotificationType::ReaderUpdated {
               discovered_reader_data: drd,
             });
@@ -1729,7 +1746,11 @@ impl Discovery {
           Sample::Value(se_pub) => {
             // Currently we use only the DiscoveredWriterData field, no DataTag
             let dwd_from_topic = se_pub.discovered_writer_data;
-            let dwd = discovery_db_write(&self.discovery_db).update_publication(&dwd_from_topic);
+            let Some(dwd) =
+              discovery_db_write(&self.discovery_db).update_publication(&dwd_from_topic)
+            else {
+              continue;
+            };
             self.send_discovery_notification(DiscoveryNotificationType::WriterUpdated {
               discovered_writer_data: dwd,
             });

@@ -1,5 +1,6 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
-  collections::BTreeMap,
+  collections::{BTreeMap, HashSet},
   sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard},
   time::Instant,
 };
@@ -16,6 +17,10 @@ use crate::{
     topic::{Topic, TopicDescription},
   },
   rtps::{
+    constant::{
+      MAX_ENDPOINTS, MAX_NAME_BYTES, MAX_PARTICIPANTS, MAX_PARTICIPANT_LEASE, MAX_SOURCES_PER_TOPIC,
+      MAX_TOPICS,
+    },
     reader::ReaderIngredients, rtps_reader_proxy::RtpsReaderProxy,
     rtps_writer_proxy::RtpsWriterProxy,
   },
@@ -97,8 +102,28 @@ fn move_by_guid_prefix<D>(
 ) {
   let to_move: Vec<GUID> = from.range(guid_prefix.range()).map(|(g, _)| *g).collect();
   for guid in to_move {
-    from.remove(&guid).map(|d| to.insert(guid, d));
+    let moved = from.remove(&guid);
+    if to.len() < MAX_ENDPOINTS {
+      moved.map(|d| to.insert(guid, d));
+    }
   }
+}
+
+// Whether an endpoint is known, or can be taken in.
+fn can_take_in<D>(known: &BTreeMap<GUID, D>, guid: GUID, topic: &TopicBuiltinTopicData) -> bool {
+  if !has_short_names(topic) {
+    warn!("Ignoring endpoint {guid:?}: its topic or type has a name above {MAX_NAME_BYTES} bytes");
+    return false;
+  }
+  let room = known.len() < MAX_ENDPOINTS || known.contains_key(&guid);
+  if !room {
+    warn!("Ignoring endpoint {guid:?}: {MAX_ENDPOINTS} are known already");
+  }
+  room
+}
+
+fn has_short_names(topic: &TopicBuiltinTopicData) -> bool {
+  topic.name.len() <= MAX_NAME_BYTES && topic.type_name.len() <= MAX_NAME_BYTES
 }
 
 pub(crate) fn discovery_db_read(
@@ -148,6 +173,13 @@ impl DiscoveryDB {
       .participant_status_sender
       .try_send(event)
       .unwrap_or_else(|e| error!("Cannot report participant status: {e:?}"));
+  }
+
+  /// Whether a participant is known, or can be taken in.
+  pub fn has_room_for(&self, guid_prefix: GuidPrefix) -> bool {
+    self.participant_proxies.len() < MAX_PARTICIPANTS
+      || self.participant_proxies.contains_key(&guid_prefix)
+      || guid_prefix == self.my_guid.prefix
   }
 
   // Returns if participant was previously unknown
@@ -313,7 +345,8 @@ impl DiscoveryDB {
     for (&guid, sp) in &self.participant_proxies {
       let lease_duration = sp
         .lease_duration
-        .unwrap_or(DEFAULT_PARTICIPANT_LEASE_DURATION);
+        .unwrap_or(DEFAULT_PARTICIPANT_LEASE_DURATION)
+        .min(MAX_PARTICIPANT_LEASE);
       // let lease_duration = lease_duration + lease_duration; // double it
       match self.participant_last_life_signs.get(&guid) {
         Some(&last_life) => {
@@ -348,55 +381,25 @@ impl DiscoveryDB {
     to_remove
   }
 
-  fn topic_has_writers_or_readers(&self, topic_name: &str) -> bool {
-    // TODO: This entire function has silly implementation.
-    // We should really have a separate map from Topic to Readers & Writers
-    if self
-      .local_topic_readers
-      .iter()
-      .any(|(_, p)| p.subscription_topic_data.topic_name() == topic_name)
-    {
-      return true;
-    }
-
-    if self
-      .local_topic_writers
-      .iter()
-      .any(|(_, p)| p.publication_topic_data.topic_name == topic_name)
-    {
-      return true;
-    }
-
-    if self
-      .external_topic_readers
-      .values()
-      .any(|p| p.subscription_topic_data.topic_name() == topic_name)
-    {
-      return true;
-    }
-
-    if self
-      .external_topic_writers
-      .values()
-      .any(|p| p.publication_topic_data.topic_name == topic_name)
-    {
-      return true;
-    }
-
-    false
-  }
-
   pub fn topic_cleanup(&mut self) {
     // removing topics that have no readers or writers
-    let dead_topics: Vec<_> = self
-      .topics
-      .keys()
-      .filter(|tn| !self.topic_has_writers_or_readers(tn))
-      .cloned()
+    let Self {
+      local_topic_readers,
+      local_topic_writers,
+      external_topic_readers,
+      external_topic_writers,
+      topics,
+      ..
+    } = self;
+    let readers = local_topic_readers.values();
+    let readers = readers.chain(external_topic_readers.values());
+    let writers = local_topic_writers.values();
+    let writers = writers.chain(external_topic_writers.values());
+    let live: HashSet<&str> = readers
+      .map(|r| r.subscription_topic_data.topic_name().as_str())
+      .chain(writers.map(|w| w.publication_topic_data.topic_name.as_str()))
       .collect();
-    for dt in &dead_topics {
-      self.topics.remove(dt);
-    }
+    topics.retain(|name, _| live.contains(name.as_str()));
   }
 
   pub fn update_local_topic_writer(&mut self, writer: DiscoveredWriterData) {
@@ -409,7 +412,7 @@ impl DiscoveryDB {
     self.local_topic_writers.remove(&guid);
   }
 
-  // TODO: This is silly. Returns one of the parameters cloned, or None
+  // Returns what is known of it from now on, or None if it is not taken in.
   // TODO: Why are we here checking if discovery db already has this? What about
   // reader proxies in writers?
 
@@ -421,8 +424,12 @@ impl DiscoveryDB {
   // them from the remote participant.
   //
   // The topic is updated to the topics table.
-  pub fn update_subscription(&mut self, data: &DiscoveredReaderData) -> DiscoveredReaderData {
+  pub fn update_subscription(&mut self, data: &DiscoveredReaderData) -> Option<DiscoveredReaderData> {
     let guid = data.reader_proxy.remote_reader_guid;
+    let topic = data.subscription_topic_data.to_topic_data();
+    if !can_take_in(&self.external_topic_readers, guid, &topic) {
+      return None;
+    }
 
     // fill in the default locators from participant, in case DRD did not provide
     // any
@@ -474,12 +481,16 @@ impl DiscoveryDB {
     // reader update. If there is a DiscoveredVia::Topic record, use QosPolicies
     // from that record and modify by QoS given in the DRD.
 
-    enriched
+    Some(enriched)
   }
 
-  // TODO: This is silly. Returns one of the parameters cloned, or None
-  pub fn update_publication(&mut self, data: &DiscoveredWriterData) -> DiscoveredWriterData {
+  // Returns what is known of it from now on, or None if it is not taken in.
+  pub fn update_publication(&mut self, data: &DiscoveredWriterData) -> Option<DiscoveredWriterData> {
     let guid = data.writer_proxy.remote_writer_guid;
+    let topic = data.publication_topic_data.to_topic_data();
+    if !can_take_in(&self.external_topic_writers, guid, &topic) {
+      return None;
+    }
 
     // fill in the default locators from participant, in case DRD did not provide
     // any
@@ -527,7 +538,7 @@ impl DiscoveryDB {
       DiscoveredVia::Publication,
     );
 
-    enriched
+    Some(enriched)
   }
 
   // This is for local participant updating the topic table
@@ -557,6 +568,16 @@ impl DiscoveryDB {
     let topic_name = dtd.topic_data.name.clone();
     let mut notify = false;
     let mut inconsistency_event_to_send = None;
+
+    let sources = self.topics.get(&topic_name);
+    let is_full = match sources {
+      None => self.topics.len() >= MAX_TOPICS,
+      Some(of) => of.len() >= MAX_SOURCES_PER_TOPIC && !of.contains_key(&updater),
+    };
+    if updater.prefix != self.my_guid.prefix && (is_full || !has_short_names(&dtd.topic_data)) {
+      debug!("Topic of {updater:?} is not taken in.");
+      return;
+    }
 
     if let Some(t) = self.topics.get_mut(&dtd.topic_data.name) {
       if let Some(old_dtd) = t.get_mut(&updater) {

@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   cell::RefCell,
   collections::HashMap,
@@ -16,7 +17,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::{
   network::util::get_local_multicast_ip_addrs_filtered,
   rtps::{
-    outbound::{ControlQueue, Datagram, SendOutcome, SocketId, CONTROL_QUEUE_WARN_LEN},
+    outbound::{ControlQueue, Datagram, SendOutcome, SocketId, CONTROL_QUEUE_MAX_LEN, CONTROL_QUEUE_WARN_LEN},
     transmit::InterfaceSelector,
   },
   structure::locator::Locator,
@@ -170,6 +171,17 @@ impl UDPSender {
     Self::new(0)
   }
 
+  /// Bound to the loopback interface, without multicast.
+  pub(crate) fn on_loopback() -> io::Result<Self> {
+    let unicast_socket = UdpSocket::bind(("127.0.0.1", 0))?;
+    unicast_socket.set_nonblocking(true)?;
+    Ok(Self {
+      unicast_socket,
+      multicast_sockets: Vec::new(),
+      control_queues: RefCell::new(HashMap::new()),
+    })
+  }
+
   // --- nonblocking-transmit: socket enumeration & raw non-blocking send ------
 
   fn socket_ref(&self, id: SocketId) -> Option<&UdpSocket> {
@@ -261,7 +273,7 @@ impl UDPSender {
           bytes: buffer.to_vec(),
         }),
       }
-    } else {
+    } else if queue.len() < CONTROL_QUEUE_MAX_LEN {
       queue.push_back(Datagram {
         addr,
         bytes: buffer.to_vec(),
@@ -269,7 +281,7 @@ impl UDPSender {
       if queue.len() == CONTROL_QUEUE_WARN_LEN {
         warn!(
           "nonblocking-transmit: control queue for {id:?} reached {} datagrams; link may be \
-           wedged (nothing dropped)",
+           wedged (nothing dropped yet)",
           queue.len()
         );
       }

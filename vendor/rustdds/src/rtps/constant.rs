@@ -1,4 +1,5 @@
-use std::time::Duration;
+// Changed for Keeptime: vendor/README.md says how.
+use std::{sync::atomic::AtomicUsize, time::Duration};
 
 use mio1::Token;
 
@@ -81,6 +82,34 @@ pub const MAX_TRACKED_CHANGES_PER_WRITER: usize = DEFAULT_WRITER_MAX_SAMPLES;
 // this, the oldest missing sample is given up as lost, and the samples after it
 // are handed over.
 pub const MAX_WITHHELD_BYTES_PER_TOPIC: usize = 16 * 1024 * 1024;
+
+// The largest sample that a Reader of the application assembles from fragments:
+// `crate::raise_max_sample_bytes`.
+pub static MAX_SAMPLE_BYTES: AtomicUsize = AtomicUsize::new(1 << 20);
+
+// The same for built-in Readers, which every participant can write to unasked.
+pub const MAX_BUILTIN_SAMPLE_BYTES: usize = 1 << 20;
+
+// Whoever can reach a port can announce participants and endpoints. Beyond these
+// numbers, new ones are not taken in until others are gone; known ones are served.
+pub const MAX_PARTICIPANTS: usize = 1024;
+pub const MAX_ENDPOINTS: usize = 16_384; // readers, and as many writers
+pub const MAX_TOPICS: usize = 8192;
+pub const MAX_SOURCES_PER_TOPIC: usize = 1024;
+// Longest name of a topic or a type, and most locators in a list.
+pub const MAX_NAME_BYTES: usize = 1024;
+pub const MAX_LOCATORS: usize = 32;
+// A participant is forgotten after this much silence, however long its lease is.
+// Announcements come every few seconds to minutes.
+pub const MAX_PARTICIPANT_LEASE: crate::structure::duration::Duration =
+  crate::structure::duration::Duration::from_secs(3600);
+// Writers, instances and keys that a DataReader keeps notes of without samples.
+pub const MAX_READER_NOTES: usize = 4096;
+
+// Most payload bytes a TopicCache retains, read or not: of built-in topics, and
+// beside four of the largest samples.
+pub const MAX_BUILTIN_TOPIC_BYTES: usize = 16 * 1024 * 1024;
+pub const MIN_TOPIC_BYTES: usize = 24 * 1024 * 1024;
 
 // Default / fallback UDP-payload budget (RTPS header + submessages) used to
 // size datagrams built by the writer's DATA-coalescing and DATAFRAG packing

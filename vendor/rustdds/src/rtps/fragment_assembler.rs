@@ -1,4 +1,6 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
+  cmp::min,
   collections::{btree_map::Entry, BTreeMap},
   fmt, iter,
 };
@@ -22,58 +24,86 @@ use crate::{
   },
 };
 
-// This is for the assembly of a single object
+// This is for the assembly of a single object. Its memory follows what was
+// received, not what the first fragment says the size of the sample is: the
+// buffer reaches as far as ALLOWANCE and twice the received bytes.
 struct AssemblyBuffer {
   buffer_bytes: BytesMut,
+  data_size: usize,
+  fragment_size: u16,
   fragment_count: usize,
   received_bitmap: BitVec,
+  received_count: usize,
+  // All fragments before this one (numbered from 0) are received.
+  first_missing: usize,
 
-  #[allow(dead_code)] // TODO: Purpose is to use this later for e.g.
-  // garbage collection, in case some buffer is not completed within reasonable time.
-  created_time: Timestamp,
   modified_time: Timestamp,
 }
 
+// What is kept for a sample of which nothing was received yet.
+const ALLOWANCE: usize = 1 << 20;
+
+// Memory of an AssemblyBuffer beside its bytes and its bitmap.
+const BUFFER_OVERHEAD: usize = 512;
+
+// 64 MiB in fragments of 256 bytes, the least that is in use.
+const MAX_FRAGMENTS_PER_SAMPLE: usize = 1 << 18;
+
 impl AssemblyBuffer {
-  pub fn new(datafrag: &DataFrag) -> Option<Self> {
+  pub fn new(datafrag: &DataFrag, max_sample_bytes: usize) -> Option<Self> {
     let data_size: usize = datafrag.data_size.try_into().ok()?;
     let fragment_size: u16 = datafrag.fragment_size;
     debug!("new AssemblyBuffer data_size={data_size} frag_size={fragment_size}");
 
-    if fragment_size == 0 || fragment_size as usize > data_size {
-      error!("Cannot create AssemblyBuffer: fragment_size={fragment_size} data_size={data_size}");
+    if fragment_size == 0 || fragment_size as usize > data_size || data_size > max_sample_bytes {
+      error!(
+        "Cannot create AssemblyBuffer: fragment_size={fragment_size} data_size={data_size}, \
+         expected 1 <= fragment_size <= data_size <= {max_sample_bytes}"
+      );
       return None;
     }
-
-    let mut buffer_bytes = BytesMut::with_capacity(data_size);
-    buffer_bytes.resize(data_size, 0);
 
     let fragment_count = usize::from(datafrag.total_number_of_fragments());
-    if fragment_count == 0 {
-      error!("Cannot create AssemblyBuffer: zero fragment count");
+    if fragment_count == 0 || fragment_count > MAX_FRAGMENTS_PER_SAMPLE {
+      error!(
+        "Cannot create AssemblyBuffer: {fragment_count} fragments, expected 1 to \
+         {MAX_FRAGMENTS_PER_SAMPLE}"
+      );
       return None;
     }
 
-    let now = Timestamp::now();
-
     Some(Self {
-      buffer_bytes,
+      buffer_bytes: BytesMut::new(),
+      data_size,
+      fragment_size,
       fragment_count,
       received_bitmap: BitVec::from_elem(fragment_count, false),
-      created_time: now,
-      modified_time: now,
+      received_count: 0,
+      first_missing: 0,
+      modified_time: Timestamp::now(),
     })
   }
 
-  /// Returns `false` if the fragment run is invalid or out of bounds.
-  pub fn insert_frags(&mut self, datafrag: &DataFrag, frag_size: u16) -> bool {
-    // TODO: Sanity checks? E.g. datafrag.fragment_size == frag_size
-    // Or is this even guaranteed? Can Writer vary fragment size?
-    // Answer: Writer must guarantee constant fragment size per SequenceNumber.
-    // So yes, it is guaranteed. RTPS spec v2.5 Section 8.4.14.1.1 "How to select
-    // the fragment size" even says that the frag size is fixed per-writer.
+  /// Memory that this takes.
+  pub fn memory_bytes(&self) -> usize {
+    self.buffer_bytes.capacity() + self.fragment_count / 8 + BUFFER_OVERHEAD
+  }
 
-    let frag_size = usize::from(frag_size);
+  /// Returns `false` if the fragment run is invalid or out of bounds.
+  pub fn insert_frags(&mut self, datafrag: &DataFrag) -> bool {
+    // Writer must guarantee constant fragment size per SequenceNumber. RTPS spec
+    // v2.5 Section 8.4.14.1.1 "How to select the fragment size" even says that
+    // the frag size is fixed per-writer.
+    if datafrag.fragment_size != self.fragment_size || datafrag.data_size as usize != self.data_size
+    {
+      error!(
+        "insert_frags: fragment of size {} of a sample of {} bytes, expected {} and {}",
+        datafrag.fragment_size, datafrag.data_size, self.fragment_size, self.data_size
+      );
+      return false;
+    }
+
+    let frag_size = usize::from(self.fragment_size);
     let frags_in_submessage = usize::from(datafrag.fragments_in_submessage);
     if frags_in_submessage == 0 {
       error!("insert_frags: fragments_in_submessage is zero");
@@ -124,7 +154,7 @@ impl AssemblyBuffer {
           frags_in_submessage * frag_size,
           datafrag.serialized_payload.len(),
         ),
-      self.buffer_bytes.len(),
+      self.data_size,
     );
     if from_byte > to_before_byte {
       error!(
@@ -135,11 +165,9 @@ impl AssemblyBuffer {
     let payload_size = to_before_byte - from_byte;
 
     // sanity check data size
-    // Last fragment may be smaller than frags_in_submessage * frag_size
-    let last_frag_in_submessage = start_frag_from_0 + frags_in_submessage;
-    if last_frag_in_submessage < self.fragment_count
-      && datafrag.serialized_payload.len() < frags_in_submessage * frag_size
-    {
+    // Last fragment may be smaller than fragment size, and is what remains.
+    let span = min(frags_in_submessage * frag_size, self.data_size - from_byte);
+    if payload_size < span {
       error!(
         "Received DATAFRAG too small. fragment_starting_num={} out of fragment_count={}, \
          frags_in_submessage={}, frag_size={} but payload length = {}. Original data_size={}",
@@ -150,6 +178,13 @@ impl AssemblyBuffer {
         datafrag.serialized_payload.len(),
         datafrag.data_size,
       );
+      return false;
+    }
+
+    // What lies far ahead of all that was received is asked for again later.
+    if to_before_byte > ALLOWANCE + 2 * self.received_count * frag_size {
+      debug!("insert_frags: byte {to_before_byte} is too far ahead");
+      return false;
     }
 
     debug!("insert_frags: from_byte = {from_byte:?}, to_before_byte = {to_before_byte:?}");
@@ -159,18 +194,27 @@ impl AssemblyBuffer {
       datafrag.serialized_payload.len()
     );
 
+    if self.buffer_bytes.len() < to_before_byte {
+      self.buffer_bytes.resize(to_before_byte, 0);
+    }
     self.buffer_bytes.as_mut()[from_byte..to_before_byte]
       .copy_from_slice(&datafrag.serialized_payload[..payload_size]);
 
-    for f in 0..frags_in_submessage {
-      self.received_bitmap.set(start_frag_from_0 + f, true);
+    for f in start_frag_from_0..start_frag_from_0 + frags_in_submessage {
+      if self.received_bitmap.get(f) == Some(false) {
+        self.received_bitmap.set(f, true);
+        self.received_count += 1;
+      }
+    }
+    while self.received_bitmap.get(self.first_missing) == Some(true) {
+      self.first_missing += 1;
     }
     self.modified_time = Timestamp::now();
     true
   }
 
   pub fn is_complete(&self) -> bool {
-    self.received_bitmap.all() // return if all are received
+    self.received_count == self.fragment_count
   }
 }
 
@@ -188,8 +232,9 @@ const MAX_ASSEMBLY_BUFFERS: usize = 128;
 // Assembles fragments from a single (remote) Writer
 // So there is only one sequence of SNs
 pub(crate) struct FragmentAssembler {
-  fragment_size: u16, // number of bytes per fragment. Each writer must select one constant value.
   assembly_buffers: BTreeMap<SequenceNumber, AssemblyBuffer>,
+  // Sum over assembly_buffers.
+  memory_bytes: usize,
   // Whether the owning reader is Reliable. This decides which buffer to drop
   // when `MAX_ASSEMBLY_BUFFERS` is exceeded (see `new_datafrag`).
   reliable: bool,
@@ -204,11 +249,11 @@ impl fmt::Debug for FragmentAssembler {
 }
 
 impl FragmentAssembler {
-  pub fn new(fragment_size: u16, reliable: bool) -> Self {
-    debug!("new FragmentAssembler. frag_size = {fragment_size} reliable = {reliable}");
+  pub fn new(reliable: bool) -> Self {
+    debug!("new FragmentAssembler. reliable = {reliable}");
     Self {
-      fragment_size,
       assembly_buffers: BTreeMap::new(),
+      memory_bytes: 0,
       reliable,
     }
   }
@@ -218,15 +263,26 @@ impl FragmentAssembler {
     &mut self,
     datafrag: &DataFrag,
     flags: BitFlags<DATAFRAG_Flags>,
+    max_sample_bytes: usize,
+  ) -> Option<DDSData> {
+    let completed = self.insert(datafrag, flags, max_sample_bytes);
+    self.sum_memory();
+    completed
+  }
+
+  fn insert(
+    &mut self,
+    datafrag: &DataFrag,
+    flags: BitFlags<DATAFRAG_Flags>,
+    max_sample_bytes: usize,
   ) -> Option<DDSData> {
     let writer_sn = datafrag.writer_sn;
-    let frag_size = self.fragment_size;
 
     let sn = datafrag.writer_sn;
     match self.assembly_buffers.entry(sn) {
       Entry::Vacant(v) => {
-        let Some(buf) = AssemblyBuffer::new(datafrag) else {
-          error!("new_datafrag: failed to create AssemblyBuffer for {sn:?}");
+        let Some(buf) = AssemblyBuffer::new(datafrag, max_sample_bytes) else {
+          info!("new_datafrag: failed to create AssemblyBuffer for {sn:?}");
           return None;
         };
         v.insert(buf);
@@ -239,8 +295,11 @@ impl FragmentAssembler {
       return None;
     };
 
-    if !assembly_buffer.insert_frags(datafrag, frag_size) {
-      error!("new_datafrag: rejected invalid DATAFRAG for {sn:?}");
+    if !assembly_buffer.insert_frags(datafrag) {
+      info!("new_datafrag: rejected DATAFRAG for {sn:?}");
+      if assembly_buffer.received_count == 0 {
+        self.assembly_buffers.remove(&sn);
+      }
       return None;
     }
 
@@ -284,17 +343,37 @@ impl FragmentAssembler {
       //    lost anyway. Evict the OLDEST (lowest SN) to free room for newer samples
       //    that may still complete.
       while self.assembly_buffers.len() > MAX_ASSEMBLY_BUFFERS {
-        let evicted = if self.reliable {
-          self.assembly_buffers.pop_last()
-        } else {
-          self.assembly_buffers.pop_first()
-        };
-        if evicted.is_none() {
-          break;
-        }
+        self.evict_one();
       }
       None
     }
+  }
+
+  /// Gives up the incomplete sample that is worth least. Returns `false` if there
+  /// is none.
+  pub fn evict_one(&mut self) -> bool {
+    let evicted = if self.reliable {
+      self.assembly_buffers.pop_last()
+    } else {
+      self.assembly_buffers.pop_first()
+    };
+    self.sum_memory();
+    evicted.is_some()
+  }
+
+  /// Memory of all incomplete samples.
+  pub fn memory_bytes(&self) -> usize {
+    self.memory_bytes
+  }
+
+  // At most MAX_ASSEMBLY_BUFFERS and one.
+  fn sum_memory(&mut self) {
+    let buffers = self.assembly_buffers.values();
+    self.memory_bytes = buffers.map(AssemblyBuffer::memory_bytes).sum();
+  }
+
+  pub fn is_empty(&self) -> bool {
+    self.assembly_buffers.is_empty()
   }
 
   pub fn garbage_collect_before(&mut self, expire_before: Timestamp) {
@@ -305,6 +384,7 @@ impl FragmentAssembler {
       }
       retain
     });
+    self.sum_memory();
   }
 
   // pub fn partially_received_sequence_numbers_iterator(&self) -> Box<dyn
@@ -327,7 +407,7 @@ impl FragmentAssembler {
     match self.assembly_buffers.get(&seq) {
       None => Box::new(iter::empty()),
       Some(ab) => {
-        let iter = (0..ab.fragment_count)
+        let iter = (ab.first_missing..ab.fragment_count)
           .filter(move |f| !ab.received_bitmap.get(*f).unwrap_or(true))
           .map(|f| FragmentNumber::new((f + 1).try_into().unwrap()));
         Box::new(iter)
@@ -344,6 +424,8 @@ mod tests {
   use crate::{
     messages::submessages::submessages::DataFrag, structure::sequence_number::FragmentNumber,
   };
+
+  const MAX: usize = 1 << 30;
 
   // Build a DATAFRAG submessage carrying the contiguous run of `k` fragments
   // starting at 1-based `start`, with the given payload bytes.
@@ -369,14 +451,14 @@ mod tests {
 
     // First submessage packs fragments 1 and 2 (K = 2, 2048 payload bytes).
     let first = datafrag(1, 2, frag_size, data_size, whole[0..2048].to_vec());
-    let mut ab = AssemblyBuffer::new(&first).expect("valid first fragment");
+    let mut ab = AssemblyBuffer::new(&first, MAX).expect("valid first fragment");
     assert!(!ab.is_complete());
-    ab.insert_frags(&first, frag_size);
+    ab.insert_frags(&first);
     assert!(!ab.is_complete(), "still missing the tail fragment");
 
     // Trailing submessage carries the shorter final fragment 3 (552 bytes).
     let tail = datafrag(3, 1, frag_size, data_size, whole[2048..2600].to_vec());
-    ab.insert_frags(&tail, frag_size);
+    ab.insert_frags(&tail);
     assert!(ab.is_complete(), "all fragments received");
     assert_eq!(
       &ab.buffer_bytes[..],
@@ -393,8 +475,8 @@ mod tests {
     let whole: Vec<u8> = (0..data_size as usize).map(|i| (i % 97) as u8).collect();
 
     let all = datafrag(1, 3, frag_size, data_size, whole.clone());
-    let mut ab = AssemblyBuffer::new(&all).expect("valid fragment set");
-    ab.insert_frags(&all, frag_size);
+    let mut ab = AssemblyBuffer::new(&all, MAX).expect("valid fragment set");
+    ab.insert_frags(&all);
     assert!(ab.is_complete());
     assert_eq!(&ab.buffer_bytes[..], &whole[..]);
   }
@@ -406,8 +488,8 @@ mod tests {
     let frag_size = 256u16;
     let data_size = 512u32; // 2 fragments total
     let bad = datafrag(2, 2, frag_size, data_size, vec![0u8; 256]);
-    let mut ab = AssemblyBuffer::new(&bad).expect("buffer for valid data_size");
-    assert!(!ab.insert_frags(&bad, frag_size));
+    let mut ab = AssemblyBuffer::new(&bad, MAX).expect("buffer for valid data_size");
+    assert!(!ab.insert_frags(&bad));
     assert!(!ab.is_complete());
   }
 
@@ -421,9 +503,56 @@ mod tests {
     let frag_size = 256u16;
     let data_size = 512u32;
     let bad = datafrag(2, 2, frag_size, data_size, vec![0u8; 256]);
-    let mut fa = FragmentAssembler::new(frag_size, true);
+    let mut fa = FragmentAssembler::new(true);
     assert!(fa
-      .new_datafrag(&bad, BitFlags::<DATAFRAG_Flags>::empty())
+      .new_datafrag(&bad, BitFlags::<DATAFRAG_Flags>::empty(), MAX)
       .is_none());
+  }
+
+  // The first fragment of a sample of 4 GiB used to allocate 4 GiB, and its last
+  // one to fill them.
+  #[test]
+  fn memory_follows_what_was_received() {
+    let huge = datafrag(1, 1, 60_000, u32::MAX, vec![1; 60_000]);
+    assert!(AssemblyBuffer::new(&huge, MAX).is_none(), "larger than allowed");
+    let mut ab = AssemblyBuffer::new(&huge, u32::MAX as usize).expect("allowed");
+    assert!(ab.insert_frags(&huge));
+    let last = ab.fragment_count as u32;
+    let far = datafrag(last - 1, 1, 60_000, u32::MAX, vec![1; 60_000]);
+    assert!(!ab.insert_frags(&far), "far ahead of all that was received");
+    assert!(ab.memory_bytes() < 4 << 20, "{}", ab.memory_bytes());
+  }
+
+  #[test]
+  fn fragments_of_one_byte_are_refused() {
+    let tiny = datafrag(1, 1, 1, 1 << 24, vec![1]);
+    assert!(AssemblyBuffer::new(&tiny, MAX).is_none());
+  }
+
+  #[test]
+  fn large_sample_in_order_with_losses_is_assembled() {
+    let (frag_size, data_size) = (1024u16, 8u32 << 20);
+    let count = data_size / 1024;
+    let frag = |n| datafrag(n, 1, frag_size, data_size, vec![(n % 251) as u8; 1024]);
+    let mut ab = AssemblyBuffer::new(&frag(1), MAX).expect("valid");
+    for n in (1..=count).filter(|n| n % 7 != 0) {
+      assert!(ab.insert_frags(&frag(n)), "fragment {n}");
+    }
+    assert!(!ab.is_complete());
+    for n in (1..=count).filter(|n| n % 7 == 0) {
+      assert_eq!(ab.first_missing as u32 + 1, n);
+      assert!(ab.insert_frags(&frag(n)));
+    }
+    assert!(ab.is_complete());
+    assert_eq!(ab.buffer_bytes.len(), data_size as usize);
+  }
+
+  #[test]
+  fn fragments_of_another_size_are_refused() {
+    let first = datafrag(1, 1, 256, 1024, vec![0; 256]);
+    let mut ab = AssemblyBuffer::new(&first, MAX).expect("valid");
+    assert!(!ab.insert_frags(&datafrag(1, 1, 512, 1024, vec![0; 512])));
+    assert!(!ab.insert_frags(&datafrag(1, 1, 256, 2048, vec![0; 256])));
+    assert!(ab.insert_frags(&first));
   }
 }

@@ -1,4 +1,5 @@
-use std::{cmp::min, collections::BTreeSet, io};
+// Changed for Keeptime: vendor/README.md says how.
+use std::{cmp::min, io};
 
 #[allow(unused_imports)]
 use log::{debug, error, trace, warn};
@@ -25,7 +26,8 @@ use crate::{
     cache_change::CacheChange,
     guid::{EntityId, GuidPrefix, GUID},
     parameter_id::ParameterId,
-    sequence_number::{FragmentNumber, SequenceNumber, SequenceNumberSet},
+    sequence_number::{FragmentNumber, SequenceNumber, SequenceNumberSet, MAX_NUMBERS_IN_SET},
+    sequence_ranges::SequenceRanges,
     time::Timestamp,
   },
 };
@@ -584,24 +586,16 @@ impl MessageBuilder {
 
   pub fn gap_msg(
     mut self,
-    irrelevant_sns: &BTreeSet<SequenceNumber>,
+    irrelevant_sns: &SequenceRanges,
     writer_entity_id: EntityId,
     writer_endianness: Endianness,
     reader_guid: GUID,
   ) -> Self {
-    match (irrelevant_sns.first(), irrelevant_sns.last()) {
-      (Some(&gap_start), Some(&_last_sn)) => {
-        // Determine the contiguous range of irrelevant seqnums starting from gap_start.
-        // Do this by finding the first seqnum which is larger than gap_start but is not
-        // included in irrelevant_sns. That is, find the
-        // exclusive endpoint of the contiguous range.
-        let mut range_endpoint_excl = gap_start.plus_1();
-        while irrelevant_sns.contains(&range_endpoint_excl) {
-          range_endpoint_excl = range_endpoint_excl.plus_1();
-        }
-        // Set gapList.base as this exclusive endpoint of the range
-        let list_base = range_endpoint_excl;
-        let list_set = irrelevant_sns.clone().split_off(&list_base);
+    match irrelevant_sns.first_range() {
+      // The gap list begins where the first range ends.
+      Some((gap_start, list_base)) => {
+        let list_end = list_base + SequenceNumber::from(MAX_NUMBERS_IN_SET);
+        let list_set = irrelevant_sns.iter_within(list_base, list_end).collect();
         let gap_list = SequenceNumberSet::from_base_and_set(list_base, &list_set);
 
         let gap = Gap {
@@ -615,7 +609,7 @@ impl MessageBuilder {
           .create_submessage(gap_flags)
           .map(|s| self.submessages.push(s));
       }
-      (_, _) => error!("gap_msg called with empty SN set. Skipping GAP submessage"),
+      None => error!("gap_msg called with empty SN set. Skipping GAP submessage"),
     }
     self
   }

@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   cell::RefCell,
   collections::{btree_map::Entry, BTreeMap},
@@ -14,7 +15,7 @@ use crate::{
   messages::{protocol_version::ProtocolVersion, submessages::submessages::*, vendor_id::VendorId},
   network::udp_listener::PacketOrigin,
   polling::WakeSender,
-  rtps::{reader::Reader, transmit::InterfaceObservations, Message, Submessage, SubmessageBody},
+  rtps::{constant::MAX_LOCATORS, reader::Reader, transmit::InterfaceObservations, Message, Submessage, SubmessageBody},
   structure::{
     entity::RTPSEntity,
     guid::{EntityId, GuidPrefix, GUID},
@@ -1047,6 +1048,8 @@ impl MessageReceiver {
       }
       InterpreterSubmessage::InfoReply(info_reply, flags) => {
         self.unicast_reply_locator_list = info_reply.unicast_locator_list;
+        // Each answer goes to all of them.
+        self.unicast_reply_locator_list.truncate(MAX_LOCATORS);
         self.multicast_reply_locator_list = match (
           flags.contains(INFOREPLY_Flags::Multicast),
           info_reply.multicast_locator_list,

@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 //! Core types for the nonblocking-transmit outbound path.
 //!
 //! See `src/rtps/nonblocking_transmit_design.md`. These types are shared by
@@ -56,3 +57,7 @@ pub(crate) type ControlQueue = VecDeque<Datagram>;
 /// warning (a persistently wedged socket usually means the peer/link is dead);
 /// nothing is ever dropped.
 pub(crate) const CONTROL_QUEUE_WARN_LEN: usize = 1024;
+
+/// Most datagrams in a control queue. Whoever asks faster than the link sends is
+/// not answered: what is asked for reliably is asked for again.
+pub(crate) const CONTROL_QUEUE_MAX_LEN: usize = 4096;

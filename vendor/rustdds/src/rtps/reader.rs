@@ -1,8 +1,9 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   collections::BTreeMap,
   fmt, iter,
   rc::Rc,
-  sync::{Arc, Mutex, MutexGuard},
+  sync::{atomic, Arc, Mutex, MutexGuard},
   task::Waker,
   time::Duration as StdDuration,
 };
@@ -42,6 +43,7 @@ use crate::{
   network::udp_sender::UDPSender,
   polling::{ReadySender, SharedTimer, WakeReceiver},
   rtps::{
+    constant::{MAX_BUILTIN_SAMPLE_BYTES, MAX_SAMPLE_BYTES},
     fragment_assembler::FragmentAssembler, message_receiver::MessageReceiverState,
     rtps_writer_proxy::RtpsWriterProxy, timed_event::DpTimerEvent, Message,
   },
@@ -52,7 +54,9 @@ use crate::{
     entity::RTPSEntity,
     guid::{EntityId, GuidPrefix, GUID},
     locator::Locator,
-    sequence_number::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet},
+    sequence_number::{
+      FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet, MAX_NUMBERS_IN_SET,
+    },
     time::Timestamp,
   },
 };
@@ -158,6 +162,8 @@ pub(crate) struct Reader {
 const FRAGMENT_ASSEMBLY_TIMEOUT: Duration = Duration::from_secs(10);
 // minimum interval (max frequency) of AssemblyBuffer GC
 const MIN_FRAGMENT_GC_INTERVAL: Duration = Duration::from_secs(2);
+// Memory for incomplete samples of a Reader, beside two of the largest samples.
+const MIN_FRAGMENT_MEMORY: usize = 1 << 20;
 
 impl Reader {
   pub(crate) fn new(
@@ -468,6 +474,7 @@ impl Reader {
   pub fn remove_writer_proxy(&mut self, writer_guid: GUID) {
     if self.matched_writers.contains_key(&writer_guid) {
       self.matched_writers.remove(&writer_guid);
+      self.fragment_assemblers.remove(&writer_guid);
       self
         .acquire_the_topic_cache_guard()
         .forget_reliable_writer(writer_guid);
@@ -633,11 +640,37 @@ impl Reader {
       write_options_b = write_options_b.related_sample_identity(related_sample_identity);
     }
 
+    // Only what process_received_data would take is worth being assembled.
+    if !self.like_stateless {
+      match self.matched_writer(writer_guid) {
+        Some(wp) if wp.should_ignore_change(seq_num) => {
+          if self.my_guid.entity_id != EntityId::SPDP_BUILTIN_PARTICIPANT_READER {
+            return;
+          }
+        }
+        None if writer_guid.entity_id.entity_kind.is_user_defined() => return,
+        _ => (),
+      }
+    }
+
     // Feed to fragment assembler ...
     let writer_seq_num = datafrag.writer_sn; // for borrow checker
-    let completed_dds_data = self
-      .fragment_assembler_mutable(writer_guid, datafrag.fragment_size)
-      .new_datafrag(datafrag, datafrag_flags);
+    let max_sample_bytes = self.max_sample_bytes();
+    if datafrag.data_size as usize > max_sample_bytes {
+      warn!(
+        "Skipping sample {seq_num:?} of {} bytes from {writer_guid:?}: expected at most \
+         {max_sample_bytes}. topic={:?}",
+        datafrag.data_size, self.topic_name
+      );
+      self.skip_change(writer_guid, seq_num);
+      return;
+    }
+    let assembler = self.fragment_assembler_mutable(writer_guid);
+    let completed_dds_data = assembler.new_datafrag(datafrag, datafrag_flags, max_sample_bytes);
+    if assembler.is_empty() {
+      self.fragment_assemblers.remove(&writer_guid);
+    }
+    self.limit_fragment_memory();
 
     // ... and continue processing, if data was completed.
     if let Some(dds_data) = completed_dds_data {
@@ -655,16 +688,58 @@ impl Reader {
     }
   }
 
-  fn fragment_assembler_mutable(
-    &mut self,
-    writer_guid: GUID,
-    frag_size: u16,
-  ) -> &mut FragmentAssembler {
+  // Treats a sample as if its Writer did not have it, so that those after it are
+  // not withheld, and it is not asked for again.
+  fn skip_change(&mut self, writer_guid: GUID, seq_num: SequenceNumber) {
+    let Some(writer_proxy) = self.matched_writer_mut(writer_guid) else {
+      return;
+    };
+    writer_proxy.set_irrelevant_change(seq_num);
+    let all_ackable_before = writer_proxy.all_ackable_before();
+    let marker_moved = self.reliability != policy::Reliability::BestEffort
+      && self
+        .acquire_the_topic_cache_guard()
+        .mark_reliably_received_before(writer_guid, all_ackable_before);
+    if marker_moved {
+      self.notify_cache_change();
+    }
+  }
+
+  // The largest sample that is assembled from fragments.
+  fn max_sample_bytes(&self) -> usize {
+    if self.my_guid.entity_id.entity_kind.is_user_defined() {
+      MAX_SAMPLE_BYTES.load(atomic::Ordering::Relaxed)
+    } else {
+      MAX_BUILTIN_SAMPLE_BYTES
+    }
+  }
+
+  // Two of the largest samples may be incomplete at a time. Above that, whoever
+  // takes most gives up one.
+  fn limit_fragment_memory(&mut self) {
+    let limit = 2 * self.max_sample_bytes() + MIN_FRAGMENT_MEMORY;
+    loop {
+      let taken = |(w, fa): (&GUID, &FragmentAssembler)| (fa.memory_bytes(), *w);
+      let all: usize = self.fragment_assemblers.iter().map(|e| taken(e).0).sum();
+      if all <= limit {
+        return;
+      }
+      let Some((_, writer)) = self.fragment_assemblers.iter().map(taken).max() else {
+        return;
+      };
+      let evicted = self.fragment_assembler_mutable(writer).evict_one();
+      if !evicted || self.fragment_assembler_mutable(writer).is_empty() {
+        self.fragment_assemblers.remove(&writer);
+      }
+    }
+  }
+
+  fn fragment_assembler_mutable(&mut self, writer_guid: GUID) -> &mut FragmentAssembler {
     let reliable = self.reliability != policy::Reliability::BestEffort;
     self
       .fragment_assemblers
       .entry(writer_guid)
-      .or_insert_with(|| FragmentAssembler::new(frag_size, reliable))
+      .or_insert_with(|| FragmentAssembler::new(reliable))
   }
 
   fn garbage_collect_fragments(&mut self) {
@@ -685,6 +760,7 @@ impl Reader {
           debug!("AssemblyBuffer GC writer {writer:?}");
           fa.garbage_collect_before(expire_before);
         });
+      self.fragment_assemblers.retain(|_, fa| !fa.is_empty());
     } else {
       trace!("Not yet AssemblyBuffer GC time.");
     }
@@ -907,12 +983,15 @@ impl Reader {
       );
       return false;
     }
-    // sanity check
-    if heartbeat.first_sn < SequenceNumber::default() {
+    // RTPS spec v2.5 Section "8.3.8.6.3 Validity"
+    if heartbeat.first_sn < SequenceNumber::default()
+      || heartbeat.last_sn.plus_1() < heartbeat.first_sn
+    {
       warn!(
-        "Writer {:?} advertised SequenceNumbers from {:?} to {:?}!",
+        "Ignoring HEARTBEAT: writer {:?} advertised SequenceNumbers from {:?} to {:?}!",
         writer_guid, heartbeat.first_sn, heartbeat.last_sn
       );
+      return false;
     }
 
     self
@@ -965,7 +1044,6 @@ impl Reader {
                 &missing_seqnums
                   .iter()
                   .copied()
-                  .take_while(|sn| sn < &(first_missing + SequenceNumber::new(256)))
                   .filter(|sn| {
                     if this.is_frag_partially_received(writer_guid, *sn) {
                       partially_received.push(*sn);
@@ -1020,7 +1098,10 @@ impl Reader {
             let mut missing_frags = this.missing_frags_for(writer_guid, sn);
             let first_missing = missing_frags.next();
             if let Some(first) = first_missing {
-              let missing_frags_set = iter::once(first).chain(missing_frags).collect(); // "undo" the .next() above
+              let end = u32::from(first).saturating_add(MAX_NUMBERS_IN_SET as u32);
+              let missing_frags_set = iter::once(first) // "undo" the .next() above
+                .chain(missing_frags.take_while(|f| u32::from(*f) < end))
+                .collect();
               let nf = NackFrag {
                 reader_id,
                 writer_id: writer_proxy.remote_writer_guid.entity_id,
@@ -1119,7 +1200,6 @@ impl Reader {
         );
         return;
       }
-      // TODO: check that maximum(gap_list) - minimum(gap_list) < 256 ?
 
       // Irrelevant sequence numbers communicated in the Gap message are
       // composed of two groups:
@@ -1443,6 +1523,14 @@ impl Reader {
       unicast_locator_list,
       *remote_writer_guid,
     );
+  }
+
+  /// Memory of incomplete samples and of notes on Writers, in bytes, about.
+  pub(crate) fn held_bytes(&self) -> usize {
+    let assemblers = self.fragment_assemblers.values();
+    let notes = self.matched_writers.values();
+    assemblers.map(FragmentAssembler::memory_bytes).sum::<usize>()
+      + notes.map(RtpsWriterProxy::held_bytes).sum::<usize>()
   }
 
   pub fn topic_name(&self) -> &String {

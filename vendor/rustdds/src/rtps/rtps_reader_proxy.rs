@@ -21,7 +21,8 @@ use crate::{
   structure::{
     guid::{EntityId, GUID},
     locator::Locator,
-    sequence_number::{FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberRange},
+    sequence_number::{FragmentNumber, FragmentNumberSet, SequenceNumber},
+    sequence_ranges::SequenceRanges,
   },
 };
 use super::reader::ReaderIngredients;
@@ -68,7 +69,7 @@ pub(crate) struct RtpsReaderProxy {
   // Messages that we are not going to send to this Reader.
   // We will send the SNs as GAP until they have been acked.
   // This is to be used in Reliable mode only.
-  pending_gap: BTreeSet<SequenceNumber>,
+  pending_gap: SequenceRanges,
   // true = send repair data messages due to NACKs, buffer messages by DataWriter
   // false = send data messages directly from DataWriter
   pub repair_mode: bool,
@@ -110,7 +111,7 @@ impl RtpsReaderProxy {
       is_active: true,
       all_acked_before: SequenceNumber::zero(),
       unsent_changes: BTreeSet::new(),
-      pending_gap: BTreeSet::new(),
+      pending_gap: SequenceRanges::new(),
       repair_mode: false,
       repair_data_scheduled: false,
       repair_frags_scheduled: false,
@@ -210,6 +211,10 @@ impl RtpsReaderProxy {
     self.unsent_changes.remove(&seq_num);
   }
 
+  pub fn mark_changes_sent(&mut self, changes: &SequenceRanges) {
+    self.unsent_changes.retain(|sn| !changes.contains(*sn));
+  }
+
   // Changes are actually sent (via DATA/DATAFRAG) or reported missing as GAP
   pub fn remove_from_unsent_set_all_before(&mut self, before_seq_num: SequenceNumber) {
     // The handy split_off function "Returns everything after the given key,
@@ -239,7 +244,7 @@ impl RtpsReaderProxy {
       is_active: true,
       all_acked_before: SequenceNumber::zero(),
       unsent_changes: BTreeSet::new(),
-      pending_gap: BTreeSet::new(),
+      pending_gap: SequenceRanges::new(),
       repair_mode: false,
       repair_data_scheduled: false,
       repair_frags_scheduled: false,
@@ -317,7 +322,7 @@ impl RtpsReaderProxy {
       is_active: true,
       all_acked_before: SequenceNumber::zero(),
       unsent_changes: BTreeSet::new(),
-      pending_gap: BTreeSet::new(),
+      pending_gap: SequenceRanges::new(),
       repair_mode: false,
       repair_data_scheduled: false,
       repair_frags_scheduled: false,
@@ -462,7 +467,7 @@ impl RtpsReaderProxy {
             self.all_acked_before, new_all_acked_before, self.remote_reader_guid, acknack.count
           );
           for nack_sn in acknack.reader_sn_state.iter() {
-            if nack_sn >= self.all_acked_before {
+            if nack_sn >= self.all_acked_before && nack_sn <= last_available {
               self.unsent_changes.insert(nack_sn);
             }
           }
@@ -490,7 +495,7 @@ impl RtpsReaderProxy {
           }
         }
         // AckNack also clears pending_gap
-        self.pending_gap = self.pending_gap.split_off(&self.all_acked_before);
+        self.pending_gap.remove_before(self.all_acked_before);
       }
 
       AckSubmessage::NackFrag(_nack_frag) => {
@@ -510,17 +515,20 @@ impl RtpsReaderProxy {
 
   pub fn insert_pending_gap(&mut self, seq_num: SequenceNumber) {
     self.pending_gap.insert(seq_num);
+    // A reader that never acknowledges must not make this grow. What is dropped is
+    // so old that the Writer has it no more, and says so when it is asked for.
+    while self.pending_gap.range_count() > MAX_UNSENT_CHANGES_PER_READER {
+      self.pending_gap.pop_first_range();
+    }
   }
 
   pub fn set_pending_gap_up_to(&mut self, last_gap_sn: SequenceNumber) {
-    // form SN range from 1 to last_gap_sn (inclusive)
-    let gap_sn_range = SequenceNumberRange::new(SequenceNumber::new(1), last_gap_sn);
-    // Convert to a set and insert the SNs to pending_gap
-    let gap_sn_set = BTreeSet::from_iter(gap_sn_range);
-    self.pending_gap.extend(gap_sn_set);
+    self
+      .pending_gap
+      .insert_range(SequenceNumber::new(1), last_gap_sn.plus_1());
   }
 
-  pub fn get_pending_gap(&self) -> &BTreeSet<SequenceNumber> {
+  pub fn get_pending_gap(&self) -> &SequenceRanges {
     &self.pending_gap
   }
 
@@ -554,29 +562,41 @@ impl RtpsReaderProxy {
     self.unsent_changes.len()
   }
 
+  /// Memory of what the Reader asked for, in bytes, about.
+  pub fn held_bytes(&self) -> usize {
+    let frags = self.frags_requested.values();
+    16 * self.unsent_changes.len()
+      + 32 * self.pending_gap.range_count()
+      + frags.map(|f| 64 + f.capacity() / 8).sum::<usize>()
+  }
+
   pub fn acked_up_to_before(&self) -> SequenceNumber {
     self.all_acked_before
   }
 
   // Fragment handling
 
-  pub fn mark_frags_requested(&mut self, seq_num: SequenceNumber, frag_nums: &FragmentNumberSet) {
+  /// Notes requested fragments of a sample that has `num_frags` fragments. Those
+  /// that it does not have are ignored.
+  pub fn mark_frags_requested(
+    &mut self,
+    seq_num: SequenceNumber,
+    frag_nums: &FragmentNumberSet,
+    num_frags: u32,
+  ) {
     let req_set = self
       .frags_requested
       .entry(seq_num)
-      .or_insert_with(|| BitVec::with_capacity(64)); // default capacity out of hat
+      .or_insert_with(|| BitVec::from_elem(num_frags as usize, false));
 
     for f in frag_nums.iter() {
-      // -1 because FragmentNumbers start at 1
-      let idx = usize::from(f) - 1;
-      // The bit vector must be long enough to address `idx`. Grow it (filling
-      // with `false`) whenever a requested fragment number exceeds the current
-      // length, otherwise `set()` would be out of bounds. Note that a freshly
-      // inserted `BitVec` has length 0 regardless of its capacity.
-      if idx >= req_set.len() {
-        req_set.grow(idx + 1 - req_set.len(), false);
+      // FragmentNumbers start at 1
+      if let Some(idx) = usize::from(f).checked_sub(1).filter(|i| *i < req_set.len()) {
+        req_set.set(idx, true);
       }
-      req_set.set(idx, true);
+    }
+    if req_set.none() {
+      self.frags_requested.remove(&seq_num);
     }
   }
 
@@ -585,7 +605,9 @@ impl RtpsReaderProxy {
     let mut frag_map_emptied = false;
     if let Some(frag_map) = self.frags_requested.get_mut(&seq_num) {
       // -1 because FragmentNumbers start at 1
-      frag_map.set(usize::from(*frag_num) - 1, false);
+      if let Some(idx) = usize::from(*frag_num).checked_sub(1).filter(|i| *i < frag_map.len()) {
+        frag_map.set(idx, false);
+      }
       frag_map_emptied = frag_map.none();
     }
     if frag_map_emptied {

@@ -1,5 +1,5 @@
-use core::ops::Bound::{Included, Unbounded};
-use std::{cmp::max, collections::BTreeMap};
+// Changed for Keeptime: vendor/README.md says how.
+use std::cmp::max;
 
 #[allow(unused_imports)]
 use log::{debug, error, info, trace, warn};
@@ -10,7 +10,8 @@ use crate::{
   structure::{
     guid::{EntityId, GUID},
     locator::Locator,
-    sequence_number::SequenceNumber,
+    sequence_number::{SequenceNumber, MAX_NUMBERS_IN_SET},
+    sequence_ranges::SequenceRanges,
     time::Timestamp,
   },
 };
@@ -48,19 +49,12 @@ pub(crate) struct RtpsWriterProxy {
   // Received cannot transition to anything.
   // Not_available cannot transition to anything.
 
-  // We keep a map "changes" and a sequence number counters "ack_base", to keep track of these.
-
-  // changes.get(sn) is interpreted as follows:
-  // * Some(Some(timestamp)) = received at timestamp
-  // * Some(None) = not_available
-  // * None = any state, see below:
+  // We keep the set "changes" and the number "ack_base", to keep track of these:
   //
   // All changes below ack_base are either received or not_available.
-  // All changes above hb_last are unknown (if they are not in "changes" map)
-  // All changes between ack_base and hb_last (inclusive) are missing.
-
-  // Timestamps are stored, because they are used as keys into the DDS Cache.
-  changes: BTreeMap<SequenceNumber, Option<Timestamp>>,
+  // So are those in "changes". Of the others, those up to the last number that a
+  // HEARTBEAT named are missing, and those above it are unknown.
+  changes: SequenceRanges,
 
   // The changes map is cleaned on heartbeat messages. The changes no longer available are dropped.
   pub received_heartbeat_count: i32,
@@ -89,7 +83,7 @@ impl RtpsWriterProxy {
       unicast_locator_list,
       multicast_locator_list,
       remote_group_entity_id,
-      changes: BTreeMap::new(),
+      changes: SequenceRanges::new(),
       received_heartbeat_count: 0,
       sent_ack_nack_count: 0,
       // Sequence numbering must start at 1.
@@ -132,7 +126,9 @@ impl RtpsWriterProxy {
     self.ack_base == SequenceNumber::new(0) && self.changes.is_empty()
   }
 
-  // Given an availability range from a HEARTBEAT, find out what we are missing.
+  // Given an availability range from a HEARTBEAT, find out what we are missing:
+  // the first missing number, and those less than MAX_NUMBERS_IN_SET above it,
+  // which is what an ACKNACK can ask for.
   //
   // Note: Heartbeat gives bounds only. Some samples within that range may
   // have been received already, or not really available, i.e. there may be GAPs
@@ -142,100 +138,40 @@ impl RtpsWriterProxy {
     hb_first_sn: SequenceNumber,
     hb_last_sn: SequenceNumber,
   ) -> Vec<SequenceNumber> {
-    // Need to verify first <= last, or BTreeMap::range will crash
-    if hb_first_sn > hb_last_sn {
-      if hb_first_sn > hb_last_sn + SequenceNumber::from(1) {
-        warn!("Negative range of missing_seqnums first={hb_first_sn:?} last={hb_last_sn:?}");
-      } else {
-        // first == last+1
-        // This is normal. See RTPS 2.5 Spec Section "8.3.8.6.3 Validity"
-        // It means nothing is available. Since nothing is available, nothing is
-        // missing.
-      }
-      return vec![];
+    // Ignore those that we already have.
+    let first = self
+      .changes
+      .first_absent_from(max(hb_first_sn, self.ack_base));
+    let end = max(first, hb_last_sn.plus_1()).min(first + SequenceNumber::from(MAX_NUMBERS_IN_SET));
+
+    let mut missing_seqnums = Vec::new();
+    let mut sn = first;
+    while sn < end {
+      missing_seqnums.push(sn);
+      sn = self.changes.first_absent_from(sn.plus_1());
     }
-
-    let mut missing_seqnums = Vec::with_capacity(32); // out of hat value
-
-    let relevant_interval = SequenceNumber::range_inclusive(
-      max(hb_first_sn, self.ack_base), // ignore those that we already have
-      hb_last_sn,
-    );
-
-    // iterator over known Received and Not_available changes.
-    let known =
-      // again check for negative intervals, or BTreeMap::range will crash
-      if relevant_interval.begin() <= relevant_interval.end() {
-        self.changes
-          .range( relevant_interval )
-          .map(|e| *e.0)
-          .collect()
-      } else { vec![] };
-    let mut known_iter = known.iter();
-    let mut known_head = known_iter.next();
-
-    // Iterate over all SequenceNumbers (indices) in the advertised range.
-    for s in relevant_interval {
-      match known_head {
-        None => missing_seqnums.push(s), // no known changes left => s is missing
-        Some(known_sn) => {
-          // there are known changes left
-          if *known_sn == s {
-            // and the index sequence matches it => not missing
-            // => advance to next known change and continue iteration
-            known_head = known_iter.next();
-          } else {
-            // but it is not yet this index s => s is missing
-            missing_seqnums.push(s);
-          }
-        }
-      }
-    }
-
     missing_seqnums
   }
 
   // Check if we have already received this sequence number
   // or it has been marked as not_available
   pub fn should_ignore_change(&self, seqnum: SequenceNumber) -> bool {
-    seqnum < self.ack_base || self.changes.contains_key(&seqnum)
+    seqnum < self.ack_base || self.changes.contains(seqnum)
   }
 
   // This is used to mark DATA as received.
   pub fn received_changes_add(&mut self, seq_num: SequenceNumber, receive_timestamp: Timestamp) {
-    self.changes.insert(seq_num, Some(receive_timestamp));
-
     // Update deadline tracker
     if seq_num > self.last_received_sequence_number {
       self.last_received_sequence_number = seq_num;
       self.last_received_timestamp = receive_timestamp;
     }
-
-    // We get to advance ack_base if it was equal to seq_num
-    // If ack_base < seq_num, we are still missing seq_num-1 or others below
-    // If ack_base > seq_num, this is either a duplicate or ack_base was wrong.
-    // Remember, ack_base is the SN one past the last received/irrelevant SN.
-    if seq_num == self.ack_base {
-      self.advance_ack_base();
-    }
-
-    // Bound the map even when ack_base cannot advance (best-effort loss leaves a
-    // permanent gap below the newly received sample).
-    self.enforce_change_map_cap();
+    self.insert_known(seq_num, seq_num.plus_1());
   }
 
   // Used to add individual irrelevant changes from GAP message
   pub fn set_irrelevant_change(&mut self, seq_num: SequenceNumber) {
-    // If sequence number is still in the relevant range,
-    // insert not_available marker
-    if seq_num >= self.ack_base {
-      self.changes.insert(seq_num, None);
-    }
-
-    if seq_num == self.ack_base {
-      // ack_base can be advanced
-      self.advance_ack_base();
-    }
+    self.insert_known(seq_num, seq_num.plus_1());
   }
 
   // Used to add range of irrelevant changes from GAP submessage or unavailable
@@ -253,42 +189,11 @@ impl RtpsWriterProxy {
       );
       return;
     }
-    // now remove_from <= remove_until_before, i.e. at least zero to remove
-    //
-    // Two cases here:
-    // If remove_from <= self.ack_base, then we may proceed by moving
-    // ack_base to remove_until_before and clearing "changes" before that.
-    //
-    // Else (remove_from > self.ack_base), which means we must insert not_available
-    // markers to "changes".
-    //
-    if remove_from <= self.ack_base {
-      let mut removed_and_after = self.changes.split_off(&remove_from);
-      let mut after = removed_and_after.split_off(&remove_until_before);
-      // let removed = removed_and_after;
-      self.changes.append(&mut after);
-
-      if remove_until_before > self.ack_base {
-        // Move the base to skip the irrelevant changes
-        self.ack_base = remove_until_before;
-        // The new base might be a sample that we already have, move the base forward
-        // until we hit a missing one
-        self.advance_ack_base();
-      }
-
-      debug!(
-        "ack_base increased to {:?} by irrelevant_changes_range {:?} to {:?}. writer={:?}",
-        self.ack_base, remove_from, remove_until_before, self.remote_writer_guid
-      );
-    } else {
-      // TODO: This potentially generates a very large BTreeMap
-      for na in
-        SequenceNumber::range_inclusive(remove_from, remove_until_before - SequenceNumber::new(1))
-      {
-        self.changes.insert(na, None);
-      }
-      self.enforce_change_map_cap();
-    }
+    self.insert_known(remove_from, remove_until_before);
+    debug!(
+      "ack_base is {:?} after irrelevant_changes_range {:?} to {:?}. writer={:?}",
+      self.ack_base, remove_from, remove_until_before, self.remote_writer_guid
+    );
   }
 
   // Used to mark messages irrelevant because of a HEARTBEAT message.
@@ -325,7 +230,7 @@ impl RtpsWriterProxy {
       remote_group_entity_id: EntityId::UNKNOWN,
       unicast_locator_list,
       multicast_locator_list,
-      changes: BTreeMap::new(),
+      changes: SequenceRanges::new(),
       received_heartbeat_count: 0,
       sent_ack_nack_count: 0,
       ack_base: SequenceNumber::default(),
@@ -334,71 +239,34 @@ impl RtpsWriterProxy {
     }
   } // fn
 
-  // Advance ack_base as far as possible
-  // This function should be called after the writer proxy has modified its
-  // changes cache (for instance added a new received change) such that ack_base
-  // could be advanced
-  fn advance_ack_base(&mut self) {
-    // Start searching from current ack_base
-    let mut test_sn = self.ack_base;
+  // Marks numbers as received or not_available, and moves ack_base as far as it
+  // goes.
+  fn insert_known(&mut self, from: SequenceNumber, before: SequenceNumber) {
+    self.changes.insert_range(max(from, self.ack_base), before);
 
-    for (&sn, _what) in self.changes.range((Included(&self.ack_base), Unbounded)) {
-      if sn == test_sn {
-        // test_sn found from changes, ack_base can be set to test_sn + 1
-        test_sn = test_sn + SequenceNumber::new(1);
-      } else {
-        // test_sn not found from changes, stop here
+    // What is below ack_base is accounted for and never read again. ack_base
+    // never lies inside a range: it moves to the end of the first one.
+    //
+    // Memory-safety backstop: under best-effort loss ack_base can stall at a
+    // permanently missing sample, and a peer can leave as many gaps as it likes.
+    // Above the cap, the oldest gap is given up as lost.
+    while let Some((begin, end)) = self.changes.first_range() {
+      if begin > self.ack_base && self.changes.range_count() <= MAX_TRACKED_CHANGES_PER_WRITER {
         break;
       }
-
-      // The changes cache contains a string of consecutive sequence numbers from
-      // ack_base-1 up to test_sn (excluded), so ack_base can be set to test_sn
-      self.ack_base = test_sn;
-    }
-
-    // Entries strictly below ack_base are already accounted for (received or
-    // not_available) and are never read again: `missing_seqnums` starts at
-    // max(hb_first, ack_base) and `should_ignore_change` treats anything below
-    // ack_base as handled regardless of the map. Historically these entries were
-    // only cleaned by HEARTBEAT/GAP, which best-effort writers never send, so
-    // the map grew by one entry per received sample. Drop them eagerly here.
-    self.prune_below_ack_base();
-  }
-
-  // Drop tracked changes below ack_base (they are already accounted for).
-  fn prune_below_ack_base(&mut self) {
-    // Only touch the map when there is actually something below ack_base to drop
-    // (the common stalled-gap case has nothing below ack_base, so we skip the
-    // split_off entirely and keep the receive path cheap).
-    if matches!(self.changes.keys().next(), Some(&first) if first < self.ack_base) {
-      // split_off returns everything from the key onward; keep that, drop the rest.
-      self.changes = self.changes.split_off(&self.ack_base);
+      self.changes.pop_first_range();
+      self.ack_base = end;
     }
   }
 
-  // Memory-safety backstop: under best-effort loss `ack_base` can stall at a
-  // permanently missing sample while received sequence numbers pile up above it,
-  // so pruning below ack_base is not enough. When the map exceeds the cap, force
-  // ack_base past the oldest tracked change (giving up on the stalled gap as
-  // lost) so the map cannot grow without bound.
-  fn enforce_change_map_cap(&mut self) {
-    while self.changes.len() > MAX_TRACKED_CHANGES_PER_WRITER {
-      let oldest = match self.changes.keys().next() {
-        Some(&sn) => sn,
-        None => break,
-      };
-      self.changes.remove(&oldest);
-      if self.ack_base <= oldest {
-        self.ack_base = oldest + SequenceNumber::new(1);
-      }
-    }
-    // After forcing ack_base forward, drop anything now below it.
-    self.prune_below_ack_base();
+  /// Memory of what is known of the Writer's changes, in bytes, about.
+  pub fn held_bytes(&self) -> usize {
+    32 * self.changes.range_count()
   }
 
   #[cfg(test)]
   pub fn tracked_changes_count(&self) -> usize {
-    self.changes.len()
+    self.changes.range_count()
   }
 } // impl
 
@@ -441,10 +309,10 @@ mod bounded_map_tests {
   #[test]
   fn changes_map_bounded_with_permanent_gap() {
     let mut wp = test_proxy();
-    // Sample 1 is never delivered; deliver a long run above it.
+    // Sample 1 is never delivered, nor every second one above it.
     let n: i64 = MAX_TRACKED_CHANGES_PER_WRITER as i64 * 4;
-    for i in 2..=n {
-      wp.received_changes_add(SequenceNumber::new(i), Timestamp::INVALID);
+    for i in 1..=n {
+      wp.received_changes_add(SequenceNumber::new(i * 2), Timestamp::INVALID);
     }
     assert!(
       wp.tracked_changes_count() <= MAX_TRACKED_CHANGES_PER_WRITER,
@@ -452,5 +320,57 @@ mod bounded_map_tests {
       MAX_TRACKED_CHANGES_PER_WRITER,
       wp.tracked_changes_count()
     );
+  }
+
+  fn sn(n: i64) -> SequenceNumber {
+    SequenceNumber::new(n)
+  }
+
+  // One HEARTBEAT of 52 bytes named 2^40 numbers, and each of them was collected.
+  #[test]
+  fn heartbeat_of_2_to_the_40_numbers_costs_an_acknacks_worth() {
+    let mut wp = test_proxy();
+    wp.irrelevant_changes_up_to(sn(1));
+    let missing = wp.missing_seqnums(sn(1), sn(1 << 40));
+    assert_eq!(missing, (1..=256).map(sn).collect::<Vec<_>>());
+    assert!(missing.capacity() <= 1024);
+    assert_eq!(wp.tracked_changes_count(), 0);
+  }
+
+  #[test]
+  fn gap_of_2_to_the_40_numbers_is_one_range() {
+    let mut wp = test_proxy();
+    wp.irrelevant_changes_range(sn(5), sn(1 << 40));
+    assert_eq!(wp.tracked_changes_count(), 1);
+    assert_eq!(wp.all_ackable_before(), sn(1));
+    // 2^40 itself is missing too, but too far above for the same ACKNACK.
+    assert_eq!(wp.missing_seqnums(sn(1), sn(1 << 40)), (1..5).map(sn).collect::<Vec<_>>());
+    for i in 1..=4 {
+      wp.received_changes_add(sn(i), Timestamp::INVALID);
+    }
+    assert_eq!(wp.all_ackable_before(), sn(1 << 40));
+    assert_eq!(wp.tracked_changes_count(), 0);
+  }
+
+  // A late joiner meets a writer whose first number is far ahead.
+  #[test]
+  fn late_joiner_starts_at_the_first_number_that_is_there() {
+    let mut wp = test_proxy();
+    let first = 5_000_000_000;
+    wp.irrelevant_changes_up_to(sn(first));
+    assert_eq!(wp.missing_seqnums(sn(first), sn(first + 2)), [sn(first), sn(first + 1), sn(first + 2)]);
+    wp.received_changes_add(sn(first + 1), Timestamp::INVALID);
+    assert_eq!(wp.missing_seqnums(sn(first), sn(first + 2)), [sn(first), sn(first + 2)]);
+    wp.received_changes_add(sn(first), Timestamp::INVALID);
+    assert_eq!(wp.all_ackable_before(), sn(first + 2));
+  }
+
+  #[test]
+  fn gap_lists_do_not_grow_the_set_without_bound() {
+    let mut wp = test_proxy();
+    for i in 1..=(MAX_TRACKED_CHANGES_PER_WRITER as i64 * 3) {
+      wp.set_irrelevant_change(sn(i * 2));
+    }
+    assert!(wp.tracked_changes_count() <= MAX_TRACKED_CHANGES_PER_WRITER);
   }
 }

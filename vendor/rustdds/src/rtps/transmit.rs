@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 //! Interface-aware transmit-locator selection.
 //!
 //! See `src/rtps/transmit_design.md` for the full design rationale.
@@ -27,7 +28,10 @@ use std::{
   time::{Duration, Instant},
 };
 
-use crate::structure::{guid::GuidPrefix, locator::Locator};
+use crate::{
+  rtps::constant::MAX_PARTICIPANTS,
+  structure::{guid::GuidPrefix, locator::Locator},
+};
 
 /// Hysteresis margin for switching a remote participant's chosen multicast
 /// egress interface. Once an interface is chosen it stays chosen until we have
@@ -103,6 +107,8 @@ pub struct ObservedRoutes {
   /// Most recent source socket address seen for this participant, regardless of
   /// whether the receiving interface could be determined.
   last_source: Option<SocketAddr>,
+  /// When that was.
+  last_seen: Option<Instant>,
   /// The interface currently chosen for multicast egress to this participant.
   /// Updated with hysteresis (see [`STICKY_SWITCH_MARGIN`]) so it does not flip
   /// on a single stray packet arriving on another interface.
@@ -131,6 +137,7 @@ impl ObservedRoutes {
     margin: Duration,
   ) {
     self.last_source = Some(source);
+    self.last_seen = Some(now);
     if source.ip().is_loopback() {
       self.seen_from_loopback = true;
     }
@@ -219,6 +226,17 @@ impl InterfaceObservations {
     iface: Option<InterfaceSelector>,
     source: SocketAddr,
   ) {
+    // The prefix is whatever stands in a packet: an unknown one must not take
+    // memory for good. A participant without an entry is sent to everywhere.
+    if self.by_participant.len() >= 2 * MAX_PARTICIPANTS
+      && !self.by_participant.contains_key(&prefix)
+    {
+      let oldest = |(_, r): &(&GuidPrefix, &ObservedRoutes)| r.last_seen;
+      let oldest = self.by_participant.iter().min_by_key(oldest);
+      if let Some(oldest) = oldest.map(|(p, _)| *p) {
+        self.by_participant.remove(&oldest);
+      }
+    }
     self
       .by_participant
       .entry(prefix)
@@ -228,6 +246,11 @@ impl InterfaceObservations {
 
   pub fn get(&self, prefix: GuidPrefix) -> Option<&ObservedRoutes> {
     self.by_participant.get(&prefix)
+  }
+
+  /// Memory, in bytes, about.
+  pub fn held_bytes(&self) -> usize {
+    256 * self.by_participant.len()
   }
 
   pub fn remove(&mut self, prefix: GuidPrefix) {

@@ -48,6 +48,7 @@ use crate::{
     guid::{EntityId, GuidPrefix, GUID},
     locator::Locator,
     sequence_number::{FragmentNumber, SequenceNumber, SequenceNumberRange},
+    sequence_ranges::SequenceRanges,
     time::Timestamp,
   },
 };
@@ -1329,6 +1330,11 @@ impl Writer {
       AckSubmessage::NackFrag(ref nackfrag) => {
         // NackFrag is negative acknowledgement only, i.e. requesting missing fragments.
         let reader_guid = GUID::new(reader_guid_prefix, nackfrag.reader_id);
+        // Only fragments of what we have can be sent again.
+        let Some(cache_change) = self.send_buffer.get_by_sn(nackfrag.writer_sn) else {
+          return;
+        };
+        let (num_frags, _) = self.num_frags_and_frag_size(cache_change.data_value.payload_size());
         let Some(reader_proxy) = self.lookup_reader_proxy_mut(reader_guid) else {
           return;
         };
@@ -1341,7 +1347,11 @@ impl Writer {
           return;
         }
         reader_proxy.last_nackfrag_count = Some(nackfrag.count);
-        reader_proxy.mark_frags_requested(nackfrag.writer_sn, &nackfrag.fragment_number_state);
+        reader_proxy.mark_frags_requested(
+          nackfrag.writer_sn,
+          &nackfrag.fragment_number_state,
+          num_frags,
+        );
         self.schedule_repair_frags(reader_guid, self.nackfrag_response_delay);
       }
     }
@@ -1479,7 +1489,7 @@ impl Writer {
           reader_guid,
         );
         reader_proxy.remove_from_unsent_set_all_before(first_available);
-      } else if !pending_gaps.contains(&unsent_sn) {
+      } else if !pending_gaps.contains(unsent_sn) {
         match self.send_buffer.get_by_sn(unsent_sn) {
           Some(cc) => cache_change = Some(cc),
           None => {
@@ -1488,8 +1498,10 @@ impl Writer {
               "handle_repair_data_send_worker {:?} seq.number {:?} missing. first_change={:?}",
               self.my_guid, unsent_sn, first_available
             );
+            let mut missing = SequenceRanges::new();
+            missing.insert(unsent_sn);
             gap = gap.gap_msg(
-              &BTreeSet::from([unsent_sn]),
+              &missing,
               self.entity_id(),
               self.endianness,
               reader_guid,
@@ -1500,16 +1512,14 @@ impl Writer {
       }
       // SNs we are not going to send to this reader: announce them once per
       // round, together with the first change that goes out.
-      if !pending_gaps.is_empty() && (!pending_gap_sent || pending_gaps.contains(&unsent_sn)) {
+      if !pending_gaps.is_empty() && (!pending_gap_sent || pending_gaps.contains(unsent_sn)) {
         gap = gap.gap_msg(
           &pending_gaps,
           self.entity_id(),
           self.endianness,
           reader_guid,
         );
-        for sn in &pending_gaps {
-          reader_proxy.mark_change_sent(*sn);
-        }
+        reader_proxy.mark_changes_sent(&pending_gaps);
         pending_gap_sent = true;
       }
       let gap_len = gap.submessage_bytes_len();
@@ -2235,6 +2245,11 @@ impl Writer {
 
   fn lookup_reader_proxy_mut(&mut self, guid: GUID) -> Option<&mut RtpsReaderProxy> {
     self.readers.get_mut(&guid)
+  }
+
+  /// Memory of what Readers asked for, in bytes, about.
+  pub(crate) fn held_bytes(&self) -> usize {
+    self.readers.values().map(RtpsReaderProxy::held_bytes).sum()
   }
 
   pub fn topic_name(&self) -> &String {

@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::collections::BTreeMap;
 
 #[allow(unused_imports)]
@@ -6,6 +7,7 @@ use speedy::{Context, Readable, Reader, Writable, Writer};
 
 use crate::{
   messages::submessages::elements::parameter::Parameter,
+  rtps::constant::MAX_LOCATORS,
   serialization::pl_cdr_adapters::{PlCdrDeserializeError, PlCdrSerializeError},
   structure::parameter_id::ParameterId,
   RepresentationIdentifier,
@@ -183,6 +185,7 @@ where
     .get(&pid)
     .unwrap_or(&Vec::new())
     .iter()
+    .take(MAX_LOCATORS) // these are lists of locators
     .map(|p| {
       D::read_from_buffer_with_ctx(ctx.clone(), &p.value).map_err(|e| {
         error!("PL_CDR Deserializing {name}");

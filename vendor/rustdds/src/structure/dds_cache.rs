@@ -1,9 +1,10 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   cmp::max,
   collections::{btree_map, BTreeMap, HashMap},
   iter,
   ops::Bound::{Excluded, Included},
-  sync::{Arc, Mutex},
+  sync::{atomic::Ordering, Arc, Mutex},
 };
 
 #[allow(unused_imports)]
@@ -19,7 +20,9 @@ use crate::{
     typedesc::TypeDesc,
     CreateError, CreateResult,
   },
-  rtps::constant::MAX_WITHHELD_BYTES_PER_TOPIC,
+  rtps::constant::{
+    MAX_BUILTIN_TOPIC_BYTES, MAX_SAMPLE_BYTES, MAX_WITHHELD_BYTES_PER_TOPIC, MIN_TOPIC_BYTES,
+  },
   structure::{sequence_number::SequenceNumber, time::Timestamp},
   GUID,
 };
@@ -273,11 +276,37 @@ impl TopicCache {
       .sum()
   }
 
+  // Limit of payload bytes, withheld or not.
+  fn max_bytes(&self) -> usize {
+    if self.topic_name.starts_with("DCPS") {
+      MAX_BUILTIN_TOPIC_BYTES
+    } else {
+      MIN_TOPIC_BYTES + 4 * MAX_SAMPLE_BYTES.load(Ordering::Relaxed)
+    }
+  }
+
+  // How many of the oldest changes have to go for max_bytes. The newest may stay.
+  fn count_over_max_bytes(&self) -> usize {
+    let mut left = self.max_bytes();
+    let sizes = self.changes.values().rev();
+    let kept = sizes
+      .take_while(|cc| {
+        let size = cc.data_value.payload_size();
+        let fits = size <= left;
+        left = left.saturating_sub(size);
+        fits
+      })
+      .count();
+    self.changes.len().saturating_sub(max(kept, 1))
+  }
+
   // Over MAX_WITHHELD_BYTES_PER_TOPIC, give up on missing samples, oldest first,
   // and hand over the samples after them. Returns true if anything was given up.
   fn give_up_withheld_over_limit(&mut self) -> bool {
-    // Under the sample count limit nothing is retained just for being withheld.
-    if self.changes.len() <= self.max_keep_samples as usize {
+    // Under the limits nothing is retained just for being withheld.
+    if self.changes.len() <= self.max_keep_samples as usize
+      && self.withheld_bytes(Timestamp::ZERO) <= self.max_bytes()
+    {
       return false;
     }
     let mut gave_up = false;
@@ -294,6 +323,19 @@ impl TopicCache {
       gave_up = true;
     }
     gave_up
+  }
+
+  pub fn change_count(&self) -> usize {
+    self.changes.len()
+  }
+
+  /// Memory of the samples, in bytes, about.
+  pub fn held_bytes(&self) -> usize {
+    self.withheld_bytes(Timestamp::ZERO) + 512 * self.changes.len()
+  }
+
+  pub fn has_changes_of(&self, writer: GUID) -> bool {
+    self.sequence_numbers.contains_key(&writer)
   }
 
   pub fn get_change(&self, instant: &Timestamp) -> Option<&CacheChange> {
@@ -498,6 +540,7 @@ impl TopicCache {
     // must_remove_count = sample_count - max_keep_samples
     let must_remove_count = sample_count.saturating_sub(self.max_keep_samples as usize);
     // Saturating sub takes care that this does not underflow below zero.
+    let must_remove_count = max(must_remove_count, self.count_over_max_bytes());
 
     let may_remove_count = match self.min_keep_samples {
       // We are erquested to KeepAll, so do not remove more than absolutely required.
@@ -802,6 +845,32 @@ mod tests {
       SequenceNumber::new(201)
     );
     assert!(topic_cache.changes.len() <= topic_cache.max_keep_samples as usize + 1);
+  }
+
+  // 64 samples of 64 MiB each would be kept, read or not.
+  #[test]
+  fn samples_over_the_byte_limit_are_evicted_oldest_first() {
+    let mut topic_cache = keep_all_topic_cache();
+    topic_cache.topic_name = "DCPSPublication".to_string();
+    let mut sample = |sn: i64| {
+      let payload = SerializedPayload::new(RepresentationIdentifier::CDR_LE, vec![0; 1 << 20]);
+      let sn = SequenceNumber::new(sn);
+      let change = CacheChange::new(
+        user_writer(),
+        sn,
+        WriteOptions::default(),
+        DDSData::new(payload),
+      );
+      topic_cache.add_change(&Timestamp::now(), change);
+    };
+    (1..=40).for_each(&mut sample);
+    let kept: Vec<i64> = topic_cache
+      .changes
+      .values()
+      .map(|cc| i64::from(cc.sequence_number))
+      .collect();
+    // The limit holds whenever a sample comes, before it is added.
+    assert_eq!(kept, (25..=40).collect::<Vec<_>>());
   }
 
   #[test]

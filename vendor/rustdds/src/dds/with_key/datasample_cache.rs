@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
   ops::Bound,
@@ -14,6 +15,7 @@ use crate::{
     sampleinfo::*,
     with_key::datasample::{DataSample, DeserializedCacheChange, Sample},
   },
+  rtps::constant::MAX_READER_NOTES,
   structure::{guid::GUID, sequence_number::SequenceNumber, time::Timestamp},
   with_key::WriteOptions,
 };
@@ -506,6 +508,9 @@ where
     // collect result
     for (index, (ts, key)) in keys.iter().enumerate() {
       let dswm = self.datasamples.remove(ts).unwrap();
+      if let Some(imd) = self.instance_map.get_mut(key) {
+        imd.instance_samples.remove(ts);
+      }
       let imd = self.instance_map.get(key).unwrap();
       let sample_info = Self::make_sample_info(&dswm, imd, len - index - 1, mrs_total, mrsic_total);
       // dwsm.sample_has_been_read = true; // no need to mark read, as the dswm is
@@ -519,6 +524,7 @@ where
     }
 
     self.mark_instances_viewed(&instance_generations);
+    self.forget_empty_instances();
     result
   }
 
@@ -584,6 +590,9 @@ where
 
     for (ts, key) in keys.iter() {
       let dswm = self.datasamples.remove(ts).unwrap();
+      if let Some(imd) = self.instance_map.get_mut(key) {
+        imd.instance_samples.remove(ts);
+      }
       // dwsm.sample_has_been_read = true; // no need to mark read, as the dswm is
       // about to be destroyed
       Self::record_instance_generation_viewed(
@@ -595,7 +604,18 @@ where
     }
 
     self.mark_instances_viewed(&instance_generations);
+    self.forget_empty_instances();
     result
+  }
+
+  // Instances are named by whoever writes, and stay when their samples are taken.
+  // Above the limit, only those with samples do.
+  fn forget_empty_instances(&mut self) {
+    if self.instance_map.len() > MAX_READER_NOTES {
+      self
+        .instance_map
+        .retain(|_, imd| !imd.instance_samples.is_empty());
+    }
   }
 
   pub(in crate::dds::with_key) fn next_key(&self, key: &D::K) -> Option<D::K> {

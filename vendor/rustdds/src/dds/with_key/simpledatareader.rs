@@ -1,3 +1,4 @@
+// Changed for Keeptime: vendor/README.md says how.
 use std::{
   cmp::max,
   collections::BTreeMap,
@@ -27,6 +28,7 @@ use crate::{
   },
   discovery::discovery::DiscoveryCommand,
   mio_source::PollEventSource,
+  rtps::constant::MAX_READER_NOTES,
   polling::{BoundSender, WakeSender},
   serialization::CDRDeserializerAdapter,
   structure::{
@@ -382,6 +384,16 @@ where
         read_state_ref
           .last_read_sn
           .insert(writer_guid, sequence_number);
+        // Writers that are gone, and all that somebody made up, leave notes. They
+        // matter only as long as there are samples that were read already.
+        if read_state_ref.last_read_sn.len() > MAX_READER_NOTES {
+          read_state_ref
+            .last_read_sn
+            .retain(|writer, _| topic_cache.has_changes_of(*writer));
+        }
+        while read_state_ref.hash_to_key_map.len() > MAX_READER_NOTES {
+          read_state_ref.hash_to_key_map.pop_first();
+        }
 
         // // Debug sanity check:
         // use crate::Duration;
