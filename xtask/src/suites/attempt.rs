@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use super::mode::Mode;
 use super::{Cases, Program};
@@ -29,7 +29,8 @@ const KILLED: i32 = 128 + 9;
 const KEPT_BYTES: u64 = 64 << 10;
 
 /// What a run does before the program: its folder for temporary files and its shared memory are
-/// made, and what lies in the ordinary `/tmp` of the trees that it needs is kept there.
+/// made, and what lies in the ordinary `/tmp` of the trees that it needs is kept there. What it
+/// writes into the folder that it runs in is seen by no other run.
 const ISOLATE: &str = r#"set -e
 private=$1 kept=$2
 shift 2
@@ -45,6 +46,8 @@ unset IFS
 mount --rbind "$private" /tmp
 mount -t tmpfs none /dev/shm
 ip link set lo up
+mkdir /tmp/.changes /tmp/.work
+mount -t overlay overlay -o "lowerdir=$PWD,upperdir=/tmp/.changes,workdir=/tmp/.work" "$PWD"
 cd "$PWD"
 exec "$@""#;
 
@@ -92,7 +95,24 @@ impl Runner {
         let folder = suites.join("run").join(std::process::id().to_string());
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let suites = suites.to_owned();
-        Ok(Self { keeptime, version, suites, folder, isolated, runs: AtomicU64::new(0) })
+        let runner = Self { keeptime, version, suites, folder, isolated, runs: AtomicU64::new(0) };
+        runner.probe()?;
+        Ok(runner)
+    }
+
+    /// Where nothing ran, everything would be equal: a program's own status has to come through.
+    fn probe(&self) -> anyhow::Result<()> {
+        let words = ["sh", "-c", "exit 7"].map(str::to_owned).to_vec();
+        let limit = Duration::from_secs(60);
+        let program = Program::one("probe".into(), words, &self.suites, limit);
+        for mode in [None, Some(Mode::Both)] {
+            let attempt = self.run(&program, mode, limit);
+            if attempt.outcome["probe"] != "exit 7" {
+                let outcome = &attempt.outcome["probe"];
+                bail!("a shell that exits with 7 came to {outcome}: {}", attempt.output.trim());
+            }
+        }
+        Ok(())
     }
 
     pub fn version(&self) -> &str {

@@ -15,6 +15,8 @@ use crate::step::Step;
 const FOLDERS: &str = "nptl rt";
 /// Between the words of a command, and between commands.
 const SEPARATORS: [char; 2] = ['\u{1f}', '\u{1e}'];
+/// Tests have time limits of their own, for idle machines.
+const PATIENCE: (&str, &str) = ("TIMEOUTFACTOR", "10");
 const WRAPPER: &str = r#"#!/bin/bash
 words=$(printf '%s\x1f' "$PWD" "$@")
 printf '%s\x1e' "$words" >> "${0%/*}/commands"
@@ -80,6 +82,7 @@ fn programs(text: &str, build: &Path, limit: Duration) -> Vec<Program> {
         let name = name.to_string_lossy().into_owned();
         let mut program = Program::one(name, command, &folder, limit);
         program.variables = variables;
+        program.variables.push((PATIENCE.0.into(), PATIENCE.1.into()));
         Some(program)
     };
     text.split(SEPARATORS[1]).filter_map(program).collect()
@@ -139,7 +142,7 @@ mod tests {
         assert_eq!(cond.name, "nptl/tst-cond1");
         assert_eq!(cond.command, ["/b/nptl/tst-cond1", "--x=y", "exec /b/nptl/tst-cond1 -r"]);
         assert_eq!(cond.folder, Path::new("/s/nptl"));
-        let variables = [("LC_ALL", "C"), ("GCONV_PATH", "/b/iconvdata")];
+        let variables = [("LC_ALL", "C"), ("GCONV_PATH", "/b/iconvdata"), PATIENCE];
         assert_eq!(cond.variables, variables.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(fixed.command, ["/b/nptl/tst-static"]);
     }

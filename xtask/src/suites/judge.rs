@@ -116,6 +116,26 @@ impl Judged {
 
     fn is_open_in(&self, mode: Mode) -> bool {
         self.cases().iter().any(|case| case.modes[&mode] != Verdict::Equal)
+            || self.other_output(mode).is_some()
+    }
+
+    /// A line that only the runs in a mode wrote, or only the bare ones, where those agree in all
+    /// that they wrote but numbers and the order of lines, and no run in the mode wrote the same.
+    pub fn other_output(&self, mode: Mode) -> Option<String> {
+        let shown = |attempts: &[Attempt]| {
+            attempts.iter().map(|attempt| shown(&attempt.output)).collect::<BTreeSet<_>>()
+        };
+        let bare = shown(&self.bare);
+        let [bare] = &*bare.into_iter().collect::<Vec<_>>() else { return None };
+        let here = shown(self.modes.get(&mode)?);
+        if here.contains(bare) {
+            return None;
+        }
+        let others: BTreeSet<&String> = here.iter().flatten().collect();
+        let more = others.iter().find(|line| !bare.contains(line));
+        let fewer = || bare.iter().find(|line| !others.contains(line));
+        let line = more.map(|line| format!("+{line}"));
+        Some(line.or_else(|| fewer().map(|line| format!("-{line}"))).unwrap_or_else(|| "…".into()))
     }
 
     /// Each case with its verdicts.
@@ -141,6 +161,39 @@ impl Judged {
 
 fn came_to(outcome: &Outcome, name: &str) -> String {
     outcome.get(name).map_or(ABSENT, String::as_str).to_owned()
+}
+
+/// The lines of an output in order of the alphabet, without `keeptime`'s and without numbers: of
+/// threads, nobody knows who writes first, and addresses and process ids are not the same.
+fn shown(output: &str) -> Vec<String> {
+    let lines = output.lines().filter(|line| !line.starts_with("keeptime run: "));
+    let mut lines: Vec<String> = lines.map(without_numbers).collect();
+    lines.sort();
+    lines
+}
+
+/// A line with `#` for each number, hexadecimal ones too.
+fn without_numbers(line: &str) -> String {
+    let mut left = String::new();
+    let mut rest = line;
+    while let Some(letter) = rest.chars().next() {
+        let end = |number: fn(&char) -> bool, from: &str| {
+            from.chars().take_while(number).map(char::len_utf8).sum::<usize>()
+        };
+        let hexadecimal = rest.strip_prefix("0x").map(|rest| end(char::is_ascii_hexdigit, rest));
+        let length = match hexadecimal {
+            Some(digits @ 1..) => digits + 2,
+            _ => end(char::is_ascii_digit, rest),
+        };
+        if length > 0 {
+            left.push('#');
+            rest = &rest[length..];
+        } else {
+            left.push(letter);
+            rest = &rest[letter.len_utf8()..];
+        }
+    }
+    left
 }
 
 /// What a mode's runs of a case are beside all of its bare ones.
@@ -189,6 +242,27 @@ pub mod tests {
             verdict_of(&["exit 0", "exit 1"], &["time limit", "exit 1", "time limit"]),
             different
         );
+    }
+
+    #[test]
+    fn output_is_other_where_bare_runs_agree_and_no_run_in_the_mode_does() {
+        let wrote = |output: &str| Attempt { output: output.into(), ..attempt(&[("p", "exit 0")]) };
+        let other = |bare: [&str; 2], here: &[&str]| {
+            let judged = Judged {
+                name: "p".into(),
+                bare: bare.map(wrote).into(),
+                modes: [(Mode::Both, here.iter().map(|output| wrote(output)).collect())].into(),
+                endless: false,
+            };
+            judged.other_output(Mode::Both)
+        };
+        assert_eq!(other(["at 0x7fa1\npid 12", "pid 3\nat 0x1"], &["pid 4\nat 0xf"]), None);
+        let said = "pid 9\nkeeptime run: guard fair: nothing was to be done";
+        assert_eq!(other(["pid 12", "pid 12"], &[said]), None);
+        assert_eq!(other(["a", "b"], &["c"]), None);
+        assert_eq!(other(["a", "a"], &["b", "a"]), None);
+        assert_eq!(other(["a", "a"], &["a\nERROR 5", "a\nERROR 6"]).as_deref(), Some("+ERROR #"));
+        assert_eq!(other(["a\nb", "a\nb"], &["b"]).as_deref(), Some("-a"));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::step::Step;
 /// The variable without which the tests do not run as root.
 const AS_ROOT: &str = "UV_RUN_AS_ROOT";
 
+/// Tests have time limits of their own, for idle machines.
+const PATIENCE: (&str, &str) = ("UV_TEST_TIMEOUT_MULTIPLIER", "10");
+
 pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
     let source = debian_source::unpacked(folder, "libuv1", None)?;
     let build = folder.join("build/libuv");
@@ -33,7 +36,8 @@ pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
     let one = |name: &str| {
         let command = vec![program.to_string_lossy().into_owned(), name.to_owned()];
         let mut one = Program::one(name.to_owned(), command, &source, limit);
-        one.variables.push((AS_ROOT.into(), "1".into()));
+        let variables = [(AS_ROOT, "1"), PATIENCE];
+        one.variables = variables.map(|(name, value)| (name.into(), value.into())).into();
         one
     };
     if names.is_empty() {

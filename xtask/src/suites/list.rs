@@ -43,8 +43,8 @@ impl List<'_> {
         Ok(())
     }
 
-    /// Writes the output of each run in which a case was not equal, a file for each program and
-    /// mode.
+    /// Writes the output of each run in which a case or the output was not equal, a file for each
+    /// program and mode.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -53,7 +53,8 @@ impl List<'_> {
         for program in self.ran() {
             let cases = program.cases();
             for (mode, attempts) in &program.modes {
-                if cases.iter().all(|case| case.modes[mode] == Verdict::Equal) {
+                let equal = cases.iter().all(|case| case.modes[mode] == Verdict::Equal);
+                if equal && program.other_output(*mode).is_none() {
                     continue;
                 }
                 let name = format!("{}.{}", program.name.replace('/', "-"), mode.text());
@@ -104,9 +105,16 @@ impl List<'_> {
         let cases: usize = self.ran().map(|program| program.cases().len()).sum();
         let unsteady =
             self.ran().flat_map(Judged::cases).filter(|case| case.bare.len() > 1).count();
+        let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+        for program in self.ran() {
+            let case = program.cases().into_iter().find(|case| case.name == program.name);
+            *ends.entry(case.as_ref().map(bare).unwrap_or_default()).or_default() += 1;
+        }
+        let ends = ends.iter().map(|(end, number)| format!("{end}: {number}"));
         let lines = [
             ("keeptime", self.keeptime.to_owned()),
             ("ran", format!("{} programs, {cases} cases, {} s", self.ran().count(), self.seconds)),
+            ("bare", ends.collect::<Vec<_>>().join(", ")),
             ("unsteady", format!("{unsteady} cases that are not the same bare each time")),
         ];
         for (word, what) in lines {
@@ -139,7 +147,7 @@ impl List<'_> {
                         write!(text, "{word:<9} {:<12} {name}: {here}; bare {bare}", mode.text());
                     let last = program.modes[mode].last();
                     let said = last.and_then(|attempt| attempt.said.last());
-                    let _ = match said {
+                    let _ = match said.filter(|said| said.starts_with("guard")) {
                         Some(said) => writeln!(text, "; {said}"),
                         None => writeln!(text),
                     };
@@ -154,8 +162,8 @@ impl List<'_> {
         let mut text = String::new();
         for mode in self.modes {
             let first = |program: &'_ Judged| program.modes.get(mode)?.first().cloned();
-            let said: Vec<String> =
-                self.ran().filter_map(first).flat_map(|attempt| attempt.said).collect();
+            let said: Vec<Vec<String>> =
+                self.ran().filter_map(first).map(|attempt| attempt.said).collect();
             let sums = sums(&said);
             if sums.is_empty() {
                 continue;
@@ -168,10 +176,13 @@ impl List<'_> {
         text
     }
 
-    /// Unsteady, endless, and what did not become a program.
+    /// Other outputs, unsteady and endless ones, and what did not become a program.
     fn rest(&self) -> String {
         let mut text = String::new();
         for program in self.ran() {
+            for (mode, line) in self.other_outputs(program) {
+                let _ = writeln!(text, "output    {:<12} {}: {line}", mode.text(), program.name);
+            }
             for case in program.cases().iter().filter(|case| case.bare.len() > 1) {
                 let _ = writeln!(text, "unsteady  {}: {}", full_name(program, case), bare(case));
             }
@@ -183,6 +194,14 @@ impl List<'_> {
             let _ = writeln!(text, "left out  {left}");
         }
         if text.is_empty() { text } else { format!("\n{text}") }
+    }
+
+    /// Where all cases are equal, and what was written is not.
+    fn other_outputs(&self, program: &Judged) -> Vec<(Mode, String)> {
+        let cases = program.cases();
+        let equal = |mode: &Mode| cases.iter().all(|case| case.modes[mode] == Verdict::Equal);
+        let modes = self.modes.iter().filter(|mode| equal(mode));
+        modes.filter_map(|mode| Some((*mode, program.other_output(*mode)?))).collect()
     }
 
     /// A line for each program, with how many of its cases are equal in each mode, and for each
@@ -245,28 +264,44 @@ struct Sum {
     programs: usize,
 }
 
-/// The numbers in what `keeptime run` said, by what they count: `2 robust mutexes` and the like,
-/// behind `left alone: ` where it says so. And the programs that did not load the library.
-fn sums(said: &[String]) -> BTreeMap<String, Sum> {
+/// The numbers in what `keeptime run` said of each program, by what they count: `2 robust mutexes`
+/// and the like, behind `left alone: ` where it says so. And programs that did not load the library,
+/// or of which nothing was said.
+fn sums(said: &[Vec<String>]) -> BTreeMap<String, Sum> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    for line in said {
-        if line.contains("did not load the library") {
-            let sum = sums.entry("programs did not load the library".into()).or_default();
-            *sum = Sum { number: sum.number + 1, programs: sum.programs + 1 };
+    let mut add = |what: String, number| {
+        let sum = sums.entry(what).or_default();
+        *sum = Sum { number: sum.number + number, programs: sum.programs + 1 };
+    };
+    for lines in said {
+        if lines.is_empty() {
+            add("programs after which nothing was said".into(), 1);
+        }
+        if lines.iter().any(|line| line.contains("did not load the library")) {
+            add("programs did not load the library".into(), 1);
             continue;
         }
-        for (part, prefix) in line.split("; left alone, by uses: ").zip(["", "left alone: "]) {
-            // A file or the guard's mode stands before the numbers.
-            let counts = part.split_once(": ").filter(|_| prefix.is_empty());
-            for count in counts.map_or(part, |(_, counts)| counts).split([',', ';']) {
-                let Some((number, what)) = count.trim().split_once(' ') else { continue };
-                let Ok(number @ 1..) = number.parse::<u64>() else { continue };
-                let sum = sums.entry(format!("{prefix}{what}")).or_default();
-                *sum = Sum { number: sum.number + number, programs: sum.programs + 1 };
-            }
+        for (what, number) in lines.iter().flat_map(|line| numbers(line)) {
+            add(what, number);
         }
     }
     sums
+}
+
+/// What a line of `keeptime run` counts.
+fn numbers(line: &str) -> Vec<(String, u64)> {
+    let mut numbers = Vec::new();
+    for (part, prefix) in line.split("; left alone, by uses: ").zip(["", "left alone: "]) {
+        // A file or the guard's mode stands before the numbers.
+        let counts = part.split_once(": ").filter(|_| prefix.is_empty());
+        for count in counts.map_or(part, |(_, counts)| counts).split([',', ';']) {
+            let Some((number, what)) = count.trim().split_once(' ') else { continue };
+            if let Ok(number @ 1..) = number.parse() {
+                numbers.push((format!("{prefix}{what}"), number));
+            }
+        }
+    }
+    numbers
 }
 
 #[cfg(test)]
@@ -281,16 +316,21 @@ mod tests {
             "/tmp/t.kt: 30 records, 2 lost, tier switches",
             "guard fair: 3 hand-overs; left alone, by uses: 2 robust mutexes, 1 mutexes in use",
             "guard fair: nothing was to be done; left alone, by uses: 5 robust mutexes",
-            "guard fair: the program did not load the library, so nothing was guarded",
         ]
-        .map(str::to_owned);
-        let sums = sums(&said);
+        .map(|line| vec![line.to_owned()]);
+        let unloaded = [
+            "/tmp/t.kt: 0 records, 0 lost; the program did not load the library",
+            "guard fair: the program did not load the library, so nothing was guarded",
+        ];
+        let unloaded = unloaded.map(str::to_owned).to_vec();
+        let sums = sums(&[&said[..], &[unloaded, Vec::new()]].concat());
         let sums: Vec<_> = sums.iter().map(|(what, s)| (&**what, s.number, s.programs)).collect();
         let expected = [
             ("hand-overs", 3, 1),
             ("left alone: mutexes in use", 1, 1),
             ("left alone: robust mutexes", 7, 2),
             ("lost", 2, 1),
+            ("programs after which nothing was said", 1, 1),
             ("programs did not load the library", 1, 1),
             ("records", 42, 2),
         ];
@@ -328,6 +368,7 @@ mod tests {
         let table = list.table();
         let expected = [
             "ran       2 programs, 2 cases, 7 s",
+            "bare      exit 0: 1, exit 0 or exit 1: 1",
             "inherit             1          1              0",
             "different inherit      hangs, sometimes: time limit; bare exit 0; \
              guard inherit: nothing was to be done",
