@@ -37,6 +37,13 @@ impl Deadline {
         now(self.clock) >= self.at_ns
     }
 
+    /// When it will be on the realtime clock, as far as can be said now, but at most so many
+    /// nanoseconds from now.
+    pub fn on_realtime_clock(self, at_most_ns: i64) -> i64 {
+        let left = self.at_ns.saturating_sub(now(self.clock)).clamp(0, at_most_ns);
+        now(Clock::Realtime).saturating_add(left)
+    }
+
     /// The earlier of this and a point in time on the monotonic clock.
     pub(crate) fn or_before(this: Option<Deadline>, limit: Deadline) -> Deadline {
         match this {
@@ -70,64 +77,83 @@ pub(crate) enum NotLent {
 mod real {
     use super::{Clock, Deadline, NotLent, Woken};
     use crate::atomic::{AtomicU32, Ordering};
-    use core::num::NonZeroU32;
-    use rustix::io::Errno;
-    use rustix::thread::futex::{self, Flags, Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags};
-    use rustix::time::{ClockId, clock_gettime};
+    use crate::kernel::{call, is_restricted};
+    use core::ptr;
+    use core::sync::atomic::AtomicBool;
 
-    /// The number of the system call `futex` on x86-64.
+    /// The numbers of the system calls on x86-64.
     const FUTEX: usize = 202;
+    const FUTEX_WAITV: usize = 449;
 
-    fn id(clock: Clock) -> ClockId {
-        match clock {
-            Clock::Realtime => ClockId::Realtime,
-            Clock::Monotonic => ClockId::Monotonic,
-        }
+    /// Operations of `futex`.
+    const WAKE: usize = 1;
+    const LOCK_PI: usize = 6;
+    const UNLOCK_PI: usize = 7;
+    const WAIT_BITSET: usize = 9;
+    const LOCK_PI2: usize = 13;
+    /// Added to them.
+    const PRIVATE: usize = 128;
+    const CLOCK_REALTIME: usize = 256;
+    /// Waits for whoever wakes.
+    const ALL_BITS: usize = u32::MAX as usize;
+
+    /// Errors.
+    const NOT_PERMITTED: isize = -1;
+    const INTERRUPTED: isize = -4;
+    const AGAIN: isize = -11;
+    const INVALID: isize = -22;
+    const NO_SUCH_CALL: isize = -38;
+    const TIMED_OUT: isize = -110;
+
+    /// A point in time as the kernel takes it.
+    #[repr(C)]
+    struct Time {
+        seconds: i64,
+        nanoseconds: i64,
     }
 
     /// Nanoseconds on a clock.
     pub fn now(clock: Clock) -> i64 {
-        let time = clock_gettime(id(clock));
-        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+        let ns = match clock {
+            Clock::Realtime => realtime::clock::realtime_ns(),
+            Clock::Monotonic => realtime::clock::monotonic_ns(),
+        };
+        i64::try_from(ns).unwrap_or(i64::MAX)
     }
 
-    fn timespec(deadline: Deadline) -> Timespec {
+    fn time(deadline: Deadline) -> Time {
         let at_ns = deadline.at_ns.max(0);
-        Timespec { tv_sec: at_ns / 1_000_000_000, tv_nsec: at_ns % 1_000_000_000 }
+        Time { seconds: at_ns / 1_000_000_000, nanoseconds: at_ns % 1_000_000_000 }
     }
 
-    fn flags(private: bool, until: Option<Deadline>) -> Flags {
-        let mut flags = if private { Flags::PRIVATE } else { Flags::empty() };
-        if until.is_some_and(|until| until.clock == Clock::Realtime) {
-            flags |= Flags::CLOCK_REALTIME;
-        }
-        flags
+    fn address(time: Option<&Time>) -> usize {
+        time.map_or(0, |time| ptr::from_ref(time).addr())
     }
 
-    fn woken(result: Result<(), Errno>) -> Woken {
-        if result == Err(Errno::TIMEDOUT) { Woken::TimedOut } else { Woken::Maybe }
+    fn woken(result: isize) -> Woken {
+        if result == TIMED_OUT { Woken::TimedOut } else { Woken::Maybe }
     }
 
     /// Sleeps while the word has this value. Of those that sleep the kernel wakes the most urgent
     /// first, and equals in the order in which they came.
     pub fn wait(word: &AtomicU32, value: u32, until: Option<Deadline>, private: bool) -> Woken {
-        let time = until.map(timespec);
-        let flags = flags(private, until);
-        woken(futex::wait_bitset(word, flags, value, time.as_ref(), NonZeroU32::MAX))
+        let time = until.map(time);
+        let mut operation = if private { WAIT_BITSET | PRIVATE } else { WAIT_BITSET };
+        if until.is_some_and(|until| until.clock == Clock::Realtime) {
+            operation |= CLOCK_REALTIME;
+        }
+        let (word, value) = (word.as_ptr().addr(), value as usize);
+        let arguments = [word, operation, value, address(time.as_ref()), 0, ALL_BITS];
+        // SAFETY: it reads the word and the time.
+        woken(unsafe { call(FUTEX, arguments) })
     }
 
     /// Wakes so many of those that sleep on a word. The word may be gone by now: whoever let a
     /// lock go has no right to look at it any more, and the kernel takes the address as a name.
     pub fn wake(word: *const AtomicU32, count: u32, private: bool) {
-        const WAKE: usize = 1;
-        const PRIVATE: usize = 128;
         let operation = if private { WAKE | PRIVATE } else { WAKE };
         // SAFETY: this system call reads and writes no memory of this process.
-        unsafe {
-            core::arch::asm!("syscall", inlateout("rax") FUTEX => _, in("rdi") word,
-                in("rsi") operation, in("rdx") count as usize, out("rcx") _, out("r11") _,
-                options(nostack));
-        }
+        unsafe { call(FUTEX, [word.addr(), operation, count as usize, 0, 0, 0]) };
     }
 
     /// Sleeps while both private words have these values.
@@ -136,19 +162,35 @@ mod real {
         until: Option<Deadline>,
         poll_ns: i64,
     ) -> Woken {
-        let entries = words.map(|(word, value)| {
-            let mut entry = Wait::new();
-            entry.val = u64::from(value);
-            entry.uaddr = WaitPtr::new(word.as_ptr().cast());
-            entry.flags = WaitFlags::PRIVATE | WaitFlags::SIZE_U32;
-            entry
+        /// `struct futex_waitv`
+        #[repr(C)]
+        struct Entry {
+            value: u64,
+            word: u64,
+            flags: u32,
+            reserved: u32,
+        }
+        const SIZE_U32: u32 = 2;
+        let entries = words.map(|(word, value)| Entry {
+            value: value.into(),
+            word: word.as_ptr().addr() as u64,
+            flags: SIZE_U32 | PRIVATE as u32,
+            reserved: 0,
         });
-        let clock = until.map_or(ClockId::Monotonic, |until| id(until.clock));
-        let time = until.map(timespec);
-        match futex::waitv(&entries, WaitvFlags::empty(), time.as_ref(), clock) {
-            Err(Errno::TIMEDOUT) => Woken::TimedOut,
+        let clock = match until.map(|until| until.clock) {
+            Some(Clock::Realtime) => 0,
+            _ => 1,
+        };
+        let time = until.map(time);
+        let arguments = [entries.as_ptr().addr(), 2, 0, address(time.as_ref()), clock, 0];
+        let result = match is_restricted() {
+            true => NOT_PERMITTED,
+            // SAFETY: it reads the entries, the words that they name, and the time.
+            false => unsafe { call(FUTEX_WAITV, arguments) },
+        };
+        match result {
             // Before Linux 5.16, or forbidden: look at the first word now and then.
-            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
+            NO_SUCH_CALL | NOT_PERMITTED | INVALID => {
                 let limit = Deadline::or_before(until, Deadline::after_ns(poll_ns));
                 let _ = wait(words[1].0, words[1].1, Some(limit), true);
                 match until {
@@ -156,29 +198,44 @@ mod real {
                     _ => Woken::Maybe,
                 }
             }
-            _ => Woken::Maybe,
+            result => woken(result),
         }
+    }
+
+    fn lock_pi_by(operation: usize, word: &AtomicU32, until: Deadline) -> isize {
+        let time = time(until);
+        let arguments = [word.as_ptr().addr(), operation | PRIVATE, 0, address(Some(&time)), 0, 0];
+        // SAFETY: it reads and writes the word, and reads the time.
+        unsafe { call(FUTEX, arguments) }
     }
 
     /// Lends the calling thread's priority to the thread whose id is in the private word, until
     /// that one gives it back by [`unlock_pi`] or ends. The word then has the caller's id.
     pub fn lock_pi(word: &AtomicU32, _me: u32, until: Deadline) -> Result<(), NotLent> {
-        let time = timespec(until);
-        // By the monotonic clock since Linux 5.14, by the other before.
-        let mut result = match until.clock {
-            Clock::Monotonic => futex::lock_pi2(word, Flags::PRIVATE, Some(&time)),
-            Clock::Realtime => futex::lock_pi(word, Flags::PRIVATE, Some(&time)),
+        /// Whether the kernel is older than Linux 5.14: deadlines of the other clock only.
+        static IS_OLD: AtomicBool = AtomicBool::new(false);
+        if is_restricted() {
+            return Err(NotLent::Refused);
+        }
+        // Relaxed: who does not know it yet finds it out.
+        let by_monotonic = until.clock == Clock::Monotonic && !IS_OLD.load(Ordering::Relaxed);
+        let by_realtime = || {
+            let at_ns = match until.clock {
+                Clock::Realtime => until.at_ns,
+                Clock::Monotonic => until.on_realtime_clock(i64::MAX),
+            };
+            lock_pi_by(LOCK_PI, word, Deadline { clock: Clock::Realtime, at_ns })
         };
-        if result == Err(Errno::NOSYS) && until.clock == Clock::Monotonic {
-            let left = until.at_ns - now(Clock::Monotonic);
-            let at_ns = now(Clock::Realtime).saturating_add(left);
-            let time = timespec(Deadline { clock: Clock::Realtime, at_ns });
-            result = futex::lock_pi(word, Flags::PRIVATE, Some(&time));
+        let mut result =
+            if by_monotonic { lock_pi_by(LOCK_PI2, word, until) } else { by_realtime() };
+        if by_monotonic && result == NO_SUCH_CALL {
+            IS_OLD.store(true, Ordering::Relaxed);
+            result = by_realtime();
         }
         match result {
-            Ok(()) => Ok(()),
-            Err(Errno::TIMEDOUT | Errno::INTR | Errno::AGAIN) => Err(NotLent::TimedOut),
-            Err(_) => Err(NotLent::Refused),
+            0 => Ok(()),
+            TIMED_OUT | INTERRUPTED | AGAIN => Err(NotLent::TimedOut),
+            _ => Err(NotLent::Refused),
         }
     }
 
@@ -187,7 +244,8 @@ mod real {
         const ID: u32 = 0x3fff_ffff;
         // The kernel checks that too; here it saves the call.
         if word.load(Ordering::SeqCst) & ID == me {
-            let _ = futex::unlock_pi(word, Flags::PRIVATE);
+            // SAFETY: it reads and writes the word.
+            unsafe { call(FUTEX, [word.as_ptr().addr(), UNLOCK_PI | PRIVATE, 0, 0, 0, 0]) };
         }
     }
 }

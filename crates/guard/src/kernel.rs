@@ -1,77 +1,131 @@
-//! What the slow paths of locks ask the kernel, without touching `errno`.
+//! What the slow paths of locks ask the kernel, by system calls of their own: none of this
+//! allocates, takes a lock, calls the C library or a function that learns something at its first
+//! use, or touches `errno`. A lock that waits may be an allocator's.
 
 #[cfg(loom)]
 pub use model::urgency_of;
 #[cfg(loom)]
-pub(crate) use model::{block_signals, process, restore_signals};
+pub(crate) use model::{block_signals, is_thread_of_this_process, memory, own_id, restore_signals};
 #[cfg(not(loom))]
-pub use real::urgency_of;
+pub(crate) use real::{
+    block_signals, call, is_restricted, is_thread_of_this_process, memory, own_id, restore_signals,
+};
 #[cfg(not(loom))]
-pub(crate) use real::{block_signals, process, restore_signals};
-
-#[cfg(loom)]
-pub(crate) use model::is_thread_of_this_process;
-#[cfg(not(loom))]
-pub(crate) use real::is_thread_of_this_process;
+pub use real::{number_memory_by, restrict, urgency_of};
 
 #[cfg(not(loom))]
 mod real {
-    /// A set of signals as the kernel takes it.
-    pub type Signals = u64;
+    use core::mem::transmute;
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    /// A set of signals as the kernel takes it; None when they were left alone.
+    pub type Signals = Option<u64>;
 
     const RT_SIGPROCMASK: usize = 14;
+    const GETPID: usize = 39;
+    const GETTID: usize = 186;
     const TGKILL: usize = 234;
     const SCHED_GETATTR: usize = 315;
 
+    /// A system call; its result, which is an error's number below 0 if it failed.
+    ///
     /// # Safety
-    /// The call does what it does: the caller knows which memory it writes.
-    unsafe fn call(number: usize, arguments: [usize; 4]) -> isize {
+    /// The call does what it does: the caller knows which memory it reads and writes.
+    #[inline]
+    pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
         let result: isize;
         // SAFETY: the kernel keeps all registers but these; memory is the caller's concern.
         unsafe {
             core::arch::asm!("syscall", inlateout("rax") number as isize => result,
                 in("rdi") arguments[0], in("rsi") arguments[1], in("rdx") arguments[2],
-                in("r10") arguments[3], out("rcx") _, out("r11") _, options(nostack));
+                in("r10") arguments[3], in("r8") arguments[4], in("r9") arguments[5],
+                out("rcx") _, out("r11") _, options(nostack));
         }
         result
     }
 
-    fn set_signals(signals: Signals, old: &mut Signals) {
+    static RESTRICTED: AtomicBool = AtomicBool::new(false);
+
+    /// Says that the process restricts its system calls, or is about to, or that it does not after
+    /// all: from now on only those are made that the C library's own locks make, which are `futex`
+    /// to wait and to wake. Nobody lends a priority then, and nobody's is known.
+    pub fn restrict(restricted: bool) {
+        RESTRICTED.store(restricted, Ordering::Relaxed);
+    }
+
+    /// Whether only the system calls of the C library's locks may be made.
+    pub fn is_restricted() -> bool {
+        // Relaxed: whoever restricts itself has stored it.
+        RESTRICTED.load(Ordering::Relaxed)
+    }
+
+    fn set_signals(signals: u64) -> u64 {
         const SETMASK: usize = 2;
-        let new = &raw const signals;
-        let arguments = [SETMASK, new.addr(), core::ptr::from_mut(old).addr(), 8];
+        let mut old = 0u64;
+        let arguments = [SETMASK, (&raw const signals).addr(), (&raw mut old).addr(), 8, 0, 0];
         // SAFETY: it reads one set and writes the other.
         unsafe { call(RT_SIGPROCMASK, arguments) };
+        old
     }
 
     /// Blocks all signals of the calling thread, and returns which were blocked before.
     pub fn block_signals() -> Signals {
-        let mut old = 0;
-        set_signals(Signals::MAX, &mut old);
-        old
+        (!is_restricted()).then(|| set_signals(u64::MAX))
     }
 
-    /// Blocks these signals and no others.
+    /// Blocks the signals again that were blocked before.
     pub fn restore_signals(signals: Signals) {
-        set_signals(signals, &mut 0);
+        signals.map(set_signals);
     }
 
-    /// The id of this process, which is another one in the child of a fork.
-    pub fn process() -> u32 {
-        rustix::process::getpid().as_raw_nonzero().get().cast_unsigned()
+    /// The function that numbers this process' memory; 0: it has the process' id.
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+    /// Has this process' memory numbered by a function from now on. The number is another one in
+    /// the child of a fork, and the same for processes that share the memory; it is not 0.
+    pub fn number_memory_by(number: fn() -> u32) {
+        NUMBER.store(number as usize, Ordering::Relaxed);
     }
 
-    /// Whether there is such a thread in this process.
+    /// The number of this process' memory.
+    pub fn memory() -> u32 {
+        // Relaxed: the address of a function.
+        match NUMBER.load(Ordering::Relaxed) {
+            0 => process(),
+            // SAFETY: stored by `number_memory_by`.
+            number => unsafe { transmute::<usize, fn() -> u32>(number)() },
+        }
+    }
+
+    fn process() -> u32 {
+        // SAFETY: it takes no argument, and cannot fail.
+        unsafe { call(GETPID, [0; 6]) as u32 }
+    }
+
+    /// The id of the calling thread as the kernel knows it. What it takes for its id itself is
+    /// another one's in a process that was made to share memory, thread-local storage too.
+    pub fn own_id(believed: u32) -> u32 {
+        if is_restricted() {
+            return believed;
+        }
+        // SAFETY: it takes no argument, and cannot fail.
+        unsafe { call(GETTID, [0; 6]) as u32 }
+    }
+
+    /// Whether there is such a thread in this process, as far as that may be asked.
     pub fn is_thread_of_this_process(thread: u32) -> bool {
         const NO_SUCH_PROCESS: isize = -3;
+        if is_restricted() {
+            return false;
+        }
+        let arguments = [process() as usize, thread as usize, 0, 0, 0, 0];
         // SAFETY: it writes no memory, and signal 0 is none.
-        let result = unsafe { call(TGKILL, [process() as usize, thread as usize, 0, 0]) };
-        result != NO_SUCH_PROCESS
+        unsafe { call(TGKILL, arguments) != NO_SUCH_PROCESS }
     }
 
     /// How urgent a thread of this process is, the calling one if 0: 0 without a real-time
     /// priority, else that priority, and above all of them with a deadline of its own. What it was
-    /// lent does not count. 0 if there is no such thread.
+    /// lent does not count. 0 if there is no such thread, and if it may not be asked.
     pub fn urgency_of(thread: u32) -> u32 {
         /// The first version of the kernel's structure, which all kernels know.
         #[derive(Default)]
@@ -85,11 +139,14 @@ mod real {
             runtime_deadline_period_ns: [u64; 3],
         }
         const DEADLINE: u32 = 6;
+        if is_restricted() {
+            return 0;
+        }
         let mut attributes = Attributes::default();
         let bytes = size_of::<Attributes>();
         let address = core::ptr::from_mut(&mut attributes).addr();
         // SAFETY: it writes at most so many bytes.
-        let result = unsafe { call(SCHED_GETATTR, [thread as usize, address, bytes, 0]) };
+        let result = unsafe { call(SCHED_GETATTR, [thread as usize, address, bytes, 0, 0, 0]) };
         match result {
             0 if attributes.policy == DEADLINE => 100,
             0 => attributes.priority,
@@ -106,8 +163,12 @@ mod model {
 
     pub(crate) fn restore_signals(_: u64) {}
 
-    pub(crate) fn process() -> u32 {
+    pub(crate) fn memory() -> u32 {
         1
+    }
+
+    pub(crate) fn own_id(me: u32) -> u32 {
+        me
     }
 
     pub(crate) fn is_thread_of_this_process(_: u32) -> bool {

@@ -2,7 +2,9 @@
 //!
 //! The preload library's hooks call this crate with the objects that the program passed; it knows
 //! nothing of hooks or libraries. It needs no memory but static tables, takes no lock of the C
-//! library's, leaves `errno` alone, and falls back to the C library's own way where it must.
+//! library's, leaves `errno` alone, and falls back to the C library's own way where it must. Its
+//! system calls are its own, and few; in a process that [restricts](restrict) them they are those
+//! of the C library's own locks.
 //!
 //! - [`mutex`]: a mutex stays the C library's, bit for bit. Waiters that have waited too long, and
 //!   real-time waiters, stand in a table beside it ([`table`]); whoever lets the mutex go hands
@@ -22,4 +24,6 @@ mod table;
 
 pub use futex::{Clock, Deadline};
 pub use kernel::urgency_of;
+#[cfg(not(loom))]
+pub use kernel::{number_memory_by, restrict};
 pub use table::{Table, Waiter};

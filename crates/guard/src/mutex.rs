@@ -65,7 +65,7 @@ pub struct Mutex {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Mutex>() == 40);
 
-/// In [`Mutex::spins`] of an error-checking mutex: it was made an inheritance mutex.
+/// In [`Mutex::spins`], which inheritance mutexes do not use: it was made one.
 const CONVERTED: u32 = u32::from_le_bytes(*b"KTgi");
 const RECURSIVE: u32 = 1;
 const ERROR_CHECKING: u32 = 2;
@@ -211,17 +211,31 @@ impl Mutex {
         let converted = kind & !ELISION | INHERITS;
         let changed =
             self.kind.compare_exchange(kind, converted, Ordering::Relaxed, Ordering::Relaxed);
-        if changed.is_ok() && kind & TYPE == ERROR_CHECKING {
+        if changed.is_ok() {
             self.spins.store(CONVERTED, Ordering::Relaxed);
         }
         changed.map(|_| ()).map_err(|now| Some(unfit(now)))
     }
 
+    /// Whether it was [converted](Mutex::convert).
+    pub fn was_converted(&self) -> bool {
+        self.is_converted() && self.spins.load(Ordering::Relaxed) == CONVERTED
+    }
+
     /// Whether it is an error-checking mutex that was [converted](Mutex::convert). The C library
     /// answers an attempt at it by its owner with `EDEADLK`, at any other with `EBUSY`.
     pub fn is_converted_and_checks(&self) -> bool {
-        self.kind.load(Ordering::Relaxed) == ERROR_CHECKING | INHERITS
-            && self.spins.load(Ordering::Relaxed) == CONVERTED
+        self.kind.load(Ordering::Relaxed) == ERROR_CHECKING | INHERITS && self.was_converted()
+    }
+
+    /// The id of the thread that has it, 0 for nobody.
+    pub fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
+    }
+
+    /// A free inheritance mutex of the ordinary type.
+    pub fn inheriting() -> Mutex {
+        Mutex::of_kind(INHERITS)
     }
 
     /// Takes a mutex as the C library does, if it is an ordinary or recursive one and that is

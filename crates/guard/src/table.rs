@@ -20,6 +20,7 @@
 
 use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::futex::{self, Deadline, NotLent};
+use crate::kernel;
 use crate::mutant::Mutant;
 
 const BUCKETS: usize = if cfg!(loom) { 1 } else { 256 };
@@ -184,7 +185,7 @@ impl Table {
     fn enter(&self, mutex: usize, me: u32) -> Option<Inside<'_>> {
         const ID: u32 = 0x3fff_ffff;
         const FAR_NS: i64 = 1_000_000_000;
-        let bucket = self.bucket(mutex);
+        let (bucket, me) = (self.bucket(mutex), kernel::own_id(me));
         let inside = Inside { table: self, bucket, me };
         // Acquire: pairs with the release in `drop`.
         let tried = bucket.inside.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);

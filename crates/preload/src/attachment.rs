@@ -5,7 +5,9 @@
 //! its own. That it is a child it learns from [`IMAGE`], a page that the kernel fills with zeros
 //! in a forked child, whichever way it was forked, without any system call here.
 
+use crate::elf::Library;
 use crate::{bandwidth, guarding, program, real};
+use realtime::clock::Reader;
 use record::attach::{Invitation, VARIABLE, knock};
 use record::{Flags, Side, Trouble};
 use rustix::fd::OwnedFd;
@@ -22,10 +24,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 struct Page {
     /// Number of this process image; 0 before it is known, and in a child that has just begun.
     process: AtomicU32,
-    rest: [u8; 4092],
+    /// Number of the memory that this process alone has, or shares with others; 0 as above.
+    memory: AtomicU32,
+    rest: [u8; 4088],
 }
 
-static IMAGE: Page = Page { process: AtomicU32::new(0), rest: [0; 4092] };
+static IMAGE: Page =
+    Page { process: AtomicU32::new(0), memory: AtomicU32::new(0), rest: [0; 4088] };
 
 /// Whether there is a recording, and of what, and whether locks are guarded: the one word that
 /// every hook looks at.
@@ -158,6 +163,20 @@ pub fn enter() -> Option<u32> {
     Some(number)
 }
 
+/// The number of this process' memory: another one in a forked child, the same in processes that
+/// share it.
+pub fn memory() -> u32 {
+    /// Set in numbers of the recording, so that they are no threads' ids.
+    const RECORDED: u32 = 1 << 31;
+    let known = IMAGE.memory.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let number = enter().map_or_else(guarding::thread, |number| number | RECORDED);
+    let won = IMAGE.memory.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+    won.map_or_else(|other| other, |_| number)
+}
+
 #[cold]
 #[inline(never)]
 fn attach() -> bool {
@@ -167,11 +186,22 @@ fn attach() -> bool {
         // Somebody is at it; what happens meanwhile is not recorded.
         return false;
     }
+    read_clocks_by_kernel();
     let invitation = variable.and_then(|text| Invitation::parse(value(text)));
     let gate = invitation.and_then(map).map_or(OFF, |(log, side, flags)| open(log, side, flags));
     // Release: pairs with the acquire in `gate`.
     GATE.store(gate, Ordering::Release);
     gate & !NOT_RECORDING != OFF
+}
+
+/// Has clocks read by the kernel's own function from now on: the C library's name may have been
+/// taken by another library, which counts time in its own way, or locks and allocates.
+fn read_clocks_by_kernel() {
+    let function = Library::of_kernel().and_then(|kernel| kernel.find(c"__vdso_clock_gettime"));
+    if let Some(address) = function {
+        // SAFETY: the kernel's function of this name is like `clock_gettime`, and stays.
+        unsafe { realtime::clock::read_by(std::mem::transmute::<usize, Reader>(address)) };
+    }
 }
 
 /// Puts the recording in place; returns what is recorded.
@@ -260,6 +290,16 @@ fn count_not_attached(memory: &OwnedFd, size: usize) {
     }
 }
 
+static IS_CAREFUL: AtomicBool = AtomicBool::new(false);
+
+/// The program has given up to gain privileges, as whoever restricts its system calls does before,
+/// perhaps where nobody notices: from now on the guard makes no system call that the C library's
+/// locks do not make.
+pub fn be_careful() {
+    IS_CAREFUL.store(true, Ordering::Relaxed);
+    guard::restrict(true);
+}
+
 /// What [`suspend`] found.
 pub struct Suspended {
     gate: u8,
@@ -271,13 +311,15 @@ pub struct Suspended {
 /// Ends the recording of this process and of all that it will start, without a system call: the
 /// gate closes, and the invitation in its environment becomes invalid.
 pub fn suspend() -> Suspended {
-    let ended = |gate: u8| if gate & GUARDED != 0 { ENDED } else { OFF };
+    // Each thread may restrict itself.
+    let ended = |gate: u8| if gate & (GUARDED | ENDED) != 0 { ENDED } else { OFF };
     let gate = GATE.load(Ordering::Acquire);
     let gate = match GATE.compare_exchange(gate, ended(gate), Ordering::AcqRel, Ordering::Acquire) {
         Ok(gate) => gate,
         // Another thread does the same, or attaches just now.
         Err(now) => GATE.swap(ended(now), Ordering::AcqRel),
     };
+    guard::restrict(true);
     let invitation = environment(VARIABLE.as_bytes()).flatten().map(|text| value(text).as_ptr());
     let invitation = invitation.map(|at| {
         let at = at.cast_mut();
@@ -300,6 +342,7 @@ impl Suspended {
             // SAFETY: as in `suspend`.
             unsafe { at.write_volatile(byte) };
         }
+        guard::restrict(IS_CAREFUL.load(Ordering::Relaxed));
         GATE.store(self.gate, Ordering::Release);
         if self.held {
             bandwidth::resume();

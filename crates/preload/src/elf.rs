@@ -64,6 +64,33 @@ impl Library {
         let base = info.dlpi_addr as usize;
         // SAFETY: the dynamic linker's description has that many program headers.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        // SAFETY: the caller's promise.
+        unsafe { Library::at(base, headers) }
+    }
+
+    /// The kernel's own object (vDSO), if it gave this process one: Valgrind's processes have none.
+    pub fn of_kernel() -> Option<Library> {
+        // SAFETY: plain calls. That there is none is said by `errno` too, which is the program's.
+        let header = unsafe {
+            let errno = libc::__errno_location();
+            let before = *errno;
+            let header = libc::getauxval(libc::AT_SYSINFO_EHDR) as *const Elf64_Ehdr;
+            *errno = before;
+            header
+        };
+        // SAFETY: the kernel's promise: a whole object, mapped as it is in a file, which stays.
+        unsafe {
+            let (first, count) = (header.as_ref()?.e_phoff, (*header).e_phnum);
+            let headers = header.byte_add(first as usize).cast::<Elf64_Phdr>();
+            let headers = std::slice::from_raw_parts(headers, count.into());
+            let loaded = headers.iter().find(|header| header.p_type == libc::PT_LOAD)?;
+            Library::at((header as usize).wrapping_sub(loaded.p_vaddr as usize), headers)
+        }
+    }
+
+    /// # Safety
+    /// As for `with`; `headers` must be the library's own.
+    unsafe fn at(base: usize, headers: &[Elf64_Phdr]) -> Option<Library> {
         let dynamic =
             headers.iter().find(|header: &&Elf64_Phdr| header.p_type == libc::PT_DYNAMIC)?;
         // SAFETY: the caller's promise.

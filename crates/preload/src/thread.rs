@@ -4,7 +4,7 @@
 //! the compiler's own kind calls a function of the dynamic linker, which may allocate. All zero
 //! is its valid initial value, and nothing happens to it when the thread ends.
 
-use crate::attachment;
+use crate::{attachment, guarding};
 use guard::rwlock::Reads;
 use record::{Kind, Record};
 use shm::log::{Cursor, Writer};
@@ -135,7 +135,8 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn learn_id(&self) -> u32 {
-        let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let id = guarding::mutex::id_in_the_c_library()
+            .unwrap_or_else(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
         if let Some(process) = attachment::enter() {
             self.known_id.set(id);
             self.known_in.set(process);

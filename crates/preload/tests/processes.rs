@@ -256,3 +256,11 @@ fn program_goes_on_when_its_recorder_is_killed() {
     drop(input);
     assert!(lines.all(|line| !line.expect("text").contains("a child ended with 1")));
 }
+
+#[test]
+fn processes_that_share_their_memory_take_the_same_locks() {
+    let folder = Folder::new();
+    let path = program(&folder, "shared-memory.c");
+    let (output, _) = Subject::new(path).compare(Mode::all());
+    assert!(output.contains("8000 counted, 0 broken, torn by 0"), "{output}");
+}

@@ -4,11 +4,47 @@
 //! machine shares, so its readings can be compared across processes.
 
 use rustix::thread::{ClockId as SleepClock, clock_nanosleep_absolute};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
+use std::mem::transmute;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A function like `clock_gettime`.
+pub type Reader = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+
+/// The function that reads clocks, by address; 0 for the C library's.
+static READER: AtomicUsize = AtomicUsize::new(0);
+
+/// Reads clocks by another function than the C library's from now on: for a library in a program
+/// that may have put another one before that.
+///
+/// # Safety
+/// The function must do what the C library's does, in any thread, and never go.
+pub unsafe fn read_by(reader: Reader) {
+    READER.store(reader as usize, Ordering::Relaxed);
+}
+
+/// Reads a clock that every kernel has. Neither this nor the C library's function learns anything
+/// at its first use, allocates or takes a lock.
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // Relaxed: the address of a function that was there before.
+    match READER.load(Ordering::Relaxed) {
+        // SAFETY: it writes the time.
+        0 => unsafe { libc::clock_gettime(clock, &raw mut time) },
+        // SAFETY: `read_by` was given a function of this kind.
+        reader => unsafe { transmute::<usize, Reader>(reader)(clock, &raw mut time) },
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: since some point before the machine started, never set back.
 pub fn monotonic_ns() -> u64 {
-    nanoseconds(clock_gettime(ClockId::Monotonic))
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of `CLOCK_REALTIME`: since 1970, as whoever set the clock believes.
+pub fn realtime_ns() -> u64 {
+    read(libc::CLOCK_REALTIME)
 }
 
 /// Nanoseconds of processor time that the calling thread has used.
@@ -16,7 +52,7 @@ pub fn monotonic_ns() -> u64 {
 /// Preemption by another thread of this machine is not counted. Time that a hypervisor took
 /// from the core (stolen time) usually is.
 pub fn thread_cpu_ns() -> u64 {
-    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Sleeps until [`monotonic_ns`] has reached `deadline`; returns at once if it has already.
@@ -27,10 +63,6 @@ pub fn sleep_until_ns(deadline: u64) {
     let request = Timespec { tv_sec: seconds, tv_nsec: (deadline % 1_000_000_000) as _ };
     // Only EINTR is possible: the clock exists and the time is well formed.
     while clock_nanosleep_absolute(SleepClock::Monotonic, &request).is_err() {}
-}
-
-fn nanoseconds(time: Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! The door of a read-write lock: what makes one thread at a time work on the queue.
 //!
-//! A futex that lends priority: the word has the id of the thread behind the door, and the kernel
-//! lets that thread run with the urgency of those who wait at it. With signals blocked a thread
-//! behind the door runs a bounded number of steps and never waits. In the child of a fork the
-//! word may have the id of a thread that stayed behind; then the door is taken from it.
+//! A futex that lends priority: the word has the id of the thread behind the door, as the kernel
+//! knows it, and the kernel lets that thread run with the urgency of those who wait at it. With
+//! signals blocked a thread behind the door runs a bounded number of steps and never waits. Beside
+//! the word stands the memory in which that thread lives, written in one step with it: in the child
+//! of a fork, which has a copy of the memory, the word may have the id of a thread that stayed
+//! behind; then the door is taken from it. Processes that share memory are no such children.
 
 #[cfg(loom)]
 use loom::cell::UnsafeCell;
 
 use super::queue::Queue;
+#[cfg(not(loom))]
+use crate::atomic::AtomicU64;
 use crate::atomic::{AtomicU32, Ordering};
 use crate::futex;
 use crate::kernel;
@@ -37,7 +41,8 @@ impl<T> UnsafeCell<T> {
 #[repr(C)]
 pub(super) struct Door {
     word: AtomicU32,
-    pad: AtomicU32,
+    /// The memory in which the thread lives whose id the word has, or had last.
+    memory: AtomicU32,
     queue: UnsafeCell<Queue>,
 }
 
@@ -48,14 +53,14 @@ impl Door {
     pub(super) fn new() -> Door {
         Door {
             word: AtomicU32::new(0),
-            pad: AtomicU32::new(0),
+            memory: AtomicU32::new(0),
             queue: UnsafeCell::new(Queue::new()),
         }
     }
 
     /// Whether nobody has used the lock. Only the lock's tag says whether that is still so.
     pub(super) fn is_unused(&self) -> bool {
-        let words = [&self.word, &self.pad];
+        let words = [&self.word, &self.memory];
         words.iter().all(|word| word.load(Ordering::Relaxed) == 0)
             && self.queue.with(|queue| {
                 // SAFETY: the caller has seen no tag. If another thread claims and uses the lock
@@ -71,12 +76,12 @@ impl Door {
 
     /// Works on the queue. The calling thread has blocked its signals, and must not wait.
     pub(super) fn with<T>(&self, me: u32, act: impl FnOnce(&mut Queue) -> T) -> T {
-        self.enter(me);
-        let process = kernel::process();
+        let (me, memory) = (kernel::own_id(me), kernel::memory());
+        self.enter(me, memory);
         let result = self.queue.with_mut(|queue| {
             // SAFETY: the word has our id until `leave`, and nobody else takes it.
             let queue = unsafe { &mut *queue };
-            queue.belong_to(process);
+            queue.belong_to(memory);
             act(queue)
         });
         self.leave(me);
@@ -85,7 +90,7 @@ impl Door {
 
     /// In the model the kernel does all of it, in one step each.
     #[cfg(loom)]
-    fn enter(&self, me: u32) {
+    fn enter(&self, me: u32, _memory: u32) {
         let entered = futex::lock_pi(&self.word, me, futex::Deadline::after_ns(0));
         assert!(entered.is_ok());
     }
@@ -96,28 +101,39 @@ impl Door {
     }
 
     #[cfg(not(loom))]
-    fn enter(&self, me: u32) {
-        let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
-        if self.word.compare_exchange(0, me, from, to).is_err() {
-            self.enter_in_turn(me);
+    fn enter(&self, me: u32, memory: u32) {
+        let known = self.memory.load(Ordering::Relaxed);
+        if !self.take(0, known, me, memory) {
+            self.enter_in_turn(me, memory);
         }
+    }
+
+    /// Takes the door if word and memory are still those that were seen.
+    #[cfg(not(loom))]
+    fn take(&self, seen: u32, seen_memory: u32, me: u32, memory: u32) -> bool {
+        let both = |word: u32, memory: u32| u64::from(memory) << 32 | u64::from(word);
+        // SAFETY: the two words are neighbours, at the beginning of a structure that is aligned to
+        // eight bytes. This processor changes both in one step, also for those who look at one.
+        let words = unsafe { &*core::ptr::from_ref(self).cast::<AtomicU64>() };
+        let (from, to) = (both(seen, seen_memory), both(me, memory));
+        // Acquire pairs with the release in `leave`.
+        words.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cfg(not(loom))]
     #[cold]
-    fn enter_in_turn(&self, me: u32) {
+    fn enter_in_turn(&self, me: u32, memory: u32) {
         /// A deadline is needed; whoever is behind the door is long gone by then.
         const LONG_NS: i64 = 1_000_000_000;
-        /// Where the kernel has no such futexes.
+        /// Where the kernel has no such futexes, or they must not be used.
         const POLL_NS: i64 = 200_000;
-        const ID: u32 = 0x3fff_ffff;
         loop {
+            let known = self.memory.load(Ordering::Relaxed);
             let seen = self.word.load(Ordering::Relaxed);
-            let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
-            if seen == 0 || !kernel::is_thread_of_this_process(seen & ID) {
-                match self.word.compare_exchange(seen, me, from, to) {
-                    Ok(_) => return,
-                    Err(_) => continue,
+            if seen == 0 || known != memory {
+                match self.take(seen, known, me, memory) {
+                    true => return,
+                    false => continue,
                 }
             }
             match futex::lock_pi(&self.word, me, futex::Deadline::after_ns(LONG_NS)) {

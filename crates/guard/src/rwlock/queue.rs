@@ -66,8 +66,8 @@ impl Waiter {
 pub(super) struct Queue {
     writers: *const Waiter,
     readers: u32,
-    /// The process to whose threads all this belongs.
-    process: u32,
+    /// The memory in which the threads live to whom all this belongs.
+    memory: u32,
 }
 
 // SAFETY: the pointers are to places of any thread's, used by one thread at a time.
@@ -75,19 +75,19 @@ unsafe impl Send for Queue {}
 
 impl Queue {
     pub(super) const fn new() -> Queue {
-        Queue { writers: ptr::null(), readers: 0, process: 0 }
+        Queue { writers: ptr::null(), readers: 0, memory: 0 }
     }
 
     /// Forgets those who waited before a fork, in the child: their threads are not here.
-    pub(super) fn belong_to(&mut self, process: u32) {
-        if self.process != process {
-            *self = Queue { process, ..Queue::new() };
+    pub(super) fn belong_to(&mut self, memory: u32) {
+        if self.memory != memory {
+            *self = Queue { memory, ..Queue::new() };
         }
     }
 
     /// Whether it was never used.
     pub(super) fn is_unused(&self) -> bool {
-        self.is_empty() && self.process == 0
+        self.is_empty() && self.memory == 0
     }
 
     pub(super) fn is_empty(&self) -> bool {

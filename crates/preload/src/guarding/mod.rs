@@ -69,12 +69,16 @@ pub fn begin(side: &Side) -> Option<Begun> {
         side.count(record::Trouble::NotAttached);
         return None;
     }
+    guard::number_memory_by(attachment::memory);
     let rwlocks = flags.phase_fair() && !is_a_sanitizers(real::pthread_rwlock_rdlock() as usize);
     let are_known = || is_the_c_librarys(real::pthread_mutex_lock() as usize);
     let mutexes =
         if are_known() && mutex::words_are_known() { flags.mutexes() } else { Mutexes::Alone };
     if (rwlocks, mutexes) != (flags.phase_fair(), flags.mutexes()) {
         side.count_guard(GuardCount::Intercepted);
+    }
+    if mutexes == Mutexes::Inherit {
+        mutex::learn_about_inheritance();
     }
     let mutexes = match mutexes {
         Mutexes::Alone => ALONE,

@@ -8,6 +8,7 @@ use guard::mutex::{Failure, Mutex, Policy, Unfit};
 use guard::{Clock, Deadline, Table};
 use record::guard::GuardCount;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Object = *mut c_void;
 
@@ -56,6 +57,93 @@ pub fn words_are_known() -> bool {
                 && mutex.is_free()
         }
     })
+}
+
+/// Whether the C library and the kernel wait for inheritance mutexes by the monotonic clock.
+static WAITS_BY_MONOTONIC: AtomicBool = AtomicBool::new(true);
+
+/// Finds out what can be done with inheritance mutexes, before the gate opens.
+pub fn learn_about_inheritance() {
+    WAITS_BY_MONOTONIC.store(can_wait_by_monotonic(), Ordering::Relaxed);
+}
+
+/// Not before Linux 5.14 and version 2.34 of the C library. A wait of the owner for itself until
+/// a time that is over tells.
+fn can_wait_by_monotonic() -> bool {
+    let mutex = Mutex::inheriting();
+    let lock: Object = std::ptr::from_ref(&mutex).cast_mut().cast();
+    let mut long_ago = libc::timespec { tv_sec: 0, tv_nsec: 1 };
+    let until: Object = (&raw mut long_ago).cast();
+    // SAFETY: a free mutex, which nobody else knows, and a time.
+    unsafe {
+        let clock = libc::CLOCK_MONOTONIC;
+        real::pthread_mutex_lock()(lock) == 0
+            && real::pthread_mutex_clocklock()(lock, clock, until) == libc::ETIMEDOUT
+            && real::pthread_mutex_unlock()(lock) == 0
+    }
+}
+
+/// `pthread_mutex_clocklock`, also for mutexes that were made inheritance mutexes and cannot be
+/// waited for by this clock as such.
+///
+/// # Safety
+/// The arguments must be what the program passed.
+pub unsafe fn clock_lock(lock: Object, clock: c_int, until: Object) -> c_int {
+    // SAFETY: the caller's promise, in all calls.
+    unsafe {
+        let deadline = match clock {
+            libc::CLOCK_MONOTONIC
+                if !WAITS_BY_MONOTONIC.load(Ordering::Relaxed)
+                    && Mutex::at(lock).was_converted() =>
+            {
+                deadline(clock, until)
+            }
+            _ => None,
+        };
+        match deadline {
+            Some(deadline) => lock_by_realtime(lock, deadline),
+            None => real::pthread_mutex_clocklock()(lock, clock, until),
+        }
+    }
+}
+
+/// Waits for a mutex by the realtime clock until a time of the monotonic one, and looks again
+/// now and then, since the realtime clock may be set meanwhile.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+#[cold]
+unsafe fn lock_by_realtime(lock: Object, deadline: Deadline) -> c_int {
+    const LONGEST_NS: i64 = 100_000_000;
+    loop {
+        let soon = deadline.on_realtime_clock(LONGEST_NS);
+        let mut time =
+            libc::timespec { tv_sec: soon / 1_000_000_000, tv_nsec: soon % 1_000_000_000 };
+        // SAFETY: the caller's promise, and a time.
+        let result = unsafe { real::pthread_mutex_timedlock()(lock, (&raw mut time).cast()) };
+        if result != libc::ETIMEDOUT || deadline.is_over() {
+            return result;
+        }
+    }
+}
+
+/// The calling thread's id as the C library knows it, whose words it writes it to; without a system
+/// call. None where mutexes are not the C library's, or a thread is not.
+pub fn id_in_the_c_library() -> Option<u32> {
+    if !super::hands_over() {
+        return None;
+    }
+    let mutex = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL.cast_unsigned());
+    let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
+    // SAFETY: a free mutex, which nobody else knows.
+    unsafe {
+        if real::pthread_mutex_trylock()(lock) != 0 {
+            return None;
+        }
+        let owner = mutex.owner();
+        real::pthread_mutex_unlock()(lock);
+        (owner != 0).then_some(owner)
+    }
 }
 
 /// Attempts to take a mutex.

@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn clock_lock(
 ) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
     unsafe {
-        let real = || real::pthread_mutex_clocklock()(lock, clock, until);
+        let real = || guarding::mutex::clock_lock(lock, clock, until);
         let wait = || guarding::mutex::wait_until(lock, from, clock, until, real);
         // Refused by the C library also when the mutex is free.
         if is_clock(clock) { take(lock, from, wait) } else { wait() }

@@ -4,13 +4,18 @@
 //! filter allows cannot be told. So this library looks at the two functions by which filters are
 //! installed, and before one is, it stops making system calls: the recording of this process and
 //! of those that it will start ends there, which the recording is told. If the kernel refuses the
-//! filter, recording goes on. All other uses of the two functions are a comparison and a jump.
+//! filter, recording goes on. A filter that is installed by the instruction itself is not seen; but
+//! a program without privileges must give them up for good before, and whoever does that by one of
+//! the two functions has the guard make no system calls but those of the C library's own locks.
+//! All other uses of the two functions are a comparison and a jump.
 
 use crate::{attachment, real};
 use core::arch::naked_asm;
 use std::ffi::c_int;
 
 const SET_SECCOMP: i32 = libc::PR_SET_SECCOMP;
+/// What a program does before it installs a filter, unless it has privileges.
+const GIVE_UP: i32 = libc::PR_SET_NO_NEW_PRIVS;
 /// The operations of `seccomp` that install something: strict mode and a filter.
 const LAST_INSTALLING: usize = libc::SECCOMP_SET_MODE_FILTER as usize;
 
@@ -24,8 +29,11 @@ pub unsafe extern "C-unwind" fn prctl() {
     naked_asm!(
         "cmp edi, {set_seccomp}",
         "je {set}",
+        "cmp edi, {give_up}",
+        "je {set}",
         super::jump!(),
         set_seccomp = const SET_SECCOMP,
+        give_up = const GIVE_UP,
         set = sym set_by_prctl,
         addresses = sym real::ADDRESSES,
         index = const real::Index::prctl as usize,
@@ -47,11 +55,14 @@ pub unsafe extern "C-unwind" fn syscall() {
         "jne 2f",
         "cmp esi, {set_seccomp}",
         "je {set}",
+        "cmp esi, {give_up}",
+        "je {set}",
         "2:",
         super::jump!(),
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         set_seccomp = const SET_SECCOMP,
+        give_up = const GIVE_UP,
         set = sym set_by_number,
         addresses = sym real::ADDRESSES,
         index = const real::Index::syscall as usize,
@@ -67,7 +78,8 @@ unsafe extern "C-unwind" fn set_by_prctl(
     fourth: usize,
 ) -> c_int {
     // SAFETY: the program's own arguments.
-    restrict(|| unsafe { real::prctl()(option, mode, filter, third, fourth) })
+    let call = || unsafe { real::prctl()(option, mode, filter, third, fourth) };
+    if option == GIVE_UP { give_up(call) } else { restrict(call) }
 }
 
 unsafe extern "C-unwind" fn set_by_number(
@@ -80,7 +92,20 @@ unsafe extern "C-unwind" fn set_by_number(
 ) -> i64 {
     // SAFETY: the program's own arguments; none of the two system calls has a sixth.
     let call = || unsafe { real::syscall()(number, first, second, third, fourth, fifth, 0) };
-    if number == libc::SYS_seccomp && first > LAST_INSTALLING { call() } else { restrict(call) }
+    match number {
+        libc::SYS_seccomp if first > LAST_INSTALLING => call(),
+        libc::SYS_prctl if first as i32 == GIVE_UP => give_up(call),
+        _ => restrict(call),
+    }
+}
+
+/// The program gives up to gain privileges: without it, or privileges, the kernel takes no filter.
+fn give_up<T: Into<i64> + Copy>(call: impl FnOnce() -> T) -> T {
+    let result = call();
+    if result.into() == 0 {
+        attachment::be_careful();
+    }
+    result
 }
 
 /// Installs a filter.

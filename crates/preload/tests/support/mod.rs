@@ -281,8 +281,9 @@ impl Subject {
         (bare.out, traces)
     }
 
+    /// It ended in the same way as without the library, and printed the same.
     #[track_caller]
-    fn assert_same(&self, name: &str, bare: &Ended, ended: &Ended) {
+    pub fn assert_same(&self, name: &str, bare: &Ended, ended: &Ended) {
         let same = (bare.status, &bare.out) == (ended.status, &ended.out);
         let lines = bare.out.lines().zip(ended.out.lines()).enumerate();
         let differing = lines.filter(|(_, (bare, recorded))| bare != recorded);
