@@ -9,6 +9,7 @@ use crate::elf::Library;
 use crate::{bandwidth, guarding, program, real};
 use realtime::clock::Reader;
 use record::attach::{Invitation, VARIABLE, knock};
+use record::guard::GuardCount;
 use record::{Flags, Side, Trouble};
 use rustix::fd::OwnedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -223,6 +224,10 @@ fn open(log: Log, side: Side, flags: Flags) -> u8 {
     EVERYWHERE.store(flags.all_locks(), Ordering::Relaxed);
     GPU.store(flags.gpu(), Ordering::Relaxed);
     program::learn_path();
+    if program::is_under_valgrind() {
+        leave_to_valgrind(&side);
+        return OFF;
+    }
     real::prepare();
     if real::some_missing() {
         side.count(Trouble::FunctionMissing);
@@ -239,6 +244,16 @@ fn open(log: Log, side: Side, flags: Flags) -> u8 {
         _ => FULL,
     };
     recorded | guarded
+}
+
+/// Under Valgrind times mean nothing, its tools keep account of locks themselves and take atomics for
+/// races: such a process is counted, and left alone.
+fn leave_to_valgrind(side: &Side) {
+    program::introduce(side, side.enter_process());
+    side.count(Trouble::Valgrind);
+    if side.guard().0.any() {
+        side.count_guard(GuardCount::Intercepted);
+    }
 }
 
 fn map(invitation: Invitation) -> Option<(Log, Side, Flags)> {

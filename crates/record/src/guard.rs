@@ -68,7 +68,8 @@ pub enum GuardCount {
     RwlockShared,
     /// In use when they were met for the first time.
     RwlockBusy,
-    /// Processes whose lock functions are not the C library's own, as under a sanitizer.
+    /// Processes whose lock functions are not the C library's own, as under a sanitizer, or that run
+    /// under Valgrind.
     Intercepted,
 }
 

@@ -68,10 +68,12 @@ pub enum Trouble {
     NestedTooDeep,
     /// CUPTI was asked for and could not be used, or gave records that were not understood.
     Cupti,
+    /// A process ran under Valgrind, where nothing is recorded.
+    Valgrind,
 }
 
 /// How many kinds of trouble there are.
-pub const TROUBLES: usize = 6;
+pub const TROUBLES: usize = 7;
 
 #[repr(C)]
 struct Shared {

@@ -122,7 +122,10 @@ pub fn summary(guard: &metadata::Guard, processes: usize) -> String {
         (counts.mutexes_of_unknown_users, "mutexes without an initialiser"),
         (counts.rwlocks_shared, "read-write locks of several processes"),
         (counts.rwlocks_busy, "read-write locks in use"),
-        (counts.intercepted, "processes whose locks are not the C library's"),
+        (
+            counts.intercepted,
+            "processes whose locks are kept account of by a sanitizer or Valgrind, or are not the C library's",
+        ),
     ];
     let list = |parts: &[(u64, &str)]| {
         let parts = parts.iter().filter(|(number, _)| *number > 0);

@@ -96,6 +96,7 @@ const TROUBLES: [Trouble; record::side::TROUBLES] = [
     Trouble::FunctionMissing,
     Trouble::NestedTooDeep,
     Trouble::Cupti,
+    Trouble::Valgrind,
 ];
 
 fn describe(trouble: Trouble) -> &'static str {
@@ -108,6 +109,7 @@ fn describe(trouble: Trouble) -> &'static str {
         Trouble::FunctionMissing => "functions of the C library were not found",
         Trouble::NestedTooDeep => "calls of the driver were nested too deep",
         Trouble::Cupti => "CUPTI could not be used, or was not understood",
+        Trouble::Valgrind => "processes ran under Valgrind, where nothing is recorded or guarded",
     }
 }
 
