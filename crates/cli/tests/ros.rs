@@ -2,6 +2,13 @@
 //! binding, which knows nothing of Keeptime but the `.msg` and `.srv` files. On loopback, each test
 //! in a domain of its own.
 
+#[path = "../../ros/tests/attacker/mod.rs"]
+mod attacker;
+#[path = "../../../fuzz/checks/random.rs"]
+mod random;
+#[path = "../../../fuzz/checks/rtps.rs"]
+mod rtps;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -333,6 +340,31 @@ fn gateway_that_dies_is_started_anew_and_the_server_goes_on() {
     let client = place.client(Mapping::Cyclone);
     let mut add = client.register(&registration, 60 * SECOND).unwrap();
     add.run(request, 60 * SECOND).unwrap();
+}
+
+#[test]
+fn gateway_outlives_100_000_hostile_packets_in_bounded_memory() {
+    const PACKETS: usize = 100_000;
+    // First, so that it is the first participant of its domain.
+    let place = Place::new(domain(7), "cyclonedds", "10 s");
+    let (request, sums) = addition(100);
+    let registration = Registration::service("vecadd").memory(4096);
+    let served_by = || {
+        let client = place.client(Mapping::Cyclone);
+        let mut add = client.register(&registration, 60 * SECOND).unwrap();
+        assert_eq!(add.run(request.clone(), 60 * SECOND).unwrap().output, sums);
+        place.local().snapshot().unwrap().sessions[0].pid
+    };
+    let gateway = served_by();
+    let mut attacker = attacker::Attacker::new(place.domain, 2);
+    let mut random = random::Random::new(0x6761_7465);
+    attacker.attack(&mut random, PACKETS / 10);
+    let before = attacker::resident_kib(gateway);
+    attacker.attack(&mut random, PACKETS - PACKETS / 10);
+    let after = attacker::resident_kib(gateway);
+    assert!(after < before + (64 << 10), "{before} KiB became {after} KiB");
+    until("the end of the first client", || place.registrations() == 0);
+    assert_eq!(served_by(), gateway, "it was never started anew");
 }
 
 #[test]
