@@ -63,6 +63,9 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "60",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     limit: u64,
+    /// Begin no further program of a suite after so many minutes, and list those left out
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: Option<u64>,
     /// Obtain and build the suites, and run nothing
     #[arg(long)]
     build: bool,
@@ -179,7 +182,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             suite.programs.retain(wanted);
         }
         let start = Instant::now();
-        let judged = judge::judge(&runner, name.text(), &suite.programs, &modes, args.jobs.into());
+        let plan = judge::Plan {
+            modes: &modes,
+            jobs: args.jobs.into(),
+            until: args.minutes.map(|minutes| start + Duration::from_secs(minutes * 60)),
+        };
+        let judged = judge::judge(&runner, name.text(), &suite.programs, &plan);
         let list = list::List {
             suite: name.text(),
             version: &suite.version,

@@ -1,7 +1,7 @@
 //! Which cases differ from bare: runs are repeated until a difference is one or is none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Program;
 use super::attempt::{Attempt, Outcome, Runner, TIME_LIMIT};
@@ -22,8 +22,8 @@ pub struct Judged {
     pub name: String,
     pub bare: Vec<Attempt>,
     pub modes: BTreeMap<Mode, Vec<Attempt>>,
-    /// It did not end in time bare, and ran in no mode.
-    pub endless: bool,
+    /// Why it ran in no mode.
+    pub left_out: Option<&'static str>,
 }
 
 /// What a case came to in a mode.
@@ -46,18 +46,25 @@ pub struct Case {
     pub modes: BTreeMap<Mode, Verdict>,
 }
 
+/// How a suite is run.
+pub struct Plan<'a> {
+    pub modes: &'a [Mode],
+    /// Programs that run at once.
+    pub jobs: usize,
+    /// No further program is begun after that.
+    pub until: Option<Instant>,
+}
+
 /// Runs all programs, in each mode.
-pub fn judge(
-    runner: &Runner,
-    suite: &str,
-    programs: &[Program],
-    modes: &[Mode],
-    jobs: usize,
-) -> Vec<Judged> {
+pub fn judge(runner: &Runner, suite: &str, programs: &[Program], plan: &Plan) -> Vec<Judged> {
+    let Plan { modes, jobs, until } = *plan;
     eprintln!("==> {suite}: {} programs, bare twice and in {} modes", programs.len(), modes.len());
     let mut judged = pool::map(programs, jobs, |index, program| {
         if index % 100 == 99 {
             eprintln!("==> {suite}: {} of {}", index + 1, programs.len());
+        }
+        if until.is_some_and(|until| Instant::now() > until) {
+            return Judged::left_out(program, "time was over");
         }
         first(runner, program, modes)
     });
@@ -80,13 +87,13 @@ fn first(runner: &Runner, program: &Program, modes: &[Mode]) -> Judged {
     let name = program.name.clone();
     let mut bare = vec![runner.run(program, None, program.limit)];
     if bare[0].outcome.get(&name).is_some_and(|end| end == TIME_LIMIT) {
-        return Judged { name, bare, modes: BTreeMap::new(), endless: true };
+        return Judged::left_out(program, "does not end in time bare");
     }
     let limit = limit(program, &bare);
     let run = |mode: &Mode| (*mode, vec![runner.run(program, Some(*mode), limit)]);
     let modes = modes.iter().map(run).collect();
     bare.push(runner.run(program, None, program.limit));
-    Judged { name, bare, modes, endless: false }
+    Judged { name, bare, modes, left_out: None }
 }
 
 /// Once more bare, and in each mode in which a case differed as often as [`TRIES`] says.
@@ -110,6 +117,11 @@ fn limit(program: &Program, bare: &[Attempt]) -> Duration {
 }
 
 impl Judged {
+    fn left_out(program: &Program, why: &'static str) -> Self {
+        let (bare, modes) = (Vec::new(), BTreeMap::new());
+        Self { name: program.name.clone(), bare, modes, left_out: Some(why) }
+    }
+
     fn is_open(&self) -> bool {
         self.modes.keys().any(|mode| self.is_open_in(*mode))
     }
@@ -252,7 +264,7 @@ pub mod tests {
                 name: "p".into(),
                 bare: bare.map(wrote).into(),
                 modes: [(Mode::Both, here.iter().map(|output| wrote(output)).collect())].into(),
-                endless: false,
+                left_out: None,
             };
             judged.other_output(Mode::Both)
         };
@@ -271,7 +283,7 @@ pub mod tests {
             name: "p".into(),
             bare: vec![attempt(&[("p", "exit 0"), ("a", "ok")])],
             modes: [(Mode::Record, vec![attempt(&[("p", "exit 0"), ("b", "ok")])])].into(),
-            endless: false,
+            left_out: None,
         };
         let cases = judged.cases();
         let verdicts = cases.iter().map(|case| (&*case.name, &case.modes[&Mode::Record]));

@@ -80,7 +80,7 @@ impl List<'_> {
     }
 
     fn ran(&self) -> impl Iterator<Item = &Judged> {
-        self.programs.iter().filter(|program| !program.endless)
+        self.programs.iter().filter(|program| program.left_out.is_none())
     }
 
     fn counts(&self) -> BTreeMap<Mode, Count> {
@@ -176,7 +176,7 @@ impl List<'_> {
         text
     }
 
-    /// Other outputs, unsteady and endless ones, and what did not become a program.
+    /// Other outputs, unsteady ones, and what did not become a program.
     fn rest(&self) -> String {
         let mut text = String::new();
         for program in self.ran() {
@@ -187,8 +187,10 @@ impl List<'_> {
                 let _ = writeln!(text, "unsteady  {}: {}", full_name(program, case), bare(case));
             }
         }
-        for program in self.programs.iter().filter(|program| program.endless) {
-            let _ = writeln!(text, "left out  {}: does not end in time bare", program.name);
+        for program in self.programs {
+            if let Some(why) = program.left_out {
+                let _ = writeln!(text, "left out  {}: {why}", program.name);
+            }
         }
         for left in self.left_out {
             let _ = writeln!(text, "left out  {left}");
@@ -346,13 +348,13 @@ mod tests {
                 name: "hangs, sometimes".into(),
                 bare: vec![attempt(&[("hangs, sometimes", "exit 0")]); 3],
                 modes: [(Mode::Inherit, vec![hung; 3])].into(),
-                endless: false,
+                left_out: None,
             },
             Judged {
                 name: "wavers".into(),
                 bare: vec![attempt(&[("wavers", "exit 0")]), attempt(&[("wavers", "exit 1")])],
                 modes: [(Mode::Inherit, vec![attempt(&[("wavers", "exit 1")])])].into(),
-                endless: false,
+                left_out: None,
             },
         ];
         let list = List {
