@@ -266,9 +266,18 @@ pub fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
     unsafe { libc::dl_iterate_phdr(Some(step), data) };
 }
 
-/// Finds several functions after this library, as `RTLD_NEXT` would: `found[i]` becomes the
-/// address of `names[i]`, or stays 0. For the start of the process image, when no library goes.
-pub fn find_at_start(names: &[&CStr], found: &mut [usize]) {
+/// A function that was looked for.
+#[derive(Clone, Copy, Default)]
+pub struct Found {
+    /// Where it is; 0 if it is nowhere.
+    pub address: usize,
+    /// Whether another library, or the program, has put its own in place of the C library's.
+    pub is_wrapped: bool,
+}
+
+/// Finds several functions after this library, as `RTLD_NEXT` would: `found[i]` becomes what there
+/// is of `names[i]`. For the start of the process image, when no library goes.
+pub fn find_at_start(names: &[&CStr], found: &mut [Found]) {
     #[repr(C)]
     struct Debug {
         version: c_int,
@@ -285,9 +294,11 @@ pub fn find_at_start(names: &[&CStr], found: &mut [usize]) {
         let mut at = _r_debug.first;
         while let Some(map) = at.as_ref() {
             if let Some(library) = Library::with(map.base, map.dynamic).filter(|_| passed) {
-                for (name, address) in names.iter().zip(found.iter_mut()) {
-                    if *address == 0 {
-                        *address = library.find(name).unwrap_or(0);
+                let is_wrapped = !is_the_c_librarys(map);
+                for (name, found) in names.iter().zip(found.iter_mut()) {
+                    if found.address == 0 {
+                        let address = library.find(name).unwrap_or(0);
+                        *found = Found { address, is_wrapped };
                     }
                 }
             }
@@ -295,6 +306,17 @@ pub fn find_at_start(names: &[&CStr], found: &mut [usize]) {
             at = map.next;
         }
     }
+}
+
+/// Whether this is the C library, or the part of it for threads that it had before 2.34.
+///
+/// # Safety
+/// `map` must describe a library that is loaded.
+unsafe fn is_the_c_librarys(map: &LinkMap) -> bool {
+    // SAFETY: the caller's promise; a path is a C string.
+    let path = unsafe { if map.path.is_null() { c"" } else { CStr::from_ptr(map.path) } };
+    let name = file_name(path.to_bytes());
+    name.starts_with(b"libc.so") || name.starts_with(b"libc-2") || name.starts_with(b"libpthread")
 }
 
 /// Calls `visit` with each library after this one.

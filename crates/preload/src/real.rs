@@ -3,8 +3,14 @@
 //! They are found all at once, by this library's constructor or when the first hook is called,
 //! which may be before any constructor has run. Threads that find them at the same time store the
 //! same addresses.
+//!
+//! To find out whether a lock is free, a hook may attempt to take it before it calls the function
+//! that the program called ([`attempt`]). That is not what the program called, so it is done only
+//! where nobody sees it: where all functions that take such a lock are the C library's own. Another
+//! library that has put itself before them may wrap only some, and would find locks let go that it
+//! never saw taken.
 
-use crate::elf;
+use crate::elf::{self, Found};
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -94,6 +100,7 @@ functions! {
     dlsym(Object, Object) -> Object;
     dlvsym(Object, Object, Object) -> Object;
     dlclose(Object) -> c_int;
+    mlockall(c_int) -> c_int;
     prctl(c_int, usize, usize, usize, usize) -> c_int;
     syscall(i64, usize, usize, usize, usize, usize, usize) -> i64;
     _dl_find_object(Object, Object) -> c_int;
@@ -103,6 +110,98 @@ const COUNT: usize = Index::Count as usize;
 /// Addresses by [`Index`]; 0 before they are known.
 pub static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 static SOME_MISSING: AtomicBool = AtomicBool::new(false);
+
+/// An attempt to take a lock that the program did not ask for.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+#[allow(missing_docs)] // The table says it.
+pub enum Attempt {
+    Mutex,
+    Read,
+    Write,
+    Spin,
+    Semaphore,
+    C11,
+}
+
+const ATTEMPT_COUNT: usize = 6;
+
+/// Result of an attempt that was not made, since somebody could see it. No function returns it.
+pub const NOT_TRIED: c_int = c_int::MIN;
+
+/// The function that attempts, and those that the program may call instead, in the order of
+/// [`Attempt`].
+const TAKERS: [(Index, &[Index]); ATTEMPT_COUNT] = [
+    (Index::pthread_mutex_trylock, MUTEX_TAKERS),
+    (Index::pthread_rwlock_tryrdlock, RWLOCK_TAKERS),
+    (Index::pthread_rwlock_trywrlock, RWLOCK_TAKERS),
+    (Index::pthread_spin_trylock, &[Index::pthread_spin_lock]),
+    (Index::sem_trywait, &[Index::sem_wait, Index::sem_timedwait, Index::sem_clockwait]),
+    (Index::mtx_trylock, &[Index::mtx_lock, Index::mtx_timedlock]),
+];
+const MUTEX_TAKERS: &[Index] = &[
+    Index::pthread_mutex_lock,
+    Index::pthread_mutex_timedlock,
+    Index::pthread_mutex_clocklock,
+    Index::pthread_mutex_trylock,
+];
+const RWLOCK_TAKERS: &[Index] = &[
+    Index::pthread_rwlock_rdlock,
+    Index::pthread_rwlock_timedrdlock,
+    Index::pthread_rwlock_clockrdlock,
+    Index::pthread_rwlock_tryrdlock,
+    Index::pthread_rwlock_wrlock,
+    Index::pthread_rwlock_timedwrlock,
+    Index::pthread_rwlock_clockwrlock,
+    Index::pthread_rwlock_trywrlock,
+];
+/// What else the guard of mutexes replaces, or relies on.
+const MUTEX_OTHERS: &[Index] = &[
+    Index::pthread_mutex_unlock,
+    Index::pthread_cond_wait,
+    Index::pthread_cond_timedwait,
+    Index::pthread_cond_clockwait,
+];
+const RWLOCK_OTHERS: &[Index] = &[Index::pthread_rwlock_unlock];
+
+/// Addresses by [`Attempt`]: of the C library's function, or of [`not_tried`].
+pub static ATTEMPTS: [AtomicUsize; ATTEMPT_COUNT] = [const { AtomicUsize::new(0) }; ATTEMPT_COUNT];
+static WRAPPED_MUTEXES: AtomicBool = AtomicBool::new(false);
+static WRAPPED_RWLOCKS: AtomicBool = AtomicBool::new(false);
+
+/// The function that attempts to take a lock, if nobody sees it; otherwise one that returns
+/// [`NOT_TRIED`].
+#[inline(always)]
+pub fn attempt(which: Attempt) -> unsafe extern "C-unwind" fn(Object) -> c_int {
+    // Relaxed: as in `address`.
+    let mut address = ATTEMPTS[which as usize].load(Ordering::Relaxed);
+    if address == 0 {
+        find(0);
+        address = ATTEMPTS[which as usize].load(Ordering::Relaxed);
+    }
+    // SAFETY: one of the two functions above, which have this signature.
+    unsafe { transmute::<usize, _>(address) }
+}
+
+/// Whether attempts of this kind are made.
+#[inline(always)]
+pub fn is_attempted(which: Attempt) -> bool {
+    attempt(which) as usize != not_tried as *const () as usize
+}
+
+/// Whether somebody has put functions of mutexes in place of the C library's.
+pub fn wraps_mutexes() -> bool {
+    WRAPPED_MUTEXES.load(Ordering::Relaxed)
+}
+
+/// Whether somebody has put functions of read-write locks in place of the C library's.
+pub fn wraps_rwlocks() -> bool {
+    WRAPPED_RWLOCKS.load(Ordering::Relaxed)
+}
+
+unsafe extern "C-unwind" fn not_tried(_: Object) -> c_int {
+    NOT_TRIED
+}
 
 #[inline(always)]
 fn address(index: usize) -> usize {
@@ -115,16 +214,27 @@ fn address(index: usize) -> usize {
 #[cold]
 #[inline(never)]
 pub extern "C" fn find(index: usize) -> usize {
-    let mut found = [0; COUNT];
+    let mut found = [Found::default(); COUNT];
     elf::find_at_start(&NAMES, &mut found);
-    for (at, (address, found)) in ADDRESSES.iter().zip(found).enumerate() {
-        let known = if found == 0 { missing as *const () as usize } else { found };
+    for (at, (address, found)) in ADDRESSES.iter().zip(&found).enumerate() {
+        let known = if found.address == 0 { missing as *const () as usize } else { found.address };
         address.store(known, Ordering::Relaxed);
         // Without that one there is another way.
-        if found == 0 && at != Index::_dl_find_object as usize {
+        if found.address == 0 && at != Index::_dl_find_object as usize {
             SOME_MISSING.store(true, Ordering::Relaxed);
         }
     }
+    let wraps =
+        |functions: &[Index]| functions.iter().any(|index| found[*index as usize].is_wrapped);
+    for (address, (attempt, takers)) in ATTEMPTS.iter().zip(TAKERS) {
+        let is_seen = wraps(&[attempt]) || wraps(takers);
+        let not_tried = not_tried as *const () as usize;
+        let own = ADDRESSES[attempt as usize].load(Ordering::Relaxed);
+        address.store(if is_seen { not_tried } else { own }, Ordering::Relaxed);
+    }
+    let mutexes = wraps(MUTEX_TAKERS) || wraps(MUTEX_OTHERS);
+    WRAPPED_MUTEXES.store(mutexes, Ordering::Relaxed);
+    WRAPPED_RWLOCKS.store(wraps(RWLOCK_TAKERS) || wraps(RWLOCK_OTHERS), Ordering::Relaxed);
     ADDRESSES[index].load(Ordering::Relaxed)
 }
 

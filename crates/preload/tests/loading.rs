@@ -115,6 +115,38 @@ fn other_preloaded_libraries_keep_their_place() {
 }
 
 #[test]
+fn next_library_sees_called_what_the_program_calls() {
+    let folder = Folder::new();
+    let mut all = SHARED.to_vec();
+    all.push("-DALL");
+    let (some, all) = (
+        compile(&folder, "shim.c", "libsome.so", &SHARED),
+        compile(&folder, "shim.c", "all.so", &all),
+    );
+    let folder_name = some.parent().expect("a folder").to_str().expect("a path in UTF-8");
+    let link = ["-Wl,--no-as-needed", "-L", folder_name, "-lsome", "-Wl,-rpath", folder_name];
+    let linked = compile(&folder, "shimmed.c", "linked", &link);
+    let preloaded = program(&folder, "shimmed.c");
+    for (subject, more) in
+        [(Subject::new(linked), 0), (Subject::new(preloaded).arg("all").preload_after(&all), 50)]
+    {
+        let (_, [full, contended, ..]) = subject.compare(Mode::all());
+        full.assert_whole();
+        // By somebody whose wait timed out.
+        for trace in [&full, &contended] {
+            assert!(trace.count(Class::Mutex, Action::Waiting) >= more);
+            assert!(trace.count(Class::Mutex, Action::Failed) >= more);
+        }
+        assert_eq!(full.count(Class::Spin, Action::Acquired), 50);
+        assert_eq!(full.count(Class::Read, Action::Acquired), 70);
+        assert_eq!(full.count(Class::Write, Action::Acquired), 90 + more);
+        assert_eq!(full.count(Class::Semaphore, Action::Acquired), 90 + more);
+        // Of both kinds; attempts, waits with a limit, and before those that time out.
+        assert_eq!(full.count(Class::Mutex, Action::Acquired), 90 + 90 + 3 * more);
+    }
+}
+
+#[test]
 fn searches_for_functions_find_what_they_find_without() {
     let folder = Folder::new();
     let program = program_with(&folder, "symbols.c", &["-rdynamic"]);

@@ -8,7 +8,6 @@
 pub mod mutex;
 pub mod rwlock;
 
-use crate::object::Object;
 use crate::{attachment, origin, real};
 use guard::mutex::Policy;
 use guard::rwlock::Readers;
@@ -70,10 +69,10 @@ pub fn begin(side: &Side) -> Option<Begun> {
         return None;
     }
     guard::number_memory_by(attachment::memory);
-    let rwlocks = flags.phase_fair() && !is_a_sanitizers(real::pthread_rwlock_rdlock() as usize);
-    let are_known = || is_the_c_librarys(real::pthread_mutex_lock() as usize);
-    let mutexes =
-        if are_known() && mutex::words_are_known() { flags.mutexes() } else { Mutexes::Alone };
+    // Whoever stands between this library and the C library sees what the program calls.
+    let rwlocks = flags.phase_fair() && !real::wraps_rwlocks();
+    let are_known = || !real::wraps_mutexes() && mutex::words_are_known();
+    let mutexes = if are_known() { flags.mutexes() } else { Mutexes::Alone };
     if (rwlocks, mutexes) != (flags.phase_fair(), flags.mutexes()) {
         side.count_guard(GuardCount::Intercepted);
     }
@@ -91,25 +90,6 @@ pub fn begin(side: &Side) -> Option<Begun> {
     BOUND_NS.store(i64::try_from(bound_ns).unwrap_or(i64::MAX), Ordering::Relaxed);
     MUTEXES.store(mutexes, Ordering::Relaxed);
     Some(Begun { converts: mutexes == INHERIT })
-}
-
-/// Whether a function behind the hooks is the C library's own. Only its mutexes have the words
-/// that hand-overs are made with.
-fn is_the_c_librarys(function: usize) -> bool {
-    Object::at(function).is_some_and(|library| {
-        let name = library.file_name();
-        name.starts_with(b"libc.so") || name.starts_with(b"libpthread")
-    })
-}
-
-/// Whether a function behind the hooks is that of a sanitizer or of Valgrind, or the program's own,
-/// which keep account of who has what lock. Another library's read-write locks can be replaced.
-fn is_a_sanitizers(function: usize) -> bool {
-    Object::at(function).is_none_or(|library| {
-        let name = library.file_name();
-        let is_in_name = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
-        name.is_empty() || is_in_name(b"san.so") || name.starts_with(b"vgpreload")
-    })
 }
 
 /// Whether locks are guarded wherever they are taken from.

@@ -3,7 +3,7 @@
 use super::condition::{signal, wait};
 use super::{Object, Site, Words, export};
 use crate::origin::recorder;
-use crate::real;
+use crate::real::{self, Attempt};
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -21,6 +21,7 @@ fn number(result: c_int) -> c_int {
     match result {
         SUCCESS => 0,
         BUSY => libc::EBUSY,
+        real::NOT_TRIED => real::NOT_TRIED,
         TIMED_OUT => libc::ETIMEDOUT,
         _ => libc::EINVAL,
     }
@@ -37,7 +38,7 @@ unsafe fn take(lock: Object, from: usize, wait: impl FnOnce() -> c_int) -> c_int
         number(result)
     };
     // SAFETY: the program's own argument.
-    let try_now = || number(unsafe { real::mtx_trylock()(lock) });
+    let try_now = || number(unsafe { real::attempt(Attempt::C11)(lock) });
     site(lock, from).take(try_now, wait, Words::Mutex);
     result
 }

@@ -5,7 +5,9 @@
 //! address are recorded ([`recorder`]); in cheap mode it asks that only when it must wait. To find
 //! out, it tries to take the lock without waiting: when that works, the lock was free. When it
 //! does not, the thread is about to wait, which is recorded with the owner before the real
-//! function is called, and again after it. The plain functions of mutexes and read-write locks
+//! function is called, and again after it. Where somebody else stands between this library and the
+//! C library's functions, what the program called is all that is called, and the lock's words are
+//! looked at instead ([`Site::looks_taken`]). The plain functions of mutexes and read-write locks
 //! have ways of their own around most of this ([`short`]).
 //!
 //! A lock is stamped after it was taken and before it is let go, so that the recorded holds of
@@ -25,6 +27,7 @@ mod spin;
 
 use crate::attachment::{self, CONTENDED, FULL, OFF, UNTRIED};
 use crate::origin::recorder;
+use crate::real::NOT_TRIED;
 use crate::thread::{Thread, this};
 use record::{Action, Class, Kind, clock};
 use std::ffi::{c_int, c_void};
@@ -129,8 +132,8 @@ impl Site {
         thread.record(clock::now(), kind, self.lock as u64, self.from as u64, number);
     }
 
-    /// Takes a lock. `try_now` must not wait and answer `EBUSY` where `wait` would; `words` are
-    /// the lock's own.
+    /// Takes a lock. `try_now` must not wait and answer `EBUSY` where `wait` would, or
+    /// [`NOT_TRIED`]; `words` are the lock's own.
     #[inline(always)]
     fn take(
         self,
@@ -166,6 +169,9 @@ impl Site {
         wait: impl FnOnce() -> c_int,
         words: Words,
     ) -> c_int {
+        if tried == NOT_TRIED {
+            return self.take_without_attempt(self.looks_taken(words), wait, words);
+        }
         let record = |action, number| {
             thread.inspect(|thread| self.record(thread, action, number));
         };
@@ -203,6 +209,28 @@ impl Site {
             None => wait(),
             Some(thread) if is_busy => self.take_busy(Some(thread), libc::EBUSY, wait, words),
             Some(_) => self.tried(wait(), words),
+        }
+    }
+
+    /// Whether somebody else has the lock, as far as its words say; they may not be the C library's.
+    fn looks_taken(self, words: Words) -> bool {
+        const TYPE: u32 = 3;
+        const NORMAL: u32 = 0;
+        const ADAPTIVE: u32 = 3;
+        match (words, self.class) {
+            (Words::Mutex, _) => {
+                let waits_for_itself = matches!(word(self.lock, 16) & TYPE, NORMAL | ADAPTIVE);
+                let is_own = || words.owner(self.lock) == this().id();
+                word(self.lock, 0) != 0 && (waits_for_itself || !is_own())
+            }
+            (Words::ReadWrite, class) => {
+                // Above the flags: how many read.
+                let is_read = word(self.lock, 0) >> 3 != 0;
+                words.owner(self.lock) != 0 || class == Class::Write && is_read
+            }
+            // 1 is free.
+            (Words::None, Class::Spin) => word(self.lock, 0).cast_signed() <= 0,
+            (Words::None, _) => false,
         }
     }
 

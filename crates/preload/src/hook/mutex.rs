@@ -2,8 +2,9 @@
 
 use super::short::{export_release, export_take};
 use super::{Object, Site, Words, export, is_clock, word};
+use crate::guarding;
 use crate::origin::recorder;
-use crate::{guarding, real};
+use crate::real::{self, Attempt};
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -44,7 +45,7 @@ unsafe fn take(lock: Object, from: usize, wait: impl FnOnce() -> c_int) -> c_int
         return site.take_without_attempt(is_busy(lock, kind), wait, Words::Mutex);
     }
     // SAFETY: the program's own argument.
-    let try_now = || unsafe { real::pthread_mutex_trylock()(lock) };
+    let try_now = || unsafe { real::attempt(Attempt::Mutex)(lock) };
     site.take(try_now, wait, Words::Mutex)
 }
 
@@ -82,7 +83,7 @@ unsafe extern "C-unwind" fn lock_recorded(mutex: Object, from: usize) -> c_int {
     unsafe {
         site(mutex, from).take_recorded(
             || word(mutex, KIND),
-            || real::pthread_mutex_trylock()(mutex),
+            || real::attempt(Attempt::Mutex)(mutex),
             |tried| lock_busy(mutex, from, tried),
             || lock(mutex, from),
         )
@@ -193,9 +194,9 @@ const _: () = assert!(KIND == 16 && ROBUST | CEILING == 80);
 
 export_take! {
     pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), lock_guarded;
+        pthread_mutex_lock, Mutex, lock, lock_recorded, lock_busy, check!(), lock_guarded;
     __pthread_mutex_lock =>
-        pthread_mutex_lock, pthread_mutex_trylock, lock, lock_recorded, lock_busy, check!(), lock_guarded;
+        pthread_mutex_lock, Mutex, lock, lock_recorded, lock_busy, check!(), lock_guarded;
 }
 
 export_release! {

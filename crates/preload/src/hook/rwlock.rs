@@ -2,8 +2,9 @@
 
 use super::short::{export_release, export_take};
 use super::{Object, Site, Words, export, is_clock, is_time};
+use crate::guarding;
 use crate::origin::recorder;
-use crate::{guarding, real};
+use crate::real::{self, Attempt};
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -38,13 +39,13 @@ macro_rules! ours_or {
 
 /// The hooks of one side: plain, attempt, timed, timed by a clock.
 macro_rules! side {
-    ($class:expr, $plain:ident, $attempt:ident, $timed:ident, $clock:ident,
+    ($class:expr, $tried:expr, $plain:ident, $attempt:ident, $timed:ident, $clock:ident,
      $real:ident, $real_try:ident, $real_timed:ident, $real_clock:ident,
      $ours:ident, $ours_try:ident, $ours_until:ident) => {
         unsafe extern "C-unwind" fn $plain(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in each of the calls.
             unsafe {
-                let try_now = || ours_or!(lock, from, $ours_try(), real::$real_try()(lock));
+                let try_now = || ours_or!(lock, from, $ours_try(), real::attempt($tried)(lock));
                 let wait = || ours_or!(lock, from, $ours(), real::$real()(lock));
                 let site = Site { class: $class, lock, from };
                 site.take(try_now, wait, Words::ReadWrite)
@@ -61,7 +62,7 @@ macro_rules! side {
             // SAFETY: the program's own arguments, in each of the calls.
             unsafe {
                 let clock = libc::CLOCK_REALTIME;
-                let try_now = || ours_or!(lock, from, $ours_try(), real::$real_try()(lock));
+                let try_now = || ours_or!(lock, from, $ours_try(), real::attempt($tried)(lock));
                 let real = || real::$real_timed()(lock, until);
                 let wait = || ours_or!(lock, from, $ours_until(clock, until), real());
                 // Refused by the C library also when the lock is free.
@@ -81,7 +82,7 @@ macro_rules! side {
         ) -> c_int {
             // SAFETY: the program's own arguments, in each of the calls.
             unsafe {
-                let try_now = || ours_or!(lock, from, $ours_try(), real::$real_try()(lock));
+                let try_now = || ours_or!(lock, from, $ours_try(), real::attempt($tried)(lock));
                 let real = || real::$real_clock()(lock, clock, until);
                 let wait = || ours_or!(lock, from, $ours_until(clock, until), real());
                 if !is_clock(clock) || !is_time(until) {
@@ -96,6 +97,7 @@ macro_rules! side {
 
 side!(
     Class::Read,
+    Attempt::Read,
     read,
     try_read,
     timed_read,
@@ -110,6 +112,7 @@ side!(
 );
 side!(
     Class::Write,
+    Attempt::Write,
     write,
     try_write,
     timed_write,
@@ -125,14 +128,14 @@ side!(
 
 /// The other hooks of one side's plain way: for full mode, and after an attempt that failed.
 macro_rules! short {
-    ($class:expr, $plain:ident, $recorded:ident, $busy:ident, $real:ident, $real_try:ident,
+    ($class:expr, $tried:expr, $plain:ident, $recorded:ident, $busy:ident, $real:ident,
      $ours:ident, $ours_try:ident) => {
         unsafe extern "C-unwind" fn $recorded(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in each of the calls.
             unsafe {
                 Site { class: $class, lock, from }.take_recorded(
                     || Words::ReadWrite.attributes(lock),
-                    || ours_or!(lock, from, $ours_try(), real::$real_try()(lock)),
+                    || ours_or!(lock, from, $ours_try(), real::attempt($tried)(lock)),
                     |tried| $busy(lock, from, tried),
                     || $plain(lock, from),
                 )
@@ -150,21 +153,21 @@ macro_rules! short {
 
 short!(
     Class::Read,
+    Attempt::Read,
     read,
     read_recorded,
     read_busy,
     pthread_rwlock_rdlock,
-    pthread_rwlock_tryrdlock,
     read,
     try_read
 );
 short!(
     Class::Write,
+    Attempt::Write,
     write,
     write_recorded,
     write_busy,
     pthread_rwlock_wrlock,
-    pthread_rwlock_trywrlock,
     write,
     try_write
 );
@@ -208,13 +211,13 @@ lean!(unlock_writer, unlock_write_now, unlock_otherwise, unlock, pthread_rwlock_
 
 export_take! {
     pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", read_guarded;
+        pthread_rwlock_rdlock, Read, read, read_recorded, read_busy, "", read_guarded;
     pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", write_guarded;
+        pthread_rwlock_wrlock, Write, write, write_recorded, write_busy, "", write_guarded;
     __pthread_rwlock_rdlock =>
-        pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, read, read_recorded, read_busy, "", read_guarded;
+        pthread_rwlock_rdlock, Read, read, read_recorded, read_busy, "", read_guarded;
     __pthread_rwlock_wrlock =>
-        pthread_rwlock_wrlock, pthread_rwlock_trywrlock, write, write_recorded, write_busy, "", write_guarded;
+        pthread_rwlock_wrlock, Write, write, write_recorded, write_busy, "", write_guarded;
 }
 
 export_release! {

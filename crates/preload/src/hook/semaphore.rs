@@ -3,10 +3,11 @@
 //! thread is cancelled also when they need not wait; glibc's `sem_clockwait` is not.
 
 use super::condition::{Waiter, signal};
-use super::{Object, Site, Words, export, full, is_clock, is_time};
+use super::{Object, Site, Words, export, full, is_clock, is_time, word};
 use crate::attachment::{self, CONTENDED, OFF};
 use crate::origin::recorder;
-use crate::real;
+use crate::real::{self, Attempt};
+use crate::thread::Thread;
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -31,11 +32,14 @@ fn take(site: Site, look: impl FnOnce(), wait: impl FnOnce() -> c_int) -> c_int 
             thread => thread,
         },
     };
+    if !real::is_attempted(Attempt::Semaphore) {
+        return take_without_attempt(site, thread, wait);
+    }
     look();
     // SAFETY: `errno` lives as long as the thread; the semaphore is the program's.
     unsafe {
         let before = *errno();
-        if real::sem_trywait()(site.lock) == 0 {
+        if real::attempt(Attempt::Semaphore)(site.lock) == 0 {
             if let Some(thread) = thread {
                 site.record(thread, Action::Acquired, 0);
             }
@@ -43,6 +47,34 @@ fn take(site: Site, look: impl FnOnce(), wait: impl FnOnce() -> c_int) -> c_int 
         }
         *errno() = before;
         take_busy(site, wait)
+    }
+}
+
+/// The same where an attempt would be seen. The value of a semaphore is its first word; the same
+/// from glibc 2.31 to 2.42.
+#[cold]
+fn take_without_attempt(
+    site: Site,
+    thread: Option<&Thread>,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
+    if word(site.lock, 0) == 0 {
+        return take_busy(site, wait);
+    }
+    let result = wait();
+    if let Some(thread) = thread {
+        tried(site, thread, result);
+    }
+    result
+}
+
+/// Notes the outcome of a wait.
+fn tried(site: Site, thread: &Thread, result: c_int) {
+    if result == 0 {
+        site.record(thread, Action::Acquired, 0);
+    } else {
+        // SAFETY: as in `errno`.
+        site.record(thread, Action::Failed, unsafe { *errno() } as u32);
     }
 }
 
@@ -59,12 +91,7 @@ fn take_busy(site: Site, wait: impl FnOnce() -> c_int) -> c_int {
     let waiting = Waiter::of(site.lock);
     site.record(thread, Action::Waiting, 0);
     let result = wait();
-    if result == 0 {
-        site.record(thread, Action::Acquired, 0);
-    } else {
-        // SAFETY: as in `errno`.
-        site.record(thread, Action::Failed, unsafe { *errno() } as u32);
-    }
+    tried(site, thread, result);
     waiting.done();
     result
 }
@@ -115,12 +142,7 @@ unsafe extern "C-unwind" fn try_wait(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument.
     let result = unsafe { real::sem_trywait()(lock) };
     if let Some(thread) = full(from) {
-        if result == 0 {
-            site(lock, from).record(thread, Action::Acquired, 0);
-        } else {
-            // SAFETY: as in `errno`.
-            site(lock, from).record(thread, Action::Failed, unsafe { *errno() } as u32);
-        }
+        tried(site(lock, from), thread, result);
     }
     result
 }

@@ -62,7 +62,7 @@ pub(super) use sort_out;
 const _: () = assert!(CONTENDED == 1 && FULL == 2 && GUARDED > FULL && CONVERTING > GUARDED);
 
 /// Exports functions that take a lock. `hook` finds out what to do, `recorded` is for full mode,
-/// `busy` goes on after an `attempt` that failed. `check` jumps to 2 when an attempt at the lock
+/// `busy` goes on after an `attempt` that failed, or was not made. `check` jumps to 2 when an attempt at the lock
 /// at `rdi` is not without consequences. `lean` is for when locks are guarded and nothing is
 /// recorded.
 macro_rules! export_take {
@@ -84,7 +84,7 @@ macro_rules! export_take {
                 "push rdi",
                 ".cfi_adjust_cfa_offset 8",
                 // Its address is known since before the gate opened.
-                "call qword ptr [rip + {addresses} + 8 * {attempt}]",
+                "call qword ptr [rip + {attempts} + 8 * {attempt}]",
                 "pop rdi",
                 ".cfi_adjust_cfa_offset -8",
                 "test eax, eax",
@@ -111,7 +111,8 @@ macro_rules! export_take {
                 passed = const $crate::origin::PASSED,
                 addresses = sym $crate::real::ADDRESSES,
                 real = const $crate::real::Index::$real as usize,
-                attempt = const $crate::real::Index::$attempt as usize,
+                attempts = sym $crate::real::ATTEMPTS,
+                attempt = const $crate::real::Attempt::$attempt as usize,
                 hook = sym $hook,
                 recorded = sym $recorded,
                 busy = sym $busy,
@@ -166,7 +167,7 @@ pub(super) use export_release;
 
 impl Site {
     /// Takes a lock whose taking is recorded from here, in full mode, unless the thread is inside
-    /// a call of this library's own. `busy` goes on after an attempt that failed.
+    /// a call of this library's own. `busy` goes on after an attempt that failed, or was not made.
     #[inline(always)]
     pub(super) fn take_recorded(
         self,

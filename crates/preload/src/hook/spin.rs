@@ -1,7 +1,7 @@
 //! Spinlocks.
 
 use super::{Object, Site, Words, export};
-use crate::real;
+use crate::real::{self, Attempt};
 use record::{Action, Class};
 use std::ffi::c_int;
 
@@ -27,7 +27,7 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
 unsafe extern "C-unwind" fn lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in each of the calls.
     unsafe {
-        let try_now = || real::pthread_spin_trylock()(lock);
+        let try_now = || real::attempt(Attempt::Spin)(lock);
         let wait = || real::pthread_spin_lock()(lock);
         site(lock, from).take(try_now, wait, Words::None)
     }
