@@ -20,6 +20,7 @@ mod kernel;
 mod layout;
 mod locks;
 mod name;
+mod open;
 mod pattern;
 pub mod perfetto;
 mod plot;

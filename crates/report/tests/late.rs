@@ -8,7 +8,7 @@ mod late_tape;
 use late_findings::{findings, text};
 use late_tape::Tape;
 use record::layout::host_copy;
-use record::{Action, Class};
+use record::{Action, Class, Kind};
 use report::late::{self, Focus, Look};
 use trace::late::Group;
 use trace::metadata::{Kernel, Outcome, Task as Named, Tier, TroubleCount};
@@ -77,6 +77,82 @@ const HEADLINE: &str = "worst launch: 1 ms (usual 4.03 us): 99 % waiting for mut
 fn headline_says_how_late_it_was_and_who_made_it_wait() {
     let trace = late_launch(["infer", "copy-3"]).trace();
     assert_eq!(late::headline(&findings(&trace)), HEADLINE);
+}
+
+/// Two threads take two mutexes in different orders; a third one waits for a condition.
+fn deadlock() -> Tape {
+    let mut tape = Tape::new(Tier::Preload);
+    let [main, worker, idle] = [101, 102, 103].map(|tid| tape.thread(1, tid));
+    tape.name(main, 1, "main", 0, 0);
+    tape.name(worker, 1, "worker", 0, 0);
+    tape.takes(main, 1_000_000, M);
+    tape.takes(worker, 2_000_000, N);
+    tape.condition(idle, 3_000_000, Action::Waiting, R, 0, 0);
+    tape.waits(main, 10_000_000, Class::Mutex, N, 102);
+    tape.waits(worker, 20_000_000, Class::Mutex, M, 101);
+    tape.metadata.outcome = Outcome::Killed(9);
+    tape
+}
+
+#[test]
+fn deadlock_is_the_first_thing_that_is_said() {
+    let trace = deadlock().trace();
+    let findings = findings(&trace);
+    let circle = "deadlock: main (101) waits for mutex M2, which worker (102) has, who waits for \
+        mutex M1, which main (101) has; since 20 ms after the start, 80 ms until the program was \
+        killed by signal 9";
+    assert_eq!(late::headline(&findings), circle);
+    let said = text(&findings);
+    assert!(said.starts_with("deadlock: main (101) waits for mutex M2,"), "{said}");
+    assert!(said.contains("\nWaits that did not end\n"), "{said}");
+    assert!(
+        said.contains("- thread 103 waits for condition C1 since 3 ms after the start"),
+        "{said}"
+    );
+    assert!(!said.contains("Nothing that Keeptime knows of"), "{said}");
+    let value = late::json(&findings);
+    assert_eq!(value["circles"], serde_json::json!([[0, 1]]));
+    let first = &value["open_waits"][0];
+    assert_eq!((&first["lock"], &first["at_ns"]), (&"M2".into(), &10_000_000.into()));
+    assert_eq!(first["holders"][0]["waits"], 1);
+    let page = late::html(&findings, None).unwrap();
+    assert!(page.contains("<h2>Waits that did not end</h2>"));
+    assert!(page.contains("which worker (102) has, who waits for mutex M1"));
+}
+
+#[test]
+fn wait_that_never_ended_is_said_before_calls_that_were_shorter() {
+    let mut tape = late_launch(["infer", "copy-3"]);
+    let stuck = tape.thread(1, 55);
+    tape.waits(stuck, 50_000_000, Class::Mutex, N, 4711);
+    let trace = tape.trace();
+    let findings = findings(&trace);
+    assert_eq!(
+        late::headline(&findings),
+        "thread 55 waits for mutex M2 since 50 ms after the start, 50 ms until recording ended; \
+         copy-3 (4711) has it, whose last record is of 2.09 ms"
+    );
+    let said = text(&findings);
+    assert!(said.contains("Of the calls that returned, the worst launch: 1 ms"), "{said}");
+}
+
+#[test]
+fn waits_that_end_by_their_time_limit_are_said_as_such() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [main, worker] = [101, 102].map(|tid| tape.thread(1, tid));
+    tape.takes(main, 1_000_000, M);
+    tape.waits(worker, 2_000_000, Class::Mutex, M, 101);
+    let failed = Kind::Lock(Class::Mutex, Action::Failed);
+    tape.put(worker, 9_000_000, failed, M, 0, 110);
+    tape.releases(main, 10_000_000, M);
+    let trace = tape.trace();
+    let findings = findings(&trace);
+    assert_eq!(
+        late::headline(&findings),
+        "no call of the CUDA driver was recorded; the longest wait for a lock was 7 ms for mutex M1 \
+         by thread 102, which gave up without it"
+    );
+    assert_eq!(late::json(&findings)["locks"][0]["timed_out"], 1);
 }
 
 #[test]
@@ -247,7 +323,7 @@ fn json_is_one_object_with_these_keys_whose_parts_add_up() {
     );
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "schema version headline beside file command outcome machine tier tier_reasons \
-        settings guard duration_ns records unknown losses calls worst unfinished audit locks \
+        settings guard duration_ns records unknown losses calls worst unfinished open_waits circles audit locks \
         forgotten_locks verdicts sequences graph_advice threads launches load gpu";
     assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(json["headline"], HEADLINE);

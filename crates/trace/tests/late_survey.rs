@@ -2,9 +2,9 @@
 
 mod late_tape;
 
-use late_tape::{Tape, surveyed};
+use late_tape::{END, Tape, surveyed};
 use record::{Action, Class, Kind};
-use trace::late::result::{CallKind, Lock, Losses};
+use trace::late::result::{CallKind, Lock, Losses, OpenHolder};
 use trace::late::{Direction, Family, Group, Survey};
 use trace::metadata::{Kernel, Module, Tier};
 
@@ -84,6 +84,88 @@ fn waits_and_holds_are_kept_apart_and_for_readers_and_writers_too() {
     assert_eq!(lock.readers.longest_hold.as_ref().unwrap().kind, None);
     assert_eq!(lock.longest_blocking.as_ref().unwrap().duration_ns, 300);
     assert_eq!(lock.attributes.as_ref().unwrap().kind, "prefers readers");
+}
+
+#[test]
+fn threads_that_wait_for_one_another_are_a_circle() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [a, b, c] = [101, 102, 103].map(|tid| tape.thread(1, tid));
+    tape.takes(a, 100, M);
+    tape.takes(b, 200, N);
+    tape.waits(a, 300, Class::Mutex, N, 102);
+    tape.enter(b, 350, LAUNCH, 7, 1);
+    tape.waits(b, 400, Class::Mutex, M, 101);
+    // Waits for one that is in the circle, and is in none.
+    tape.waits(c, 500, Class::Mutex, M, 101);
+    let survey = surveyed(&tape);
+    assert_eq!(survey.circles, [vec![0, 1]]);
+    let [first, second, third] = &survey.open_waits[..] else { panic!("{survey:?}") };
+    assert_eq!((first.thread, first.at_ns, first.until_end_ns), (0, 300, END - 300));
+    assert_eq!((first.circle, second.circle, third.circle), (Some(0), Some(0), None));
+    let holder = OpenHolder { tid: 102, thread: Some(1), since_ns: Some(200), waits: Some(1) };
+    assert_eq!(first.holders, [holder]);
+    assert_eq!((second.kind, third.kind), (Some(0), None));
+    assert_eq!(third.holders[0].waits, Some(0));
+    assert_eq!(survey.locks[second.lock as usize].address, M);
+}
+
+#[test]
+fn owner_that_the_waiter_found_has_the_lock_where_holds_are_not_recorded() {
+    let mut tape = Tape::new(Tier::Preload);
+    tape.metadata.settings.contended_only = true;
+    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
+    // Waits for itself.
+    tape.waits(a, 300, Class::Mutex, M, 101);
+    tape.waits(b, 400, Class::Mutex, N, 777);
+    let survey = surveyed(&tape);
+    assert_eq!(survey.circles, [vec![0]]);
+    let unknown = OpenHolder { tid: 777, thread: None, since_ns: None, waits: None };
+    assert_eq!(survey.open_waits[1].holders, [unknown]);
+}
+
+#[test]
+fn writer_that_waits_for_a_reader_of_its_circle_is_found() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [a, b, c] = [101, 102, 103].map(|tid| tape.thread(1, tid));
+    tape.lock(a, 100, Class::Read, Action::Acquired, R);
+    tape.lock(b, 110, Class::Read, Action::Acquired, R);
+    tape.takes(c, 120, M);
+    tape.waits(c, 200, Class::Write, R, 0);
+    tape.waits(b, 300, Class::Mutex, M, 103);
+    let survey = surveyed(&tape);
+    assert_eq!(survey.circles, [vec![0, 1]]);
+    let writer = &survey.open_waits[1];
+    assert_eq!((writer.thread, writer.read, writer.holders.len()), (2, false, 2));
+}
+
+#[test]
+fn wait_whose_end_is_missing_has_not_to_be_open() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
+    tape.waits(a, 300, Class::Mutex, M, 0);
+    tape.lost(a, 3, 400, 500);
+    tape.waits(b, 300, Class::Mutex, M, 0);
+    tape.takes(b, 400, M);
+    let survey = surveyed(&tape);
+    assert_eq!((survey.open_waits.len(), survey.losses.unknown_waits), (0, 1));
+}
+
+#[test]
+fn waits_that_ended_by_their_time_limit_are_waits() {
+    let mut tape = Tape::new(Tier::Preload);
+    let [a, b] = [101, 102].map(|tid| tape.thread(1, tid));
+    tape.takes(a, 100, M);
+    tape.waits(b, 200, Class::Mutex, M, 101);
+    tape.put(b, 1200, Kind::Lock(Class::Mutex, Action::Failed), M, 0, 110);
+    // An attempt that did not wait.
+    tape.put(b, 1300, Kind::Lock(Class::Mutex, Action::Failed), M, 0, 16);
+    tape.releases(a, 5000, M);
+    let survey = surveyed(&tape);
+    let lock = lock(&survey, M);
+    assert_eq!((lock.gave_up, lock.timed_out, lock.busy), (1, 1, 1));
+    assert_eq!((lock.in_vain.count, lock.in_vain.max, lock.others.wait.count), (1, 1000, 0));
+    let longest = lock.longest_in_vain.as_ref().unwrap();
+    assert_eq!((longest.thread, longest.at_ns, longest.owner_tid), (1, 200, 101));
 }
 
 #[test]

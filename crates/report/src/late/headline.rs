@@ -3,16 +3,19 @@
 use super::advice::{advice, remedy_name};
 use super::share::{Share, shares};
 use super::unit::{counted, instant, listed, percent, time};
-use super::{Findings, Late, What, plural, singular};
+use super::{Findings, Late, What, open, plural, singular};
 use trace::late::result::{Instance, Unfinished};
 use trace::late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
 
 /// A share is the main one alone if it is so large, in percent.
 const MAIN_PERCENT: u64 = 50;
 
-/// The sentence that answers the question: the worst launch, how long it took and how long it
+/// The sentence that answers the question: what stood still; or else the worst launch, how long it took and how long it
 /// usually takes, and what most of that time was.
 pub fn headline(findings: &Findings<'_>) -> String {
+    if let Some(words) = open::headline(findings) {
+        return words;
+    }
     let group = findings.main_group();
     let late = findings.latest(group).first().copied();
     if let Some(open) = hanging(findings, group) {
@@ -79,13 +82,17 @@ fn no_calls(findings: &Findings<'_>) -> String {
     let survey = &findings.survey;
     let waits = survey.locks.iter().enumerate().filter(|(_, lock)| lock.family.held());
     let longest = waits.filter_map(|(place, lock)| {
-        let waits = [&lock.readers.longest_wait, &lock.others.longest_wait];
+        let waits = [&lock.readers.longest_wait, &lock.others.longest_wait, &lock.longest_in_vain];
         let longest = waits.into_iter().flatten().max_by_key(|wait| wait.duration_ns)?;
-        Some((place as u32, longest))
+        let in_vain = lock.longest_in_vain.as_ref() == Some(longest);
+        Some((place as u32, longest, in_vain))
     });
     let start = "no call of the CUDA driver was recorded";
-    match longest.max_by_key(|(_, wait)| wait.duration_ns) {
-        Some((lock, wait)) => format!("{start}; {}", longest_wait(findings, lock, wait)),
+    match longest.max_by_key(|(_, wait, _)| wait.duration_ns) {
+        Some((lock, wait, in_vain)) => {
+            let got = if in_vain { ", which gave up without it" } else { "" };
+            format!("{start}; {}{got}", longest_wait(findings, lock, wait))
+        }
         None if survey.records == 0 => "the trace is empty: nothing was recorded".to_owned(),
         None => format!("{start}, and no wait for a lock: there is nothing to explain"),
     }
@@ -109,6 +116,12 @@ pub(super) fn beside(findings: &Findings<'_>) -> Vec<String> {
     let group = findings.main_group();
     let latest = findings.latest(group);
     let mut lines = Vec::new();
+    if open::headline(findings).is_some() {
+        let Some(worst) = latest.first().filter(|late| late.is_late()) else { return lines };
+        let words = self::worst(findings, group, *worst);
+        lines.push(format!("Of the calls that returned, the {words}."));
+        return lines;
+    }
     if group != Group::Launch && !latest.is_empty() {
         lines.push(format!("No launch was recorded, so this is about {}.", plural(group)));
     }

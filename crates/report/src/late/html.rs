@@ -3,14 +3,14 @@
 use super::advice::{self, remedy_words};
 use super::calls::{self, Calls};
 use super::headline::{beside, headline};
-use super::locks::{UseRow, groups_words, use_rows, waited_ns};
+use super::locks::{UseRow, given_up, groups_words, use_rows, waited_ns};
 use super::name::{attributes, kind_name};
 use super::plot::{Curve, panel};
 use super::share::shares;
 use super::text::{about, tier, work};
 use super::unit::{count, counted, time};
 use super::unknown::unknown;
-use super::{Findings, Late, What, diagram, graph, pattern, plural, worst};
+use super::{Findings, Late, What, diagram, graph, open, pattern, plural, worst};
 use crate::Error;
 use crate::page::render;
 use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
@@ -65,6 +65,8 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         headline => sentence(&headline(findings)),
         beside => beside(findings),
         about => about(findings),
+        open_waits => open::sentences(findings),
+        open_usual => open::is_usual(findings).then_some(open::USUAL),
         file => findings.file.as_str(),
         command => findings.metadata.command.join(" "),
         machine => machine(findings),
@@ -81,7 +83,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         causes => inks.to_vec(),
         calls => call_rows(findings),
         distributions => distributions(findings)?,
-        audit => findings.audit(),
+        audit => findings.audit().into_iter().chain(given_up(findings)).collect::<Vec<_>>(),
         locks => lock_rows(findings),
         lock_plots => lock_plots(findings)?,
         patterns => patterns(findings)?,

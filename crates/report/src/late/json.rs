@@ -15,6 +15,8 @@
 //! | `worst[].parts` | what it spent its time with, the longest first; their `duration_ns` add up to the call's |
 //! | `worst[].parts[].details` | what a part was in turn, which add up to it: `words`, `who` |
 //! | `worst[].timeline` | the same in the order of time; without `from_ns` what was added up |
+//! | `open_waits` | waits that did not end: `thread`, `lock`, `family`, `read`, `call`, `at_ns`, `until_end_ns`, `circle`, and `holders`, of which `waits` is a place in `open_waits` |
+//! | `circles` | threads that wait for one another: places in `open_waits`, each one's holder is the next |
 //! | `locks` | `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
 //! | `verdicts` | `verdict`, its numbers, `lock`, `severity_ns`, `worst`, `words`, `remedies` |
 //! | `sequences` | launches, copies and memory sets that repeat; what `verdicts` refer to |
@@ -38,7 +40,7 @@ use super::name::{kind_name, task};
 use super::share::{Detail, Share, shares};
 use super::text::tier;
 use super::unknown::unknown;
-use super::{Findings, Late, graph};
+use super::{Findings, Late, graph, open};
 use serde_json::{Value, json};
 use trace::late::Distribution;
 use trace::late::Task;
@@ -81,6 +83,8 @@ pub fn json(findings: &Findings<'_>) -> Value {
             "at_ns": open.at_ns,
             "until_end_ns": open.until_end_ns,
         })).collect::<Vec<_>>(),
+        "open_waits": open::values(findings),
+        "circles": survey.circles,
         "audit": findings.audit(),
         "locks": locks.by_ref().map(|(_, lock)| of_lock(findings, lock)).collect::<Vec<_>>(),
         "forgotten_locks": survey.forgotten,
@@ -277,6 +281,9 @@ fn of_lock(findings: &Findings<'_>, lock: &Lock) -> Value {
         "relock": durations(&lock.relock),
         "busy": lock.busy,
         "gave_up": lock.gave_up,
+        "timed_out": lock.timed_out,
+        "in_vain": durations(&lock.in_vain),
+        "longest_in_vain": of_instance(findings, lock.longest_in_vain.as_ref()),
         "handed_over": lock.handed_over,
         "signals": lock.signals,
         "queue": numbers(&lock.queue),

@@ -4,9 +4,10 @@
 use super::calls::{p99, value};
 use super::layout::{ALWAYS, Cell, Column, Page};
 use super::name::{attributes, families};
-use super::unit::{count, counted, listed, percent};
+use super::unit::{count, counted, listed, percent, time};
 use super::{Findings, plural};
 use crate::analysis::terminal::{BAD, FAINT, PLAIN, WARN};
+use std::collections::HashSet;
 use trace::late::result::{Lock, Use};
 use trace::late::{Distribution, Family, Group};
 
@@ -34,7 +35,7 @@ pub(super) fn waited_ns(lock: &Lock) -> u64 {
     if !lock.family.held() {
         return lock.relock.total;
     }
-    lock.readers.wait.total + lock.others.wait.total
+    lock.readers.wait.total + lock.others.wait.total + lock.in_vain.total
 }
 
 impl Findings<'_> {
@@ -45,7 +46,11 @@ impl Findings<'_> {
         // A condition that no call waits for belongs to the driver's own threads.
         let called = |lock: &Lock| lock.kinds.iter().any(|(kind, _)| kind.is_some());
         let waited = |lock: &Lock| waited_ns(lock) > 0 && (lock.family.held() || called(lock));
-        let notable = locks.filter(|(at, lock)| waited(lock) || self.in_main_pattern(*at));
+        let open: HashSet<u32> = self.survey.open_waits.iter().map(|wait| wait.lock).collect();
+        let stood_still = |at: u32, lock: &Lock| lock.family.held() && open.contains(&at);
+        let notable = locks.filter(|(at, lock)| {
+            waited(lock) || stood_still(*at, lock) || self.in_main_pattern(*at)
+        });
         let mut notable: Vec<(u32, &Lock)> = notable.collect();
         notable.sort_by_key(|(place, lock)| (std::cmp::Reverse(waited_ns(lock)), *place));
         notable.truncate(most);
@@ -226,9 +231,28 @@ pub(super) fn tables(page: &mut Page, findings: &Findings<'_>) {
     if notable.iter().any(|(_, lock)| findings.is_shared(lock)) {
         page.paragraph(FAINT, "* shared by launches and other calls", 2, 2);
     }
-    if let Some(sentence) = handed_over(findings) {
+    for sentence in given_up(findings).into_iter().chain(handed_over(findings)) {
         page.paragraph(PLAIN, &sentence, 2, 2);
     }
+}
+
+/// `Waits that ended without the lock: 3 for M1 (2 by their time limit, the longest 7 ms).`
+pub(super) fn given_up(findings: &Findings<'_>) -> Option<String> {
+    let in_vain = |lock: &&Lock| lock.gave_up > 0;
+    let mut locks: Vec<&Lock> = findings.survey.locks.iter().filter(in_vain).collect();
+    locks.sort_by_key(|lock| std::cmp::Reverse(lock.in_vain.total));
+    let one = |lock: &&Lock| {
+        let limit = match lock.timed_out {
+            0 => String::new(),
+            times => format!("{} by their time limit, ", count(times)),
+        };
+        let longest = time(lock.in_vain.max);
+        format!("{} for {} ({limit}the longest {longest})", count(lock.gave_up), lock.name)
+    };
+    let mut said: Vec<String> = locks.iter().take(TAKERS).map(one).collect();
+    let more = locks.len() - said.len();
+    said.extend((more > 0).then(|| counted(more as u64, "other lock", "other locks")));
+    (!said.is_empty()).then(|| format!("Waits that ended without the lock: {}.", listed(&said)))
 }
 
 /// `The guard handed over M3 1 076 times and M1 once.`

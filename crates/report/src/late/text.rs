@@ -5,7 +5,7 @@ use super::headline::{beside, headline};
 use super::layout::Page;
 use super::unit::{bytes, count, counted, percent, time};
 use super::unknown::unknown;
-use super::{Findings, calls, graph, locks, pattern, worst};
+use super::{Findings, calls, graph, locks, open, pattern, worst};
 use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
 use trace::metadata::{Guard, GuardCounts, Outcome, Tier};
 
@@ -29,6 +29,7 @@ pub fn text(findings: &Findings<'_>, look: Look) -> String {
         page.paragraph(PLAIN, &line, 0, 2);
     }
     page.paragraph(FAINT, &about(findings), 0, 2);
+    open_waits(&mut page, findings);
     calls::table(&mut page, findings);
     device(&mut page, findings);
     worst::blocks(&mut page, findings);
@@ -130,6 +131,21 @@ pub(super) fn work(findings: &Findings<'_>) -> Vec<String> {
     sentences
 }
 
+fn open_waits(page: &mut Page, findings: &Findings<'_>) {
+    let sentences = open::sentences(findings);
+    if sentences.is_empty() {
+        return;
+    }
+    page.heading("Waits that did not end");
+    if open::is_usual(findings) {
+        page.paragraph(FAINT, open::USUAL, 2, 2);
+    }
+    let style = if open::is_usual(findings) { PLAIN } else { BAD };
+    for sentence in sentences {
+        page.paragraph(style, &format!("- {sentence}"), 2, 4);
+    }
+}
+
 fn device(page: &mut Page, findings: &Findings<'_>) {
     for sentence in work(findings) {
         page.paragraph(FAINT, &sentence, 2, 2);
@@ -138,7 +154,9 @@ fn device(page: &mut Page, findings: &Findings<'_>) {
 
 fn verdicts(page: &mut Page, findings: &Findings<'_>) {
     page.heading("What is wrong, and what would help");
-    if findings.verdicts.is_empty() {
+    if findings.verdicts.is_empty() && !findings.survey.circles.is_empty() {
+        page.paragraph(BAD, "Threads wait for one another: see above.", 2, 2);
+    } else if findings.verdicts.is_empty() {
         let words = "Nothing that Keeptime knows of: no convoy, no starvation, no inversion, no \
             long hold with waiters, no full queue.";
         page.paragraph(GOOD, words, 2, 2);

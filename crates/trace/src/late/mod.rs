@@ -31,6 +31,7 @@ mod hash;
 mod histogram;
 mod identity;
 mod merge;
+pub mod open;
 mod pattern;
 pub mod result;
 mod snapshot;

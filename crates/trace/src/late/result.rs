@@ -9,6 +9,7 @@ use crate::late::function::{Direction, Functions, Group, Host};
 pub use crate::late::graph::{GraphAdvice, Sequence};
 use crate::late::histogram::Distribution;
 use crate::late::identity::{Family, Identities};
+pub use crate::late::open::{OpenHolder, OpenWait};
 use crate::late::snapshot::Snapshots;
 use crate::late::survey::load::Checkpoint;
 use crate::metadata::Tier;
@@ -53,6 +54,11 @@ pub struct Survey {
     pub worst: Vec<WorstCall>,
     /// Calls that had not returned when the records of their thread ended.
     pub unfinished: Vec<Unfinished>,
+    /// Waits that had not ended when the records of their thread did, in the order of the threads.
+    pub open_waits: Vec<OpenWait>,
+    /// Circles of threads that wait for one another: places in `open_waits`, each one's holder is
+    /// the next one, and the last one's is the first.
+    pub circles: Vec<Vec<u32>>,
     #[serde(skip)]
     pub(crate) inner: Inner,
 }
@@ -261,6 +267,12 @@ pub struct Lock {
     pub busy: u64,
     /// Waits that ended without it: time-outs and errors.
     pub gave_up: u64,
+    /// Waits that ended by their time limit, for a signal or for the lock.
+    pub timed_out: u64,
+    /// How long waits were that ended without it. They are not in `wait`.
+    pub in_vain: Distribution,
+    /// The longest of them.
+    pub longest_in_vain: Option<Instance>,
     /// How often the guard gave it to a waiter, so that nobody could come between.
     pub handed_over: u64,
     /// Conditions and semaphores: signals or posts.

@@ -138,11 +138,11 @@ impl World {
     }
 
     fn fails(&mut self, thread: &mut ThreadState, record: &Record, lock: u32) {
-        let wait = self.wait_ends(thread, lock);
+        let (wait, actor) = (self.wait_ends(thread, lock), thread.actor());
         let state = &mut self.locks.states[lock as usize];
         match wait {
             Some((wait, _)) => {
-                state.gave_up += 1;
+                state.given_up(&wait, record.number, record.time, actor);
                 thread.has_waited(record.time - wait.since);
             }
             None => state.busy += 1,

@@ -13,6 +13,8 @@ use record::{Class, Record};
 
 /// No stream.
 pub const NOBODY: u32 = u32::MAX;
+/// `ETIMEDOUT`, the same on every architecture that is recorded.
+const TIMED_OUT: u32 = 110;
 /// Most callers that are kept for a lock.
 const MOST_CALLERS: usize = 16;
 
@@ -73,6 +75,13 @@ pub struct LockState {
     pub busy: u64,
     /// Waits that ended without it.
     pub gave_up: u64,
+    /// Those of them, and of waits for a signal, that ended by their time limit.
+    pub timed_out: u64,
+    /// Waits that had not ended when their thread's records did.
+    pub never_ended: u64,
+    /// How long the waits were that ended without it.
+    pub in_vain: Histogram,
+    pub longest_in_vain: Option<Instance>,
     pub handed_over: u64,
     pub signals: u64,
     pub wait: [Histogram; 2],
@@ -182,6 +191,20 @@ impl LockState {
         }
     }
 
+    /// Counts a wait that ended without the lock, with this result.
+    pub fn given_up(&mut self, wait: &Wait, result: u32, now: u64, actor: Actor) {
+        self.gave_up += 1;
+        self.timed_out += u64::from(result == TIMED_OUT);
+        if actor.doubtful {
+            self.unknown_waits += 1;
+            return;
+        }
+        let (ticks, since, Actor { stream, kind, .. }) = (now - wait.since, wait.since, actor);
+        let instance = Instance { ticks, since, stream, kind, owner: wait.owner, others: 0 };
+        self.in_vain.add(ticks);
+        Instance::keep_longest(&mut self.longest_in_vain, instance);
+    }
+
     /// Somebody has got the lock.
     pub fn granted(&mut self, class: Class, waited: bool, now: u64, actor: Actor) {
         let read = class == Class::Read;
@@ -245,6 +268,7 @@ impl LockState {
     /// for the mutex.
     pub fn condition_waited(&mut self, wait: &Wait, result: u32, now: u64, actor: Actor) -> u64 {
         self.contended[0] += 1;
+        self.timed_out += u64::from(result == TIMED_OUT);
         // A wait that timed out was not ended by a signal.
         let signalled = self.signalled.filter(|at| result == 0 && (wait.since..=now).contains(at));
         let relock = signalled.map_or(0, |at| now - at);
@@ -281,7 +305,8 @@ impl LockState {
 
     /// Whether nothing would be missed if it were forgotten.
     fn forgettable(&self) -> bool {
-        let quiet = self.contended == [0; 2] && self.gave_up == 0 && self.waiting == 0;
+        let quiet =
+            self.contended == [0; 2] && self.gave_up + self.never_ended == 0 && self.waiting == 0;
         quiet && self.users == 0 && self.unknown_holds + self.unknown_waits == 0
     }
 }

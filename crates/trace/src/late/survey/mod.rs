@@ -25,6 +25,7 @@ use crate::late::explain::processors::Missing;
 use crate::late::function::Functions;
 use crate::late::gap::{gap_after, is_missing_after, missing_after};
 use crate::late::merge::{Merge, Run};
+use crate::late::open::Left;
 use crate::late::result::{Losses, Survey};
 use crate::late::snapshot::Snapshots;
 use crate::late::survey::calls::KindState;
@@ -47,6 +48,7 @@ pub struct World {
     pub work: Work,
     pub units: Units,
     pub losses: Losses,
+    pub left: Left,
     contended_only: bool,
     worst: usize,
 }
@@ -120,6 +122,7 @@ impl<'t> Surveyor<'t> {
                 work: Work::default(),
                 units: Units::default(),
                 losses: Losses::default(),
+                left: Left::default(),
                 contended_only: metadata.settings.contended_only,
                 worst: options.worst,
             },

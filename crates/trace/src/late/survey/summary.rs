@@ -9,6 +9,7 @@ use crate::late::explain::processors::UNKNOWN_PRIORITY;
 use crate::late::function::{NO_KIND, SIZES};
 use crate::late::histogram::Histogram;
 use crate::late::identity::Family;
+use crate::late::open::{self, OpenHolder, OpenWait};
 use crate::late::result::{self, Inner, Survey};
 use crate::late::snapshot::Snapshots;
 use crate::late::survey::load::LoadState;
@@ -66,12 +67,14 @@ impl Tables<'_> {
     /// The survey.
     pub fn summarise(mut self, options: &Options) -> Survey {
         self.world.kinds.resize_with(self.world.functions.kinds(), Default::default);
+        self.world.left.waits.sort_by_key(|(stream, ..)| *stream);
         let names = self.lock_names();
         let places = self.places(&names);
         let metadata = self.trace.metadata();
         let usual: Vec<u64> =
             self.world.kinds.iter().map(|kind| kind.durations.quantile(0.5)).collect();
         let (worst, targets) = self.worst(&places, &usual, options);
+        let (open_waits, circles) = self.open_waits(&places);
         let scheduler = metadata.tier == Tier::Scheduler;
         let mut losses = self.world.losses;
         losses.lost_without_stream = metadata.lost_without_chunk.count;
@@ -105,6 +108,8 @@ impl Tables<'_> {
             }),
             worst,
             unfinished: self.unfinished(&places),
+            open_waits,
+            circles,
             inner: Inner {
                 clock: places.clock,
                 functions: self.world.functions,
@@ -288,6 +293,9 @@ impl Tables<'_> {
                 others: usage(state, 0, places),
                 busy: state.busy,
                 gave_up: state.gave_up,
+                timed_out: state.timed_out,
+                in_vain: state.in_vain.durations(&places.clock),
+                longest_in_vain: places.instance(&state.longest_in_vain),
                 handed_over: state.handed_over,
                 signals: state.signals,
                 relock: state.relock.durations(&places.clock),
@@ -337,6 +345,58 @@ impl Tables<'_> {
             syncs: totals.syncs,
             captured: totals.captured,
         }
+    }
+
+    /// The waits that did not end, and the circles of them.
+    fn open_waits(&self, places: &Places) -> (Vec<OpenWait>, Vec<Vec<u32>>) {
+        let (streams, left) = (self.trace.streams(), &self.world.left);
+        let tid = |stream: u32| streams[stream as usize].id;
+        let mut of_id: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+        let threads = (0u32..).zip(streams).filter(|(_, s)| s.kind == StreamKind::Thread);
+        for (at, stream) in threads {
+            of_id.entry((stream.process, stream.id)).or_default().push(at);
+        }
+        // Of the streams of one id, in the order in which they begin, the last that had begun.
+        let living = |waiter: u32, tid: u32, at: u64| {
+            let same = of_id.get(&(streams[waiter as usize].process, tid))?;
+            let begun = |s: &&u32| streams[**s as usize].blocks[0].first <= at;
+            same.iter().rfind(begun).copied()
+        };
+        let holders = left.holders(tid, living);
+        let waits_of: HashMap<u32, u32> =
+            (0u32..).zip(&left.waits).map(|(at, (stream, ..))| (*stream, at)).collect();
+        let wait_of = |stream: Option<u32>| waits_of.get(&stream?).copied();
+        let next: Vec<Vec<u32>> = holders
+            .iter()
+            .map(|holders| holders.iter().filter_map(|holder| wait_of(holder.stream)).collect())
+            .collect();
+        let circles = open::circles(&next);
+        let mut circle_of = vec![None; left.waits.len()];
+        for (number, circle) in (0u32..).zip(&circles) {
+            circle.iter().for_each(|wait| circle_of[*wait as usize] = Some(number));
+        }
+        let end = self.trace.end();
+        let waits = left.waits.iter().zip(holders).zip(circle_of);
+        let waits = waits.map(|(((stream, wait, kind), holders), circle)| OpenWait {
+            thread: places.threads[*stream as usize],
+            lock: places.locks[wait.lock as usize],
+            family: Family::of(wait.class),
+            read: wait.class == record::Class::Read,
+            kind: places.kind(*kind),
+            at_ns: places.at(wait.since),
+            until_end_ns: places.clock.duration_ns(end.saturating_sub(wait.since)),
+            holders: holders
+                .into_iter()
+                .map(|holder| OpenHolder {
+                    tid: holder.tid,
+                    thread: holder.stream.map(|stream| places.threads[stream as usize]),
+                    since_ns: holder.since.map(|since| places.at(since)),
+                    waits: wait_of(holder.stream),
+                })
+                .collect(),
+            circle,
+        });
+        (waits.collect(), circles)
     }
 
     /// The name of a kernel, if it is known.

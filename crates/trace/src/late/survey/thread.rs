@@ -307,9 +307,13 @@ impl World {
         thread.about.unfinished =
             thread.frames.iter().map(|frame| (frame.kind, frame.enter)).collect();
         // A thread that died waiting waits no more; what it holds it holds for ever.
+        let kind = thread.kind();
         if let Some((wait, _)) = thread.wait.take() {
             self.locks.states[wait.lock as usize].wait_ends();
+            self.locks.states[wait.lock as usize].never_ended += 1;
+            self.left.waits.push((thread.stream, wait, kind));
         }
+        self.left.held.extend(thread.held.iter().map(|held| (thread.stream, *held)));
     }
 }
 
