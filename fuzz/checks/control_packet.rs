@@ -33,6 +33,7 @@ fn encode(ask: &Ask) -> &[u8] {
         Ask::QuerySession(packet) => packet.as_bytes(),
         Ask::QueryChain(packet) => packet.as_bytes(),
         Ask::QueryBandwidth => BANDWIDTH.as_bytes(),
+        Ask::QueryMemory(packet) => packet.as_bytes(),
     }
 }
 

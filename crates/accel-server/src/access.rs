@@ -6,10 +6,12 @@
 use crate::Error;
 use bandwidth::holders::{group_id, user_id};
 use shm::peer::Peer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use system::{Limits, Subject};
 
 /// What one session may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub priority_min: u32,
     pub priority_max: u32,
@@ -17,6 +19,9 @@ pub(crate) struct Grant {
     pub sessions: u32,
     /// Bytes of registered memory.
     pub memory_bytes: u64,
+    /// How much of which accelerators the chains may ask for that the user declares, in percent;
+    /// None for everything.
+    pub declare: Option<Arc<BTreeMap<String, u32>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,7 @@ impl Access {
                 priority_max: rule.priority_max,
                 sessions: rule.sessions.unwrap_or(limits.sessions),
                 memory_bytes: rule.memory_bytes.unwrap_or(limits.memory_bytes),
+                declare: rule.declare.clone().map(Arc::new),
             };
             rules.push((resolve(&rule.subject, index)?, grant));
         }
@@ -57,8 +63,14 @@ impl Access {
             Who::User(uid) => peer.uid == uid,
             Who::Group(gid) => peer.groups.contains(&gid),
         };
-        self.rules.iter().find(|(who, _)| matches(who)).map(|(_, grant)| *grant)
+        self.rules.iter().find(|(who, _)| matches(who)).map(|(_, grant)| grant.clone())
     }
+}
+
+/// Root and the server's own user could do to the server what they like: no limit keeps them from
+/// it, and what they declare is believed.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 fn everything(limits: &Limits) -> Grant {
@@ -67,6 +79,7 @@ fn everything(limits: &Limits) -> Grant {
         priority_max: u32::MAX,
         sessions: limits.sessions,
         memory_bytes: limits.memory_bytes,
+        declare: None,
     }
 }
 
@@ -97,7 +110,8 @@ mod tests {
 
     fn rule(subject: Subject, range: [u32; 2]) -> AccessRule {
         let [priority_min, priority_max] = range;
-        AccessRule { subject, priority_min, priority_max, sessions: None, memory_bytes: None }
+        let (sessions, memory_bytes, declare) = (None, None, None);
+        AccessRule { subject, priority_min, priority_max, sessions, memory_bytes, declare }
     }
 
     fn access(rules: Vec<AccessRule>) -> Result<Access, Error> {

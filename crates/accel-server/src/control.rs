@@ -5,29 +5,40 @@
 //! client process, and on a bell that the dispatcher rings. A client's death shows at once as a
 //! hang-up of its socket, or, where a child of the client still holds the socket, as the end of
 //! the process. Nothing here waits for a client: packets that do not fit its socket end it.
+//!
+//! What is done here is done for others than those who were promised something, so the thread runs
+//! below every real-time thread, and gives each user a share of itself ([`share`]). Memory is
+//! made present in slices, between which others are served ([`arrival`]).
 
+mod arrival;
 mod registration;
+mod remains;
+mod share;
 mod status;
 
 use crate::access::{Access, Grant};
 use crate::admission::Admission;
+use crate::budget::Budget;
 use crate::dispatch::Engine;
 use crate::holder::Seeker;
 use crate::inbox::Inbox;
 use crate::refusal::Refusal;
 use crate::register::Services;
-use crate::session::{Allowance, Entry, Session};
+use crate::session::{Entry, OwedRings, Session};
 use crate::{Error, Log};
 use accel::control::{self, Ask, Code, Packet, Refused};
 use accel::session::{SEGMENT_BYTES, SLOTS, SessionMemory};
 use accel::socket::{Received, Socket};
-use realtime::clock::monotonic_ns;
+use arrival::Arriving;
+use realtime::clock::{monotonic_ns, thread_cpu_ns};
+use remains::Remains;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use share::Shares;
 use shm::door::{Door, Pace};
 use shm::peer::Peer;
 use shm::{Consumer, Doorbell, Mapping, Segment};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zerocopy::IntoBytes;
@@ -72,9 +83,12 @@ pub(crate) struct Control {
     door: Door,
     epoll: OwnedFd,
     stop: Arc<AtomicBool>,
-    memory_bytes: Arc<AtomicU64>,
+    budget: Budget,
     pace: Pace,
+    shares: Shares,
     connections: HashMap<u64, Connection>,
+    /// Sessions with a registration whose memory is being made present, the next one first.
+    arriving: VecDeque<u64>,
     next_session: u64,
     dying: Vec<Remains>,
     /// The door is not looked at before this time.
@@ -88,6 +102,8 @@ struct Connection {
     _process: Option<OwnedFd>,
     grant: Grant,
     since_ns: u64,
+    /// Its packets are not read: its user rests, or its last packet is not answered yet.
+    deaf: bool,
     open: Option<Open>,
 }
 
@@ -98,13 +114,7 @@ struct Open {
     /// By registration number.
     memory: HashMap<u32, Arc<Mapping>>,
     memory_bytes: u64,
-}
-
-/// Mappings of a client that is gone, kept until no device uses them any more.
-struct Remains {
-    /// None when only a registration has ended.
-    session: Option<u64>,
-    mappings: Vec<Arc<Mapping>>,
+    arriving: Option<Box<Arriving>>,
 }
 
 impl Control {
@@ -119,6 +129,8 @@ impl Control {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
         let pace = Pace::new(settings.limits.connects_per_second);
+        let budget = Budget::new(&settings.limits);
+        let shares = Shares::new(settings.limits.control_percent);
         let control = Control {
             settings,
             admission,
@@ -127,9 +139,11 @@ impl Control {
             door,
             epoll,
             stop,
-            memory_bytes: Arc::default(),
+            budget,
             pace,
+            shares,
             connections: HashMap::new(),
+            arriving: VecDeque::new(),
             next_session: FIRST_SESSION,
             dying: Vec::new(),
             paused_until_ns: None,
@@ -141,7 +155,7 @@ impl Control {
 
     /// The bytes mapped now, for whoever asks for the counters.
     pub(crate) fn memory_gauge(&self) -> Arc<AtomicU64> {
-        self.memory_bytes.clone()
+        self.budget.gauge()
     }
 
     /// The thread: serves the control plane until the server is stopped.
@@ -160,13 +174,18 @@ impl Control {
                 }
             }
             for event in &events {
-                match event.data.u64() {
+                let (token, flags) = (event.data.u64(), event.flags);
+                let uid = self.connections.get(&(token / 2)).map(|c| c.peer.uid);
+                let begin_ns = thread_cpu_ns();
+                match token {
                     DOOR => self.answer_the_door(),
                     BELL => {}
-                    token if token % 2 == 0 => self.serve(token / 2),
+                    token if token % 2 == 0 => self.hear(token / 2, flags),
                     token => self.end(token / 2, None),
                 }
+                uid.into_iter().for_each(|uid| self.charge(uid, begin_ns));
             }
+            self.arrive();
             self.news();
             self.housekeeping();
         }
@@ -185,8 +204,14 @@ impl Control {
         let waiting = self.connections.values().filter(|connection| connection.open.is_none());
         let hello = waiting.map(|connection| connection.since_ns + HELLO_NS).min();
         let remains = (!self.dying.is_empty()).then_some(now_ns + REMAINS_NS);
-        let next = [hello, remains, self.paused_until_ns].into_iter().flatten().min()?;
-        let wait_ns = next.saturating_sub(now_ns).clamp(1000, 999_999_999);
+        let rested = self
+            .connections
+            .values()
+            .filter(|connection| connection.deaf)
+            .map(|c| self.shares.rests_until(c.peer.uid, now_ns).unwrap_or(now_ns));
+        let next =
+            [hello, remains, rested.min(), self.paused_until_ns].into_iter().flatten().min()?;
+        let wait_ns = next.saturating_sub(now_ns).min(999_999_999);
         Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
     }
 
@@ -263,13 +288,13 @@ impl Control {
             .and_then(|()| process.as_ref().map_or(Ok(()), |p| watch(p.as_fd(), 2 * session + 1)));
         if watched.is_ok() {
             let since_ns = monotonic_ns();
-            let (open, _process) = (None, process);
-            let connection = Connection { socket, peer, _process, grant, since_ns, open };
+            let (open, _process, deaf) = (None, process, false);
+            let connection = Connection { socket, peer, _process, grant, since_ns, deaf, open };
             self.connections.insert(session, connection);
         }
     }
 
-    /// A session's socket has something to say.
+    /// Takes a session's next packet.
     fn serve(&mut self, session: u64) {
         let mut buffer = [0; control::MAX_PACKET + 1];
         // One packet a turn: the set is level-triggered, and others wait too.
@@ -289,6 +314,11 @@ impl Control {
                 return self.end(session, Some((Code::Malformed, text)));
             }
         };
+        self.conclude(session, answered);
+    }
+
+    /// Tells a client that it is refused what it asked for, or ends it.
+    fn conclude(&mut self, session: u64, answered: Result<(), Refusal>) {
         match answered {
             Ok(()) => {}
             Err((code @ (Code::Version | Code::Malformed | Code::Violation), text)) => {
@@ -307,7 +337,7 @@ impl Control {
             Ask::Hello(hello) if !open => self.open(session, &hello),
             Ask::Hello(_) => Err((Code::Malformed, "hello in an open session".into())),
             _ if !open => Err((Code::Malformed, "no hello before the first request".into())),
-            Ask::Register(packet) => self.register(session, &packet, fds),
+            Ask::Register(packet) => self.arrives(session, &packet, fds),
             Ask::Deregister(packet) => self.deregister(session, packet.registration),
             Ask::Reprioritise(packet) => self.reprioritise(session, &packet),
             ask => {
@@ -327,6 +357,8 @@ impl Control {
             return Err((Code::Version, text));
         }
         let memory = |error: shm::Error| (Code::Memory, error.to_string());
+        let uid = self.connections.get(&session).map_or(u32::MAX, |c| c.peer.uid);
+        self.budget.fits(uid, SEGMENT_BYTES as u64)?;
         let segment = Segment::create("keeptime-session", SEGMENT_BYTES).map_err(memory)?;
         let mapping = segment.map_guarded(&self.engine.control).map_err(memory)?;
         mapping.populate(0, mapping.size()).map_err(memory)?;
@@ -335,13 +367,13 @@ impl Control {
         let shared = SessionMemory::initialise(mapping.clone());
         let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
         self.engine.add_session(Entry {
-            session: Arc::new(Session::new(session, connection.peer.number(), shared.clone())),
+            session: Arc::new(Session::new(session, connection.peer.number(), uid, shared.clone())),
             memory: shared,
             consumer: Consumer::default(),
             registrations: Vec::new(),
-            allowance: Allowance::new(monotonic_ns()),
+            owed: OwedRings::default(),
         });
-        self.memory_bytes.fetch_add(mapping.cost_bytes(), Ordering::Relaxed);
+        self.budget.charge(uid, mapping.cost_bytes());
         self.admission.touch();
         let kind = control::Welcome::KIND;
         let segment_bytes = SEGMENT_BYTES as u64;
@@ -349,7 +381,8 @@ impl Control {
         let listened = self.inbox.add(session, doorbell.as_fd());
         let sent = connection.socket.send(welcome.as_bytes(), &[segment.as_fd(), doorbell.as_fd()]);
         let memory = HashMap::new();
-        connection.open = Some(Open { doorbell, mapping, memory, memory_bytes: 0 });
+        let arriving = None;
+        connection.open = Some(Open { doorbell, mapping, memory, memory_bytes: 0, arriving });
         if listened.is_err() || sent.is_err() {
             self.end(session, None);
         }
@@ -378,8 +411,9 @@ impl Control {
             let mappings = open.memory.into_values();
             let own = mappings.filter(|mapping| !Arc::ptr_eq(mapping, &open.mapping));
             let mut mappings: Vec<Arc<Mapping>> = own.collect();
+            mappings.extend(open.arriving.and_then(|arriving| arriving.prepared.mapping));
             mappings.push(open.mapping);
-            self.dying.push(Remains { session: Some(session), mappings });
+            self.dying.push(Remains { session: Some(session), uid: connection.peer.uid, mappings });
         }
     }
 
@@ -420,35 +454,13 @@ impl Control {
                 (self.settings.log)(&format!("no more connections: {error}"));
             }
         }
-        if self.dying.is_empty() {
-            return;
-        }
-        let (engine, devices) = (&self.engine, self.engine.devices());
-        self.dying.retain_mut(|remains| {
-            let rested = remains.session.is_none_or(|session| engine.at_rest(session));
-            if rested {
-                remains.session = None;
-                for (mapping, (_, device)) in
-                    remains.mappings.iter().flat_map(|m| devices.iter().map(move |d| (m, d)))
-                {
-                    device.let_go(mapping);
-                }
-                for mapping in std::mem::take(&mut remains.mappings) {
-                    let cost_bytes = mapping.cost_bytes();
-                    match Arc::try_unwrap(mapping).map(Mapping::close) {
-                        Err(used) => remains.mappings.push(used),
-                        Ok(Ok(())) => {
-                            self.memory_bytes.fetch_sub(cost_bytes, Ordering::Relaxed);
-                        }
-                        // It stays in the count, since it stays.
-                        Ok(Err(error)) => {
-                            (self.settings.log)(&format!("{cost_bytes} bytes stay mapped: {error}"))
-                        }
-                    }
-                }
-            }
-            !rested || !remains.mappings.is_empty()
-        });
+        let heard: Vec<u64> = (self.connections.iter().filter(|(_, c)| c.deaf))
+            .filter(|(_, c)| c.open.as_ref().is_none_or(|open| open.arriving.is_none()))
+            .filter(|(_, c)| self.shares.rests_until(c.peer.uid, now_ns).is_none())
+            .map(|(id, _)| *id)
+            .collect();
+        heard.into_iter().for_each(|session| self.listen(session, true));
+        self.bury();
     }
 
     fn close(mut self) {

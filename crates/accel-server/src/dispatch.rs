@@ -7,8 +7,9 @@
 //!  control thread: register, deregister, forget (a dead client)
 //! ```
 //!
-//! All state is behind one inheritance mutex that is held for microseconds, by threads that run
-//! above the device's compute threads. Clients are answered after it is released: an answer may
+//! All state is behind one inheritance mutex that is held for microseconds: by threads that run
+//! above the device's compute threads, and by the control thread, which runs below and inherits
+//! the priority of whoever waits for it. Clients are answered after it is released: an answer may
 //! cost a system call. The next launch comes before the answer, so that the device does not wait
 //! for it.
 //!
@@ -24,7 +25,7 @@ use crate::bucket::Request;
 use crate::holder::{Held, Holder};
 use crate::meter::Meter;
 use crate::placement::Crowd;
-use crate::session::{Entry, Registration};
+use crate::session::{Allowance, Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
 use answer::{Answer, Ended, publish};
@@ -52,6 +53,8 @@ pub(crate) struct Engine {
 struct State {
     accelerators: Vec<Accelerator>,
     sessions: HashMap<u64, Entry>,
+    /// By user.
+    allowances: HashMap<u32, Allowance>,
     arrivals: u64,
     counters: Counters,
     notices: Vec<String>,
@@ -92,6 +95,7 @@ impl Engine {
         let state = State {
             accelerators: Vec::new(),
             sessions: HashMap::new(),
+            allowances: HashMap::new(),
             arrivals: 0,
             counters,
             notices: Vec::new(),
@@ -110,6 +114,8 @@ impl Engine {
     /// Adds a session; its doorbell may be rung from now on.
     pub(crate) fn add_session(&self, entry: Entry) {
         let mut state = self.state.lock();
+        let now_ns = monotonic_ns();
+        state.allowances.retain(|_, allowance| !allowance.is_full(now_ns));
         state.counters.opened += 1;
         state.sessions.insert(entry.session.id, entry);
     }
@@ -244,6 +250,14 @@ impl Engine {
             let _ = device.destroy_context(context);
         }
         true
+    }
+
+    /// Which of these sessions has the most critical chain; of several, the first.
+    pub(crate) fn most_critical(&self, sessions: &[u64]) -> usize {
+        let state = self.state.lock();
+        let criticality = |id: &u64| state.sessions.get(id).and_then(Entry::criticality);
+        let places = sessions.iter().enumerate().rev();
+        places.max_by_key(|(_, id)| criticality(id)).map_or(0, |(place, _)| place)
     }
 
     /// Takes the waiting messages of a session from its ring, at most a ring full.

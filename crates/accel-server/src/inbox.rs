@@ -1,9 +1,10 @@
 //! The inbox: the thread that sleeps on all doorbells and takes requests from the rings.
 //!
 //! Doorbells are watched edge-triggered, so that each ring is one wake-up and nothing has to be
-//! read from the doorbell. A ring that still has messages after a turn goes to the back of the
-//! line. A client that rings for nothing too often is not listened to for a while; its ring is
-//! looked at afterwards, so that nothing is lost.
+//! read from the doorbell. Of the sessions that have rung, the one with the most critical chain
+//! comes first, and after each of them the thread looks who has rung meanwhile: nobody waits for
+//! more than one ring of somebody less critical. A client whose user rings for nothing too often is
+//! not listened to for a while; its ring is looked at afterwards, so that nothing is lost.
 
 use crate::Error;
 use crate::dispatch::{Drained, Engine};
@@ -12,7 +13,6 @@ use realtime::clock::monotonic_ns;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use shm::Doorbell;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The token of the doorbell that ends the thread; sessions count from 1.
@@ -77,7 +77,8 @@ impl Inbox {
 /// Whose turn it is.
 #[derive(Default)]
 struct Turn {
-    ready: VecDeque<u64>,
+    /// Sessions that have rung, the first one longest ago.
+    ready: Vec<u64>,
     /// Sessions that are not listened to, and until when.
     muted: Vec<(u64, u64)>,
 }
@@ -86,7 +87,7 @@ impl Turn {
     fn rang(&mut self, session: u64) {
         let muted = self.muted.iter().any(|(id, _)| *id == session);
         if !muted && !self.ready.contains(&session) {
-            self.ready.push_back(session);
+            self.ready.push(session);
         }
     }
 
@@ -100,22 +101,25 @@ impl Turn {
         Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
     }
 
-    /// One turn for every ready session.
+    /// One turn for the most critical of the ready sessions.
     fn take(&mut self, engine: &Engine) {
         if !self.muted.is_empty() {
             let now_ns = monotonic_ns();
             let over = self.muted.extract_if(.., |(_, until)| *until <= now_ns);
             self.ready.extend(over.map(|(session, _)| session));
         }
-        for _ in 0..self.ready.len() {
-            let Some(session) = self.ready.pop_front() else { return };
-            match engine.drain(session) {
-                Drained::Empty | Drained::Gone => {}
-                Drained::More => self.ready.push_back(session),
-                Drained::Mute => {
-                    engine.count_muting();
-                    self.muted.push((session, monotonic_ns() + Allowance::MUTE_NS));
-                }
+        let next = match self.ready.len() {
+            0 => return,
+            1 => 0,
+            _ => engine.most_critical(&self.ready),
+        };
+        let session = self.ready.remove(next);
+        match engine.drain(session) {
+            Drained::Empty | Drained::Gone => {}
+            Drained::More => self.ready.push(session),
+            Drained::Mute => {
+                engine.count_muting();
+                self.muted.push((session, monotonic_ns() + Allowance::MUTE_NS));
             }
         }
     }

@@ -31,6 +31,7 @@ mod accelerator;
 mod access;
 mod admission;
 mod bucket;
+mod budget;
 mod calibration;
 mod control;
 mod devices;
@@ -224,7 +225,16 @@ impl Server {
             server.spawn("kt-holder", above(1), &cores, &options.log, run)?;
         }
         server.spawn("kt-inbox", above(0), &cores, &options.log, move || inbox.run(&engine))?;
-        server.spawn("kt-control", above(1), &cores, &options.log, move || control.run())?;
+        // Below every real-time thread: nothing that it does is for a chain that was promised
+        // something.
+        let urgent = config.priority > 0;
+        server.spawn("kt-control", Scheduling::Normal, &cores, &options.log, move || {
+            if urgent {
+                // Before other ordinary threads, where this process may.
+                let _ = rustix::process::setpriority_process(None, -20);
+            }
+            control.run();
+        })?;
         Ok(server)
     }
 

@@ -55,16 +55,50 @@ impl fmt::Display for Placement {
     }
 }
 
+/// Whether a process may run a thread at this `SCHED_FIFO` priority, as the kernel says: because it
+/// has the capability or the limit for it, or runs one already. True also where the kernel does not
+/// tell.
+pub(crate) fn may_run_at(pid: i32, priority: u32) -> bool {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    let (Some(status), Some(limits)) = (read("status"), read("limits")) else { return true };
+    priority == 0
+        || has_nice_capability(&status)
+        || realtime_limit(&limits) >= priority
+        || placements(pid).iter().any(|placement| placement.fifo >= Some(priority))
+}
+
+/// CAP_SYS_NICE in the text of `/proc/PID/status`.
+fn has_nice_capability(status: &str) -> bool {
+    const SYS_NICE: u32 = 23;
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .is_some_and(|bits| bits >> SYS_NICE & 1 == 1)
+}
+
+/// The hard limit of real-time priorities in the text of `/proc/PID/limits`.
+fn realtime_limit(limits: &str) -> u32 {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime priority"));
+    match line.and_then(|line| line.split_ascii_whitespace().nth(1)) {
+        Some("unlimited") => u32::MAX,
+        hard => hard.and_then(|hard| hard.parse().ok()).unwrap_or(0),
+    }
+}
+
+/// Where the kernel runs the threads of a process, as far as it tells.
+fn placements(pid: i32) -> Vec<Placement> {
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let names = folder.flatten().take(MAX_THREADS).map(|entry| entry.file_name());
+    let threads = names.filter_map(|name| Pid::from_raw(name.to_str()?.parse().ok()?));
+    threads.filter_map(Placement::of).collect()
+}
+
 /// Where the kernel says something else than a client that declares this core and priority; None
 /// where one of the process' threads is as declared, or the kernel does not tell.
 ///
 /// A session is one thread, but only the process is known that connected: so any of its threads
 /// may be the one. A client may also register first and take its priority later.
 pub(crate) fn contradiction(pid: i32, core: u32, priority: u32) -> Option<String> {
-    let folder = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let names = folder.flatten().take(MAX_THREADS).map(|entry| entry.file_name());
-    let threads = names.filter_map(|name| Pid::from_raw(name.to_str()?.parse().ok()?));
-    let placements: Vec<Placement> = threads.filter_map(Placement::of).collect();
+    let placements = placements(pid);
     if placements.iter().any(|placement| placement.is(core, priority)) {
         return None;
     }
@@ -79,6 +113,23 @@ pub(crate) fn contradiction(pid: i32, core: u32, priority: u32) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn right_to_a_priority_is_read_from_what_the_kernel_writes() {
+        let limits = |soft: &str, hard: &str| {
+            let heading =
+                "Limit                     Soft Limit           Hard Limit           Units";
+            format!("{heading}\nMax realtime priority     {soft}                    {hard}      \n")
+        };
+        assert_eq!(realtime_limit(&limits("0", "0")), 0);
+        assert_eq!(realtime_limit(&limits("0", "95")), 95, "it may raise the soft one");
+        assert_eq!(realtime_limit(&limits("0", "unlimited")), u32::MAX);
+        assert_eq!(realtime_limit("nothing"), 0);
+        assert!(has_nice_capability("Name:\tx\nCapEff:\t000001ffffffffff\n"));
+        assert!(!has_nice_capability("Name:\tx\nCapEff:\t000001ffff7fffff\n"));
+        assert!(may_run_at(std::process::id() as i32, 0));
+        assert!(may_run_at(i32::MAX, 99), "no such process");
+    }
 
     #[test]
     fn own_thread_is_found_where_it_is() {

@@ -224,12 +224,12 @@ pub(crate) fn check_priority(grant: &Grant, priority: u32) -> Result<(), Refusal
 }
 
 /// Checks a client's registration packet, and maps its memory. `crowds` tells what is on each
-/// accelerator, in the eyes of a chain. The bell rings when the memory is lost.
+/// accelerator, in the eyes of a chain. The memory's pages are not there yet.
 pub(crate) fn prepare(
     services: &Services,
     crowds: impl FnOnce(&str) -> Vec<Crowd>,
     grant: &Grant,
-    (memory_left, bell): (u64, &Arc<Doorbell>),
+    memory: &Memory<'_>,
     packet: &Register,
     fds: Vec<OwnedFd>,
 ) -> Result<Prepared, Refusal> {
@@ -246,7 +246,7 @@ pub(crate) fn prepare(
     let exec = services.exec(&offer, packet);
     let source = services.source(&chain, packet, &exec)?;
     let executor = admission::executor(packet)?;
-    let mapping = map(packet.memory_bytes, memory_left, fds, bell)?;
+    let mapping = map(packet.memory_bytes, memory, fds)?;
     Ok(Prepared {
         chain,
         priority: packet.chain_priority,
@@ -261,27 +261,29 @@ pub(crate) fn prepare(
     })
 }
 
+/// What the memory of a registration has to do with.
+pub(crate) struct Memory<'a> {
+    /// Whether there is room for so many more bytes.
+    pub fits: &'a dyn Fn(u64) -> Result<(), Refusal>,
+    /// Rings when a page of it is lost.
+    pub bell: &'a Arc<Doorbell>,
+}
+
 /// Maps the client's memory: exactly one descriptor where some is announced, none otherwise.
 fn map(
     bytes: u64,
-    left: u64,
+    memory: &Memory<'_>,
     fds: Vec<OwnedFd>,
-    bell: &Arc<Doorbell>,
 ) -> Result<Option<Arc<Mapping>>, Refusal> {
-    let fits = |bytes: u64| {
-        let text = || format!("{bytes} bytes of memory, {left} bytes are left to this session");
-        if bytes <= left { Ok(()) } else { Err((Code::Limit, text())) }
-    };
-    fits(bytes)?;
+    (memory.fits)(bytes)?;
     let count = fds.len();
     match (bytes, fds.into_iter().next()) {
         (0, None) => Ok(None),
         (1.., Some(fd)) if count == 1 => {
             let refused = |error: shm::Error| (Code::Memory, error.to_string());
             let segment = Segment::accept(fd, bytes).map_err(refused)?;
-            fits(segment.cost_bytes().map_err(refused)?)?;
-            let mapping = segment.map_guarded(bell).map_err(refused)?;
-            mapping.populate(0, mapping.size()).map_err(refused)?;
+            (memory.fits)(segment.cost_bytes().map_err(refused)?)?;
+            let mapping = segment.map_guarded(memory.bell).map_err(refused)?;
             Ok(Some(Arc::new(mapping)))
         }
         _ => {

@@ -11,14 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Session {
     pub id: u64,
     pub pid: i32,
+    pub uid: u32,
     memory: SessionMemory,
     rights: Rights,
     dead: AtomicBool,
 }
 
 impl Session {
-    pub(crate) fn new(id: u64, pid: i32, memory: SessionMemory) -> Session {
-        Session { id, pid, memory, rights: Rights::new(SLOTS), dead: AtomicBool::new(false) }
+    pub(crate) fn new(id: u64, pid: i32, uid: u32, memory: SessionMemory) -> Session {
+        Session { id, pid, uid, memory, rights: Rights::new(SLOTS), dead: AtomicBool::new(false) }
     }
 
     /// Opens a slot for a request; None when the client names one that is in use or none.
@@ -76,53 +77,75 @@ pub(crate) struct Entry {
     pub memory: SessionMemory,
     pub consumer: Consumer,
     pub registrations: Vec<Option<Registration>>,
-    pub allowance: Allowance,
+    pub owed: OwedRings,
 }
 
-/// How often a client may ring for nothing.
+impl Entry {
+    /// The highest chain priority of its registrations; None without any.
+    pub(crate) fn criticality(&self) -> Option<u32> {
+        self.registrations.iter().flatten().map(|registration| registration.chain_priority).max()
+    }
+}
+
+/// Rings that are still to come for messages that were taken already: a client that rings once for
+/// each message never pays for a ring.
+#[derive(Default)]
+pub(crate) struct OwedRings(u32);
+
+impl OwedRings {
+    /// Accounts for a turn in which so many messages were taken. Whether it was for nothing.
+    pub(crate) fn turn(&mut self, taken: u32) -> bool {
+        let nothing = taken == 0 && self.0 == 0;
+        // One ring brought this turn about; rings that come together count once, so that at most
+        // a ring full can be owed.
+        self.0 = (self.0 + taken).saturating_sub(1).min(SLOTS as u32);
+        nothing
+    }
+}
+
+/// How often the clients of one user may ring for nothing.
 ///
 /// A ring without a message, or with one that is refused, costs the dispatcher time that
-/// belongs to others. Each costs one token; tokens come back at a fixed rate; a client without
-/// tokens is not listened to for a while. Messages that were taken ahead of their rings pay for
-/// these: a client that rings once for each message never runs out.
+/// belongs to others. Each costs one token; tokens come back at a fixed rate; a client of a user
+/// without tokens is not listened to for a while. All sessions of a user share the tokens, so that
+/// many sessions may not do more than one.
+#[derive(Clone, Copy)]
 pub(crate) struct Allowance {
     tokens: u32,
     refilled_ns: u64,
-    /// Rings that are still to come for messages that were taken already.
-    owed_rings: u32,
 }
 
 impl Allowance {
     const MOST: u32 = 1000;
     const REFILL_NS: u64 = 100_000;
-    /// How long a client is not listened to. Its tokens come back meanwhile.
+    /// How long a client is not listened to. The tokens come back meanwhile.
     pub(crate) const MUTE_NS: u64 = 10_000_000;
 
     pub(crate) fn new(now_ns: u64) -> Allowance {
-        Allowance { tokens: Allowance::MOST, refilled_ns: now_ns, owed_rings: 0 }
-    }
-
-    /// Accounts for a turn in which so many messages were taken, some of them for nothing. False
-    /// when the client has run out.
-    pub(crate) fn turn(&mut self, taken: u32, wasted: u32, now_ns: u64) -> bool {
-        let empty = taken == 0 && self.owed_rings == 0;
-        // One ring brought this turn about; rings that come together count once, so that at most
-        // a ring full can be owed.
-        self.owed_rings = (self.owed_rings + taken).saturating_sub(1).min(SLOTS as u32);
-        self.spend(wasted + u32::from(empty), now_ns)
+        Allowance { tokens: Allowance::MOST, refilled_ns: now_ns }
     }
 
     /// Takes `count` tokens; false when there are not enough.
-    fn spend(&mut self, count: u32, now_ns: u64) -> bool {
+    pub(crate) fn spend(&mut self, count: u32, now_ns: u64) -> bool {
+        self.refill(now_ns);
+        let enough = self.tokens >= count;
+        self.tokens = self.tokens.saturating_sub(count);
+        enough
+    }
+
+    /// Whether all tokens have come back: then it is as good as a new one.
+    pub(crate) fn is_full(&mut self, now_ns: u64) -> bool {
+        self.refill(now_ns);
+        self.tokens == Allowance::MOST
+    }
+
+    fn refill(&mut self, now_ns: u64) {
         let earned = now_ns.saturating_sub(self.refilled_ns) / Allowance::REFILL_NS;
         if earned > 0 {
             let earned = u32::try_from(earned).unwrap_or(u32::MAX);
             self.tokens = self.tokens.saturating_add(earned).min(Allowance::MOST);
             self.refilled_ns = now_ns;
         }
-        let enough = self.tokens >= count;
-        self.tokens = self.tokens.saturating_sub(count);
-        enough
     }
 }
 
@@ -132,15 +155,14 @@ mod tests {
 
     #[test]
     fn rings_for_messages_that_were_taken_ahead_cost_nothing() {
-        let mut allowance = Allowance::new(0);
+        let mut owed = OwedRings::default();
         for _ in 0..10_000 {
-            assert!(allowance.turn(32, 0, 0));
+            assert!(!owed.turn(32));
             for _ in 1..32 {
-                assert!(allowance.turn(0, 0, 0));
+                assert!(!owed.turn(0));
             }
         }
-        let free = (0..2 * Allowance::MOST).filter(|_| allowance.turn(0, 0, 0)).count();
-        assert_eq!(free, Allowance::MOST as usize, "rings for nothing");
+        assert!(owed.turn(0), "a ring for nothing");
     }
 
     #[test]
@@ -149,7 +171,9 @@ mod tests {
         assert!(allowance.spend(Allowance::MOST, 0));
         assert!(!allowance.spend(1, 0));
         assert!(!allowance.spend(1, Allowance::REFILL_NS - 1));
+        assert!(!allowance.is_full(Allowance::MUTE_NS));
         assert!(allowance.spend(100, Allowance::MUTE_NS));
         assert!(!allowance.spend(1, Allowance::MUTE_NS));
+        assert!(allowance.is_full(1000 * Allowance::MUTE_NS));
     }
 }

@@ -428,3 +428,32 @@ fn memory_of_huge_pages_is_refused() {
     }
     honest.run(1);
 }
+
+/// Much memory is made present in slices: the counters that another client reads meanwhile have
+/// the memory, and not yet the registration.
+#[test]
+fn others_are_served_while_memory_is_made_present() {
+    const BYTES: u64 = 128 << 20;
+    let limits = "server: {priority: 0, limits: {memory: 128 MiB, total_memory: 256 MiB}}";
+    let fixture = serve(&one_gpu("buckets: 3", limits));
+    let mut other = fixture.client();
+    let session = RawSession::open(&fixture);
+    let memory = memfd(BYTES, SealFlags::SHRINK);
+    std::thread::scope(|scope| {
+        // It keeps its session until it is asked.
+        let registering = scope.spawn(move || {
+            let registered = session.register("vecadd", BYTES, &[memory.as_fd()]);
+            (session, registered)
+        });
+        let mut between = 0;
+        loop {
+            let seen = other.status().unwrap();
+            if seen.registrations == 1 {
+                break;
+            }
+            between += u32::from(seen.memory_bytes >= BYTES);
+        }
+        assert!(between > 0, "nobody is served meanwhile");
+        assert!(registering.join().unwrap().1.is_ok());
+    });
+}

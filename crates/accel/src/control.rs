@@ -16,8 +16,9 @@
 //! | `QuerySession` | `SessionStatus` | |
 //! | `QueryChain` | `ChainStatus` | |
 //! | `QueryBandwidth` | `BandwidthStatus` | |
+//! | `QueryMemory` | `MemoryStatus` | |
 //!
-//! Accelerators, sessions and chains are asked for as one entry of a list by its index; the answer says how long the list is,
+//! Accelerators, sessions, chains and the memory of users are asked for as one entry of a list by its index; the answer says how long the list is,
 //! and at which revision of the server's state it was. Who reads a list to its end without the
 //! revision changing has read one state; [`crate::snapshot`] does.
 //!
@@ -188,6 +189,11 @@ packets! {
     }
     /// Client: asks what the bandwidth lock was held for.
     QueryBandwidth = 10 {}
+    /// Client: asks what the sessions of one user cost.
+    QueryMemory = 11 {
+        /// Which one, from 0.
+        index: u32,
+    }
     /// Server: the session is open.
     Welcome = 101 {
         /// Slots of ring and completions.
@@ -383,6 +389,25 @@ packets! {
         /// Why it cannot be held; empty while it can.
         note: [u8; NOTE_BYTES],
     }
+    /// Server: what the sessions of one user cost.
+    MemoryStatus = 111 {
+        /// How many users there are.
+        count: u32,
+        /// See [`ServerStatus::revision`].
+        revision: u64,
+        /// The user.
+        uid: u32,
+        /// Its sessions.
+        sessions: u32,
+        /// Memory that is charged to it.
+        used_bytes: u64,
+        /// What it may have.
+        limit_bytes: u64,
+        /// Memory that is charged to all users.
+        total_bytes: u64,
+        /// What all of them may have.
+        total_limit_bytes: u64,
+    }
 }
 
 /// What is said of measured times. The percentiles are upper edges of a histogram whose steps are
@@ -443,6 +468,8 @@ pub enum Ask {
     QueryChain(QueryChain),
     /// See [`QueryBandwidth`].
     QueryBandwidth,
+    /// See [`QueryMemory`].
+    QueryMemory(QueryMemory),
 }
 
 impl Ask {
@@ -459,6 +486,7 @@ impl Ask {
             QuerySession::KIND => QuerySession::parse(bytes).map(Ask::QuerySession),
             QueryChain::KIND => QueryChain::parse(bytes).map(Ask::QueryChain),
             QueryBandwidth::KIND => QueryBandwidth::parse(bytes).map(|_| Ask::QueryBandwidth),
+            QueryMemory::KIND => QueryMemory::parse(bytes).map(Ask::QueryMemory),
             _ => None,
         }
     }

@@ -6,8 +6,8 @@
 //! [`Snapshot`] is one state and not a mixture of two. Counts of requests go on meanwhile.
 
 use crate::control::{
-    self, AcceleratorStatus, BandwidthStatus, ChainStatus, Code, Counters, Measured, NO_BUCKET,
-    Name, Packet, ServerStatus, SessionStatus, unpack_text,
+    self, AcceleratorStatus, BandwidthStatus, ChainStatus, Code, Counters, Measured, MemoryStatus,
+    NO_BUCKET, Name, Packet, ServerStatus, SessionStatus, unpack_text,
 };
 use crate::{Client, Error};
 use zerocopy::IntoBytes;
@@ -30,6 +30,32 @@ pub struct Snapshot {
     pub chains: Vec<Chain>,
     /// The bandwidth lock, if a service asks for it.
     pub bandwidth: Option<Bandwidth>,
+    /// What the clients' memory costs.
+    pub memory: Memory,
+}
+
+/// What the clients' memory costs: session segments and registered memory, in whole pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub used_bytes: u64,
+    /// What it may be.
+    pub limit_bytes: u64,
+    /// Who it is charged to, by number.
+    pub users: Vec<User>,
+}
+
+/// What the sessions of one user cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its number.
+    pub uid: u32,
+    /// Its sessions.
+    pub sessions: u32,
+    /// Their memory.
+    pub used_bytes: u64,
+    /// What that may be.
+    pub limit_bytes: u64,
 }
 
 /// Settings and decisions of a server.
@@ -241,7 +267,13 @@ impl Client {
             let entry: ChainStatus = client.ask(ask.as_bytes())?;
             Ok((entry.revision, entry.count, entry))
         })?;
-        let (Some(accelerators), Some(sessions), Some(chains)) = (accelerators, sessions, chains)
+        let memory = self.read_list(revision, |client, index| {
+            let ask = control::QueryMemory { kind: control::QueryMemory::KIND, index };
+            let entry: MemoryStatus = client.ask(ask.as_bytes())?;
+            Ok((entry.revision, entry.count, entry))
+        })?;
+        let (Some(accelerators), Some(sessions), Some(chains), Some(memory)) =
+            (accelerators, sessions, chains, memory)
         else {
             return Ok(None);
         };
@@ -258,6 +290,7 @@ impl Client {
             sessions: sessions.iter().map(Session::unpack).collect(),
             chains: chains.iter().map(Chain::unpack).collect(),
             bandwidth: (bandwidth.services > 0).then(|| Bandwidth::unpack(&bandwidth)),
+            memory: Memory::unpack(&memory),
         }))
     }
 
@@ -313,6 +346,24 @@ impl Server {
             refused: from.refused,
             last_decision_ns: from.last_decision_ns,
             longest_decision_ns: from.longest_decision_ns,
+        }
+    }
+}
+
+impl Memory {
+    fn unpack(entries: &[MemoryStatus]) -> Memory {
+        let user = |entry: &MemoryStatus| User {
+            uid: entry.uid,
+            sessions: entry.sessions,
+            used_bytes: entry.used_bytes,
+            limit_bytes: entry.limit_bytes,
+        };
+        // The one that asks has a session, so there is an entry.
+        let last = entries.last();
+        Memory {
+            used_bytes: last.map_or(0, |entry| entry.total_bytes),
+            limit_bytes: last.map_or(0, |entry| entry.total_limit_bytes),
+            users: entries.iter().map(user).collect(),
         }
     }
 }

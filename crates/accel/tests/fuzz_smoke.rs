@@ -13,7 +13,9 @@ mod ring_message;
 use accel::Request;
 use accel::control::{Code, Deregister, Hello, MAGIC, Name, Packet, QueryStatus, Refused};
 use accel::control::{MAX_PACKET, Register, Reprioritise, VERSION, flag};
-use accel::control::{QueryAccelerator, QueryBandwidth, QueryChain, QueryServer, QuerySession};
+use accel::control::{
+    QueryAccelerator, QueryBandwidth, QueryChain, QueryMemory, QueryServer, QuerySession,
+};
 use accel::request::Order;
 use random::Random;
 use zerocopy::IntoBytes;
@@ -71,6 +73,7 @@ fn control_packets_of_any_bytes_are_parsed_or_refused() {
         QueryAccelerator { kind: QueryAccelerator::KIND, index: 1 }.as_bytes().to_vec(),
         QuerySession { kind: QuerySession::KIND, index: u32::MAX }.as_bytes().to_vec(),
         QueryChain { kind: QueryChain::KIND, index: 0 }.as_bytes().to_vec(),
+        QueryMemory { kind: QueryMemory::KIND, index: 2 }.as_bytes().to_vec(),
         Refused::new(Code::Limit, &"ä".repeat(100)).as_bytes().to_vec(),
     ];
     feed(MAX_PACKET + 4, &seeds, control_packet::check);

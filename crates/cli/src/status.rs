@@ -11,7 +11,9 @@ use std::process::ExitCode;
 
 use accel::Client;
 use accel::control::Measured;
-use accel::snapshot::{Accelerator, Bandwidth, Chain, Origin, Session, Snapshot, Standing};
+use accel::snapshot::{
+    Accelerator, Bandwidth, Chain, Memory, Origin, Session, Snapshot, Standing, User,
+};
 use serde_json::{Value, json};
 
 /// Options of `keeptime status`.
@@ -64,7 +66,8 @@ fn exceeds(measured: &Measured, configured_ns: u64) -> bool {
 }
 
 fn render_json(snapshot: &Snapshot) -> Value {
-    let Snapshot { server, counters: c, accelerators, sessions, chains, bandwidth } = snapshot;
+    let Snapshot { server, counters: c, accelerators, sessions, chains, bandwidth, memory } =
+        snapshot;
     let names: Vec<&str> = accelerators.iter().map(|a| a.id.as_str()).collect();
     json!({
         "server": {
@@ -96,6 +99,21 @@ fn render_json(snapshot: &Snapshot) -> Value {
         "sessions": sessions.iter().map(session_json).collect::<Vec<Value>>(),
         "chains": chains.iter().map(|chain| chain_json(chain, &names)).collect::<Vec<Value>>(),
         "bandwidth_lock": bandwidth.as_ref().map(bandwidth_json),
+        "memory": memory_json(memory),
+    })
+}
+
+fn memory_json(memory: &Memory) -> Value {
+    let user = |user: &User| {
+        json!({
+            "uid": user.uid, "sessions": user.sessions, "used_bytes": user.used_bytes,
+            "limit_bytes": user.limit_bytes,
+        })
+    };
+    json!({
+        "used_bytes": memory.used_bytes,
+        "limit_bytes": memory.limit_bytes,
+        "users": memory.users.iter().map(user).collect::<Vec<Value>>(),
     })
 }
 

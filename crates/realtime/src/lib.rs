@@ -26,6 +26,7 @@ pub mod clock;
 mod error;
 pub mod machine;
 pub mod memory;
+pub mod memory_group;
 pub mod mutex;
 pub mod thread;
 pub mod work;

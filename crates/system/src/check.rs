@@ -16,6 +16,7 @@ pub(crate) fn check(system: &System, tree: &Node) -> Result<(), Error> {
     checker.unique_names()?;
     checker.executors()?;
     checker.services()?;
+    checker.access()?;
     checker.chain_priorities()?;
     let index = Index::new(system);
     for (i, chain) in system.chains.iter().enumerate() {
@@ -122,6 +123,18 @@ impl Checker<'_> {
             if self.system.accelerator(&service.accelerator).is_none() {
                 let path = path!["services", i, "accelerator"];
                 return Err(self.unknown(path, &service.accelerator, "accelerators"));
+            }
+        }
+        Ok(())
+    }
+
+    fn access(&self) -> Result<(), Error> {
+        for (i, rule) in self.system.server.access.iter().enumerate() {
+            for id in rule.declare.iter().flat_map(|percents| percents.keys()) {
+                if self.system.accelerator(id).is_none() {
+                    let path = path!["server", "access", i, "declare", id.as_str()];
+                    return Err(self.unknown(path, id, "accelerators"));
+                }
             }
         }
         Ok(())

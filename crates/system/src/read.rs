@@ -11,6 +11,7 @@ use crate::{
     Kernel, Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, MAX_SLICES_AT_ONCE, Overrun, Policy,
     Segment, Server, Service, Subject, System, TimeUnit, Wait, check, draft,
 };
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -457,18 +458,30 @@ fn mode(field: Field<'_>) -> Result<u32, Error> {
 }
 
 fn limits(field: Field<'_>) -> Result<Limits, Error> {
-    let fields = field.fields(&["sessions", "registrations", "memory", "connects_per_second"])?;
+    let fields = field.fields(&[
+        "sessions",
+        "registrations",
+        "memory",
+        "total_memory",
+        "user_memory",
+        "connects_per_second",
+        "control_percent",
+    ])?;
     let default = Limits::default();
     let count = |field: Field<'_>| field.number(1..=65_536);
     Ok(Limits {
         sessions: fields.or("sessions", default.sessions, count)?,
         registrations: fields.or("registrations", default.registrations, count)?,
         memory_bytes: fields.or("memory", default.memory_bytes, memory)?,
+        total_memory_bytes: fields.optional("total_memory").map(memory).transpose()?,
+        user_memory_bytes: fields.optional("user_memory").map(memory).transpose()?,
         connects_per_second: fields.or(
             "connects_per_second",
             default.connects_per_second,
             count,
         )?,
+        control_percent: fields
+            .or("control_percent", default.control_percent, |field| field.number(1..=100))?,
     })
 }
 
@@ -481,7 +494,7 @@ fn memory(field: Field<'_>) -> Result<u64, Error> {
 }
 
 fn access_rule(field: Field<'_>) -> Result<AccessRule, Error> {
-    let fields = field.fields(&["user", "group", "priority", "sessions", "memory"])?;
+    let fields = field.fields(&["user", "group", "priority", "sessions", "memory", "declare"])?;
     let subject = match (fields.optional("user"), fields.optional("group")) {
         (Some(user), None) => match user.plain_number() {
             Some(id) => Subject::UserId(id),
@@ -511,5 +524,17 @@ fn access_rule(field: Field<'_>) -> Result<AccessRule, Error> {
         priority_max,
         sessions: fields.optional("sessions").map(|f| f.number(1..=65_536)).transpose()?,
         memory_bytes: fields.optional("memory").map(memory).transpose()?,
+        declare: fields.optional("declare").map(|field| declare(&field)).transpose()?.flatten(),
     })
+}
+
+/// `true` sets no limit, `false` allows nothing.
+fn declare(field: &Field<'_>) -> Result<Option<BTreeMap<String, u32>>, Error> {
+    let expected = "true, false, or percents of accelerators such as {gpu0: 25}";
+    if let Ok(all) = field.boolean() {
+        return Ok((!all).then(BTreeMap::new));
+    }
+    let entries = field.entries().map_err(|_| field.refuse(expected))?;
+    let percents = entries.into_iter().map(|(id, field)| Ok((id, field.number(0..=100)?)));
+    percents.collect::<Result<_, Error>>().map(Some)
 }

@@ -2,6 +2,7 @@
 
 use crate::System;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The `server` section, defaults filled in.
@@ -98,8 +99,14 @@ pub struct Limits {
     pub registrations: u32,
     /// Shared memory of one session.
     pub memory_bytes: u64,
+    /// Shared memory of all sessions; none: by what the machine and its control group have.
+    pub total_memory_bytes: Option<u64>,
+    /// Shared memory of all sessions of one user; none: three quarters of all.
+    pub user_memory_bytes: Option<u64>,
     /// New connections within one second.
     pub connects_per_second: u32,
+    /// How much of the control thread one user may have, in percent.
+    pub control_percent: u32,
 }
 
 /// What one user or group may do.
@@ -115,6 +122,9 @@ pub struct AccessRule {
     pub sessions: Option<u32>,
     /// Shared memory of one session, where the rule changes it.
     pub memory_bytes: Option<u64>,
+    /// Of which accelerators the chains that they declare may ask for how much, in percent, each
+    /// user for itself; none: of all, for everything.
+    pub declare: Option<BTreeMap<String, u32>>,
 }
 
 /// A user or a group, by name or by number.
@@ -155,7 +165,15 @@ impl Default for Server {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 64, registrations: 64, memory_bytes: 64 << 20, connects_per_second: 200 }
+        Self {
+            sessions: 64,
+            registrations: 64,
+            memory_bytes: 64 << 20,
+            total_memory_bytes: None,
+            user_memory_bytes: None,
+            connects_per_second: 200,
+            control_percent: 25,
+        }
     }
 }
 

@@ -370,13 +370,16 @@ fn limits(limits: &Limits) -> Map {
     map.put_unless("sessions", limits.sessions, default.sessions, number);
     map.put_unless("registrations", limits.registrations, default.registrations, number);
     map.put_unless("memory", limits.memory_bytes, default.memory_bytes, format_bytes);
+    map.put_some("total_memory", limits.total_memory_bytes, format_bytes);
+    map.put_some("user_memory", limits.user_memory_bytes, format_bytes);
     let connects = limits.connects_per_second;
     map.put_unless("connects_per_second", connects, default.connects_per_second, number);
+    map.put_unless("control_percent", limits.control_percent, default.control_percent, number);
     map
 }
 
 fn access_rule(rule: &AccessRule) -> Map {
-    let AccessRule { subject, priority_min, priority_max, sessions, memory_bytes } = rule;
+    let AccessRule { subject, priority_min, priority_max, sessions, memory_bytes, declare } = rule;
     let mut map = match subject {
         Subject::User(name) => Map::with("user", text(name)),
         Subject::UserId(id) => Map::with("user", id),
@@ -386,6 +389,13 @@ fn access_rule(rule: &AccessRule) -> Map {
     map.put("priority", flow_list(&[priority_min, priority_max]));
     map.put_some("sessions", *sessions, |number| number);
     map.put_some("memory", *memory_bytes, format_bytes);
+    map.put_some("declare", declare.as_ref(), |percents| match percents.is_empty() {
+        true => "false".to_owned(),
+        false => {
+            let one = |(id, percent): (&String, &u32)| format!("{}: {percent}", text(id));
+            format!("{{{}}}", percents.iter().map(one).collect::<Vec<String>>().join(", "))
+        }
+    });
     map
 }
 

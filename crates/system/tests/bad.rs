@@ -610,6 +610,22 @@ services: [{name: s, accelerator: a, kernel: busy, arguments: [18446744073709551
         "bad.yaml:1:19: server.access[0].priority: missing key",
     ),
     (
+        "server: {access: [{user: a, priority: [0, 1], declare: some}]}\n",
+        r#"bad.yaml:1:56: server.access[0].declare: found "some", expected true, false, or percents of accelerators such as {gpu0: 25}"#,
+    ),
+    (
+        "server: {access: [{user: a, priority: [0, 1], declare: {gpu0: 101}}]}\n",
+        r#"bad.yaml:1:63: server.access[0].declare.gpu0: found "101", expected a whole number from 0 to 100"#,
+    ),
+    (
+        "server: {access: [{user: a, priority: [0, 1], declare: {gpu0: 10}}]}\n",
+        r#"bad.yaml:1:63: server.access[0].declare.gpu0: found "gpu0", expected one of the accelerators, but the file has none"#,
+    ),
+    (
+        "server: {limits: {control_percent: 0}}\n",
+        r#"bad.yaml:1:36: server.limits.control_percent: found "0", expected a whole number from 1 to 100"#,
+    ),
+    (
         r##"{"accelerators": [{"id": "gpu0",
   "buckets": 6,
   "bukets": 6}]}

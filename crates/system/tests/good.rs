@@ -134,8 +134,8 @@ server:
   analysis: sound
   calibration: times.json
   bandwidth_socket: /run/b.sock
-  limits: {sessions: 1, registrations: 2, memory: 4 KiB, connects_per_second: 3}
-  access: [{user: 1000, priority: [1, 2]}, {user: \"1000\", priority: [0, 0], sessions: 1, memory: 8192}, {group: g, priority: [3, 4294967295]}, {group: 5, priority: [0, 1]}]
+  limits: {sessions: 1, registrations: 2, memory: 4 KiB, total_memory: 1 MiB, user_memory: 8 KiB, connects_per_second: 3, control_percent: 7}
+  access: [{user: 1000, priority: [1, 2], declare: false}, {user: \"1000\", priority: [0, 0], sessions: 1, memory: 8192, declare: {a: 25, b: 0}}, {group: g, priority: [3, 4294967295], declare: true}, {group: 5, priority: [0, 1]}]
 ";
     let system = System::parse(text, "all.yaml").unwrap();
     let times = (system.kappa_ns, system.epsilon_ns, system.sigma_ns, system.hop_ns);
@@ -183,8 +183,16 @@ server:
         priority_max: 0,
         sessions: Some(1),
         memory_bytes: Some(8192),
+        declare: Some(BTreeMap::from([("a".to_owned(), 25), ("b".to_owned(), 0)])),
     };
     assert_eq!(server.access[1], rule);
+    assert_eq!(server.access[0].declare, Some(BTreeMap::new()));
+    assert_eq!((&server.access[2].declare, &server.access[3].declare), (&None, &None));
+    let limits = server.limits;
+    assert_eq!(
+        (limits.total_memory_bytes, limits.user_memory_bytes, limits.control_percent),
+        (Some(1 << 20), Some(8192), 7)
+    );
 }
 
 #[test]

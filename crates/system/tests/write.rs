@@ -104,14 +104,23 @@ fn server() -> impl Strategy<Value = Server> {
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
-    let numbers = (1..=65_536u32, 1..=65_536u32, 4_096..=1u64 << 40, 1..=65_536u32);
-    let random =
-        numbers.prop_map(|(sessions, registrations, memory_bytes, connects_per_second)| Limits {
-            sessions,
-            registrations,
-            memory_bytes,
-            connects_per_second,
-        });
+    let numbers = (1..=65_536u32, 1..=65_536u32, 4_096..=1u64 << 40, 1..=65_536u32, 1..=100u32);
+    let memory = || option::of((1..=4u64 << 20).prop_map(|pages| pages * 4_096));
+    let random = (numbers, memory(), memory()).prop_map(
+        |(numbers, total_memory_bytes, user_memory_bytes)| {
+            let (sessions, registrations, memory_bytes, connects_per_second, control_percent) =
+                numbers;
+            Limits {
+                sessions,
+                registrations,
+                memory_bytes,
+                total_memory_bytes,
+                user_memory_bytes,
+                connects_per_second,
+                control_percent,
+            }
+        },
+    );
     prop_oneof![Just(Limits::default()), random]
 }
 
@@ -131,6 +140,7 @@ fn access() -> impl Strategy<Value = AccessRule> {
             priority_max: a.max(b),
             sessions,
             memory_bytes,
+            declare: None,
         },
     )
 }
@@ -451,7 +461,8 @@ server:
   limits: {sessions: 16, memory: 128 MiB}
   access:
     - {user: \"1000\", priority: [50, 100]}
-    - {group: 5, priority: [0, 49], sessions: 2, memory: 8 MiB}
+    - {group: 5, priority: [0, 49], sessions: 2, memory: 8 MiB, declare: {gpu0: 25}}
+    - {group: 6, priority: [0, 0], declare: false}
 
 chains:
   - id: brake

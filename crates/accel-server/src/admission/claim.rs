@@ -5,11 +5,12 @@
 //! deadlines is the analysis' affair.
 
 use super::{MAX_CHAINS, MAX_POSITIONS, MAX_REQUESTS, MAX_REQUESTS_IN_ALL};
+use crate::access::is_trusted;
 use crate::meter::Tally;
 use crate::refusal::Refusal;
 use accel::control::{Code, Register, flag};
 use analysis::{MAX_TIME_NS, Span, Wait};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use system::{MAX_CORES, System, format_time};
 
@@ -30,6 +31,9 @@ pub(crate) struct Claim {
     pub source: Source,
     /// The core and the process priority that the client declares for its thread.
     pub executor: Option<(u32, u32)>,
+    /// How much of which accelerators the user's declarations may ask for, in percent; None for
+    /// everything.
+    pub declare: Option<Arc<BTreeMap<String, u32>>>,
     /// The chain's, shared by its claims.
     pub tally: Arc<Tally>,
 }
@@ -210,6 +214,7 @@ pub(super) fn check(file: &System, claims: &[Claim], claim: &Claim) -> Result<()
                 )));
             }
             limits(claims, claim, declaration)?;
+            share(file, claims, claim)?;
             one_priority(file, claims, claim)?;
             one_chain(claims, claim, declaration)?;
             one_callback(claims, claim, declaration)
@@ -257,27 +262,82 @@ fn uses(file: &System, index: usize, claim: &Claim) -> Result<(), Refusal> {
     Err(wrong(text))
 }
 
-/// Bounds what one decision can cost.
+/// Bounds what one decision can cost. One user may have half of it, unless it is root or the
+/// server's own: something is left for others.
 fn limits(claims: &[Claim], claim: &Claim, declaration: &Declaration) -> Result<(), Refusal> {
+    let all = demand(claims.iter(), claim, declaration);
+    let own = demand(claims.iter().filter(|other| other.uid == claim.uid), claim, declaration);
+    let trusted = is_trusted(claim.uid);
+    let (part, whose) =
+        if trusted { (1, "the server's limit") } else { (2, "the limit of one user") };
+    let limit = |text: String| Err((Code::Limit, text));
+    for ((chains, requests), part, whose) in [(all, 1, "the server's limit"), (own, part, whose)] {
+        let (most_chains, most_requests) = (MAX_CHAINS / part, MAX_REQUESTS_IN_ALL / part as u32);
+        if chains > most_chains {
+            return limit(format!("{most_chains} chains are declared, {whose}"));
+        }
+        if requests > most_requests {
+            return limit(format!(
+                "{requests} requests in one job of every chain, {whose} is {most_requests}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The declared chains of some claims and a new one, and their requests in one job of each.
+fn demand<'a>(
+    others: impl Iterator<Item = &'a Claim>,
+    claim: &'a Claim,
+    declaration: &Declaration,
+) -> (usize, u32) {
     let mut chains = HashSet::from([claim.chain.as_str()]);
     let mut requests = declaration.requests;
-    for other in claims {
+    for other in others {
         if let Source::Declared(declaration) = &other.source {
             chains.insert(&other.chain);
             requests = requests.saturating_add(declaration.requests);
         }
     }
-    let limit = |text: String| Err((Code::Limit, text));
-    if chains.len() > MAX_CHAINS {
-        return limit(format!("{MAX_CHAINS} chains are declared, the server's limit"));
+    (chains.len(), requests)
+}
+
+/// What a user may have promised to the chains that its clients declare: nothing, or a share of
+/// the accelerator.
+fn share(file: &System, claims: &[Claim], claim: &Claim) -> Result<(), Refusal> {
+    let Some(shares) = &claim.declare else { return Ok(()) };
+    let (chain, uid) = (&claim.chain, claim.uid);
+    if shares.is_empty() {
+        let text = format!(
+            "chain {chain:?} declares a period: user {uid} may not declare any on this server \
+             (server.access, key declare)"
+        );
+        return Err((Code::NotAllowed, text));
     }
-    if requests > MAX_REQUESTS_IN_ALL {
-        return limit(format!(
-            "{requests} requests in one job of every chain, the server's limit is \
-             {MAX_REQUESTS_IN_ALL}"
-        ));
+    let id = &file.accelerators[claim.accelerator].id;
+    let percent = shares.get(id).copied().unwrap_or(0);
+    let same = |other: &&Claim| (other.uid, other.accelerator) == (uid, claim.accelerator);
+    let own = claims.iter().chain([claim]).filter(same);
+    let ppm: u128 = own.map(|claim| claim.share_ppm()).sum();
+    if ppm <= u128::from(percent) * 10_000 {
+        return Ok(());
     }
-    Ok(())
+    let text = format!(
+        "chain {chain:?}: with it, the chains that user {uid} declares ask for {}.{:02} % of \
+         accelerator {id:?}, the limit of this user is {percent} % (server.access, key declare)",
+        ppm / 10_000,
+        ppm % 10_000 / 100
+    );
+    Err((Code::Limit, text))
+}
+
+impl Claim {
+    /// The declared share of its accelerator's time, in millionths, rounded up.
+    fn share_ppm(&self) -> u128 {
+        let Source::Declared(declaration) = &self.source else { return 0 };
+        let busy_ns = u128::from(declaration.exec.max_ns) * u128::from(declaration.requests);
+        (busy_ns * 1_000_000).div_ceil(u128::from(declaration.terms.period_ns.max(1)))
+    }
 }
 
 /// Chain priorities are unique, and those of the configuration are taken.

@@ -59,6 +59,35 @@ impl Verdict {
         self.chains.iter().filter(move |c| c.asks() && !c.is_guaranteed() && had(&c.name))
     }
 
+    /// A chain that asks for a promise and has none.
+    fn unpromised<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Judged> {
+        self.chains.iter().filter(move |c| c.name == name && c.asks() && !c.is_guaranteed())
+    }
+
+    /// Whether a change that breaks promises breaks only those that give way: to chains that
+    /// clients of other users declared, with a lower priority than what comes. The priorities that
+    /// a user may ask for say how critical its chains can be, and a small declaration of one user
+    /// must not keep out what another user may have before it. A user's promises hold against its
+    /// own chains, and those to chains of the configuration against everybody.
+    pub(super) fn breaks_only_what_gives_way(
+        &self,
+        before: &Verdict,
+        change: Change<'_>,
+        claims: &[Claim],
+    ) -> bool {
+        let Change::Comes(candidate) = change else { return false };
+        let of_others = |chain: &Judged| {
+            claims.iter().filter(|c| c.chain == chain.name).all(|c| c.uid != candidate.uid)
+        };
+        let gives_way = |chain: &Judged| {
+            let less_critical = chain.priority < candidate.priority;
+            chain.origin == Origin::Clients && less_critical && of_others(chain)
+        };
+        let analysed = self.contradiction.is_none() || before.contradiction.is_some();
+        let own = self.unpromised(&candidate.chain).next();
+        analysed && own.is_none() && self.lost(before).all(gives_way)
+    }
+
     /// What is worth a line for each chain that asks for a promise and has none: once, and again
     /// when the reason is another one.
     pub(super) fn news(&self, before: &Verdict) -> Vec<String> {
@@ -80,12 +109,11 @@ impl Verdict {
         let Change::Comes(candidate) = change else {
             return self.lost(before).next().map(|_| String::new());
         };
+        let candidate = candidate.chain.as_str();
         if let (Some(text), None) = (&self.contradiction, &before.contradiction) {
             return Some(Why::Model(text.clone()).refusal(candidate, candidate));
         }
-        let own =
-            self.chains.iter().filter(|c| c.name == candidate && c.asks() && !c.is_guaranteed());
-        let affected: Vec<&Judged> = self.lost(before).chain(own).collect();
+        let affected: Vec<&Judged> = self.lost(before).chain(self.unpromised(candidate)).collect();
         // One that fails by itself says more than one that fails with it.
         let first = affected.iter().find(|c| c.why.as_ref().is_some_and(Why::is_own));
         let affected = first.or(affected.first())?;

@@ -10,6 +10,9 @@
 //!    chain must have a lower priority and a lower bucket than every promised chain beside it.
 //! 4. The claim is refused if its own chain is not guaranteed, unless that is best effort, or if
 //!    a chain that was guaranteed would not be any more. The refusal says why ([`explain`]).
+//!    A chain that clients of other users declared, and that is less critical than the one that
+//!    comes, keeps it not out: where there is no other way, it loses its guarantee, and that is
+//!    told.
 //!
 //! When somebody leaves, the rest is judged anew; the even spread is taken only where it costs
 //! nobody a promise.
@@ -86,10 +89,10 @@ pub(crate) struct Decision {
 }
 
 /// What to do with a claim that costs a promise.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Change<'a> {
-    /// This chain comes in, or changes.
-    Comes(&'a str),
+    /// This claim comes in, or its chain changes to this.
+    Comes(&'a Claim),
     /// Somebody leaves, and cannot be refused that.
     Leaves,
 }
@@ -155,10 +158,9 @@ impl Admission {
         if self.rules.mode != Mode::Off {
             claim::check(&self.rules.file.system, &self.now.claims, &claim)?;
         }
-        let chain = claim.chain.clone();
         let mut claims = self.now.claims.clone();
-        claims.push(claim);
-        self.decide(claims, Change::Comes(&chain))
+        claims.push(claim.clone());
+        self.decide(claims, Change::Comes(&claim))
     }
 
     /// Whether a chain may have another priority, and which registrations that concerns: all of a
@@ -191,14 +193,14 @@ impl Admission {
             );
             return Err((Code::NotAllowed, text));
         }
+        let changed = Claim { priority, ..claim.clone() };
         if self.rules.mode != Mode::Off {
-            let changed = Claim { priority, ..claim.clone() };
             claim::check(&self.rules.file.system, &rest, &changed)?;
         }
         let numbers = moved.iter().map(|claim| (claim.session, claim.number)).collect();
         let mut claims = self.now.claims.clone();
         claims.iter_mut().filter(|claim| moves(claim)).for_each(|claim| claim.priority = priority);
-        Ok((self.decide(claims, Change::Comes(&claim.chain))?, numbers))
+        Ok((self.decide(claims, Change::Comes(&changed))?, numbers))
     }
 
     /// Makes a decision the state. A new registration has got this number. Returns which chains
@@ -249,27 +251,37 @@ impl Admission {
         decision
     }
 
-    /// The first spread that breaks no promise. Who leaves gets the last one at the least.
+    /// The first spread that breaks no promise, else the first that breaks only those that give
+    /// way. Who leaves gets the last one at the least.
     fn choose(&self, claims: Vec<Claim>, change: Change<'_>) -> Result<Decision, Refusal> {
         let members: Vec<Members> =
             (0..self.rules.buckets.len()).map(|index| self.members(&claims, index)).collect();
         let mut refusal = None;
         let mut last = None;
+        let mut displacing = None;
+        let (before, refined) = (&self.now.verdict, false);
         for spreads in self.candidates(&members) {
             let verdict = self.rules.judge(&claims, &spreads, Depth::Enough);
             let broken = match self.rules.mode {
-                Mode::Enforce => verdict.broken(&self.now.verdict, change),
+                Mode::Enforce => verdict.broken(before, change),
                 Mode::Report | Mode::Off => None,
             };
             let Some(text) = broken else {
-                return Ok(Decision { claims, spreads, verdict, refined: false });
+                return Ok(Decision { claims, spreads, verdict, refined });
             };
             refusal.get_or_insert((Code::Admission, text));
+            if displacing.is_none() && verdict.breaks_only_what_gives_way(before, change, &claims) {
+                displacing = Some(Decision { claims: claims.clone(), spreads, verdict, refined });
+                continue;
+            }
             last = Some((spreads, verdict));
+        }
+        if let Some(decision) = displacing {
+            return Ok(decision);
         }
         match (change, last) {
             (Change::Leaves, Some((spreads, verdict))) => {
-                Ok(Decision { claims, spreads, verdict, refined: false })
+                Ok(Decision { claims, spreads, verdict, refined })
             }
             _ => Err(refusal.unwrap_or((Code::Admission, "no bucket is left".into()))),
         }

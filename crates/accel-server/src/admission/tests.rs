@@ -46,6 +46,7 @@ fn chain(name: &str, priority: u32, period_ms: u64, exec_ms: u64) -> Claim {
         accelerator: 0,
         source: Source::Declared(declaration),
         executor: Some((priority, 50)),
+        declare: None,
         tally: Arc::default(),
     }
 }
@@ -187,6 +188,66 @@ fn declared_chain_is_refused_where_an_undeclared_one_is_in_its_way() {
     );
     admission.add(with(chain("map", 8, 100, 1), |d| d.terms.best_effort = true)).unwrap();
     admission.add(chain("brake", 60, 100, 1)).unwrap();
+}
+
+/// The same claim of a client of another user.
+fn of_a_stranger(claim: Claim) -> Claim {
+    Claim { uid: 4_000_000_000, ..claim }
+}
+
+#[test]
+fn small_declaration_of_another_user_keeps_nothing_more_critical_out() {
+    for buckets in [1, 6] {
+        let mut admission = admission(buckets, "");
+        let small = with(chain("small", 0, 10, 1), |d| d.exec = Span::up_to(1000));
+        admission.add(of_a_stranger(small.clone())).unwrap();
+        assert_eq!(admission.standing("small"), Standing::Guaranteed);
+        let decision = admission.register(chain("brake", 99, 100, 60)).unwrap();
+        let news = admission.commit(decision, Some(0));
+        assert!(news[0].starts_with("chain \"small\" has lost its guarantee: "), "{news:?}");
+        assert_eq!(admission.standing("brake"), Standing::Guaranteed);
+        assert_eq!(admission.standing("small"), Standing::Unguaranteed);
+        assert!(admission.leave(99, None).is_empty());
+        assert_eq!(admission.standing("small"), Standing::Guaranteed);
+        // Also what declares nothing, or asks for no promise.
+        let loud = with(chain("loud", 98, 100, 60), |d| d.terms.best_effort = true);
+        for claim in [undeclared("any", 98), loud] {
+            admission.add(claim).unwrap();
+            assert_eq!(admission.standing("small"), Standing::Unguaranteed);
+            admission.leave(98, None);
+            assert_eq!(admission.standing("small"), Standing::Guaranteed);
+        }
+        // A user's own promise holds against its own clients.
+        let own = of_a_stranger(chain("own", 5, 100, 60));
+        assert!(admission.add(own).is_err());
+    }
+}
+
+#[test]
+fn more_critical_promise_and_the_configuration_give_way_to_nobody() {
+    let mut admission = self::admission(1, "");
+    admission.add(of_a_stranger(chain("brake", 9, 100, 60))).unwrap();
+    assert!(admission.add(chain("map", 1, 1000, 70)).is_err(), "less critical");
+    assert!(admission.add(undeclared("equal", 9)).is_err());
+    assert_eq!(admission.standing("brake"), Standing::Guaranteed);
+    let mut admission = self::admission(0, CONFIGURED);
+    admission.add(of_a_stranger(configured("steer", 0, 8, 1))).unwrap();
+    let said = admission.add(chain("map", 9, 100, 90)).unwrap_err();
+    assert!(said.starts_with("chain \"map\" would make chain \"steer\" late"), "{said}");
+    assert!(admission.add(undeclared("any", 99)).is_err());
+}
+
+#[test]
+fn spread_that_costs_nobody_a_promise_is_preferred() {
+    // Evenly spread, 4 and 3 share the upper bucket, 2 and 1 the lower one, where 1 makes 2 late.
+    let mut admission = admission(2, "");
+    admission.add(chain("c3", 3, 100, 10)).unwrap();
+    admission.add(of_a_stranger(chain("c2", 2, 50, 10))).unwrap();
+    admission.add(chain("c1", 1, 1000, 60)).unwrap();
+    assert_eq!([3, 2, 1].map(|priority| admission.bucket(priority)), [1, 1, 0]);
+    admission.add(chain("c4", 4, 200, 10)).unwrap();
+    assert_eq!([4, 3, 2, 1].map(|priority| admission.bucket(priority)), [1, 1, 1, 0]);
+    assert_eq!(admission.standing("c2"), Standing::Guaranteed);
 }
 
 #[test]

@@ -4,62 +4,62 @@
 //! leaves everything as it was. Who leaves is not asked: the dispatcher lets go at once, and the
 //! buckets of the others follow.
 
-use super::{Control, Remains};
+use super::Control;
 use crate::admission::{self, Claim};
 use crate::refusal::Refusal;
-use crate::register;
+use crate::register::{self, Prepared};
+use crate::{access::is_trusted, peer};
 use accel::control::{self, Code, Packet};
 use realtime::clock::monotonic_ns;
-use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use zerocopy::IntoBytes;
 
 /// A decision that takes longer is told, with the process that asked for it.
 const LONG_DECISION_NS: u64 = 100_000_000;
 
 impl Control {
+    /// Lets a registration in whose memory is present.
     pub(super) fn register(
         &mut self,
         session: u64,
         packet: &control::Register,
-        fds: Vec<OwnedFd>,
+        prepared: Prepared,
     ) -> Result<(), Refusal> {
         let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
         let Some(open) = &mut connection.open else { return Ok(()) };
-        let limit = self.settings.limits.registrations as usize;
-        if open.memory.len() >= limit {
-            return Err((Code::Limit, format!("{limit} registrations in this session, its limit")));
+        let (pid, uid) = (connection.peer.number(), connection.peer.uid);
+        if let Some((_, priority)) = prepared.executor
+            && !is_trusted(uid)
+            && !peer::may_run_at(pid, priority)
+        {
+            let text = format!(
+                "chain {:?} declares process priority {priority}: process {pid} may not run at it \
+                 (no CAP_SYS_NICE, RLIMIT_RTPRIO below it)",
+                prepared.chain
+            );
+            return Err((Code::Declaration, text));
         }
-        let left = connection.grant.memory_bytes.saturating_sub(open.memory_bytes);
-        let (services, grant) = (&self.settings.services, &connection.grant);
-        let crowds = |chain: &str| self.engine.crowds(chain);
-        let memory = (left, &self.engine.control);
-        let prepared = register::prepare(services, crowds, grant, memory, packet, fds)?;
         let tally = self.admission.tally(&prepared.chain, prepared.priority, &prepared.source);
         let claim = Claim {
             session,
             number: u32::MAX,
-            pid: connection.peer.number(),
-            uid: connection.peer.uid,
+            pid,
+            uid,
             chain: prepared.chain.clone(),
             priority: prepared.priority,
             accelerator: prepared.accelerator(),
             source: prepared.source.clone(),
             executor: prepared.executor,
+            declare: connection.grant.declare.clone(),
             tally: tally.clone(),
         };
         let decision = self.admission.register(claim)?;
-        let mapping = prepared.mapping.clone();
+        // A registration without memory still takes its place in the count.
+        let mapping = prepared.mapping.clone().unwrap_or_else(|| open.mapping.clone());
         let registration = prepared.registration(tally, monotonic_ns());
         let (number, bucket) = self.engine.register(session, registration, &decision.spreads)?;
         let news = self.admission.commit(decision, Some(number));
-        let bytes = mapping.as_ref().map_or(0, |mapping| mapping.cost_bytes());
-        // A registration without memory still takes its place in the count.
-        let mapping = mapping.unwrap_or_else(|| open.mapping.clone());
         open.memory.insert(number, mapping);
-        open.memory_bytes += bytes;
-        self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.remark(session, packet, &news);
         self.send_registered(session, number, bucket);
         Ok(())
@@ -95,8 +95,7 @@ impl Control {
             && let Some(mapping) = open.memory.remove(&number)
             && !Arc::ptr_eq(&mapping, &open.mapping)
         {
-            open.memory_bytes -= mapping.cost_bytes();
-            self.dying.push(Remains { session: None, mappings: vec![mapping] });
+            self.let_go(session, mapping);
         }
         drop(memory);
         self.send(session, control::Done { kind: control::Done::KIND }.as_bytes(), &[]);

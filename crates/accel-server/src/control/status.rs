@@ -4,7 +4,7 @@ use super::{Connection, Control};
 use crate::admission::{Claim, Judged, Source};
 use crate::{holder, peer};
 use accel::control::{
-    AcceleratorStatus, Ask, ChainStatus, Code, NO_BUCKET, Name, Packet, Refused,
+    AcceleratorStatus, Ask, ChainStatus, Code, MemoryStatus, NO_BUCKET, Name, Packet, Refused,
     SHOWN_ACCELERATORS, ServerStatus, SessionStatus, pack_text,
 };
 use accel::snapshot::Origin;
@@ -18,7 +18,7 @@ impl Control {
         match ask {
             Ask::QueryStatus => {
                 let mut counters = self.engine.counters();
-                counters.memory_bytes = self.memory_bytes.load(Ordering::Relaxed);
+                counters.memory_bytes = self.budget.sum_bytes();
                 self.send(session, counters.as_bytes(), &[]);
             }
             Ask::QueryServer => {
@@ -41,6 +41,10 @@ impl Control {
                 let seeker = self.settings.facts.seeker.as_deref();
                 let status = holder::status(seeker, self.engine.held());
                 self.send(session, status.as_bytes(), &[]);
+            }
+            Ask::QueryMemory(query) => {
+                let status = self.memory_status(query.index);
+                self.send_entry(session, "user", query.index, status);
             }
             // These are not questions.
             Ask::Hello(_) | Ask::Register(_) | Ask::Deregister(_) | Ask::Reprioritise(_) => {}
@@ -158,6 +162,24 @@ impl Control {
             status.excess = count(&claim.tally.excess);
         }
         Some(status)
+    }
+
+    fn memory_status(&self, index: u32) -> Option<MemoryStatus> {
+        let mut users: Vec<u32> = self.budget.users().collect();
+        users.sort_unstable();
+        let &uid = users.get(index as usize)?;
+        let own = self.connections.values().filter(|c| c.peer.uid == uid && c.open.is_some());
+        Some(MemoryStatus {
+            kind: MemoryStatus::KIND,
+            count: users.len() as u32,
+            revision: self.admission.revision,
+            uid,
+            sessions: own.count() as u32,
+            used_bytes: self.budget.used_by(uid),
+            limit_bytes: self.budget.limit_of(uid),
+            total_bytes: self.budget.sum_bytes(),
+            total_limit_bytes: self.budget.total_bytes,
+        })
     }
 
     fn buckets(&self, judged: &Judged) -> [u8; SHOWN_ACCELERATORS] {

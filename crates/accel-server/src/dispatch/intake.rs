@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::{Drained, State};
 use crate::bucket::Request;
 use crate::meter::Tally;
-use crate::session::Entry;
+use crate::session::{Allowance, Entry};
 use accel::request::{Order, Status};
 use accel::session::SLOTS;
 use device::Launch;
@@ -46,7 +46,9 @@ impl State {
             answers.append(&mut self.advance(accelerator, Some(now_ns)));
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
-        match entry.allowance.turn(taken as u32, wasted, now_ns) {
+        let cost = wasted + u32::from(entry.owed.turn(taken as u32));
+        let allowance = self.allowances.entry(entry.session.uid);
+        match cost == 0 || allowance.or_insert(Allowance::new(now_ns)).spend(cost, now_ns) {
             false => Drained::Mute,
             true if taken == SLOTS => Drained::More,
             true => Drained::Empty,
@@ -54,7 +56,7 @@ impl State {
     }
 
     /// Takes one order: queues it, or answers it at once. Returns what it costs the client's
-    /// allowance; an error ends the session.
+    /// user's allowance; an error ends the session.
     fn take(
         &mut self,
         id: u64,

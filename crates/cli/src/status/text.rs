@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use accel::control::Measured;
-use accel::snapshot::{Accelerator, Bandwidth, Chain, Session, Snapshot, Standing};
+use accel::snapshot::{Accelerator, Bandwidth, Chain, Memory, Session, Snapshot, Standing};
 use accel_server::short_time;
 
 use super::table::Table;
@@ -18,7 +18,28 @@ pub fn render(socket: &Path, snapshot: &Snapshot, own_pid: u32) -> String {
     text += &accelerators(snapshot);
     text += "\n";
     text += &sessions(&snapshot.sessions, own_pid);
+    text += "\n";
+    text += &memory(&snapshot.memory);
     text
+}
+
+/// What the clients' memory costs; the one that asks is among them.
+fn memory(memory: &Memory) -> String {
+    let heading = ["user", "sessions", "memory", "at most"];
+    let mut table = Table::new(&heading, &[1, 2, 3]);
+    for user in &memory.users {
+        let [used, limit] = [user.used_bytes, user.limit_bytes].map(short_size);
+        table.row([user.uid.to_string(), user.sessions.to_string(), used, limit]);
+    }
+    let [used, limit] = [memory.used_bytes, memory.limit_bytes].map(short_size);
+    table.render() + &format!("all: {used} of {limit}\n")
+}
+
+fn short_size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
 }
 
 fn server(socket: &Path, snapshot: &Snapshot) -> String {

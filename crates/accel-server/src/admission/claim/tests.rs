@@ -85,6 +85,7 @@ fn claim(session: u64, position: u32) -> Claim {
         accelerator: 0,
         source: Source::Declared(declared),
         executor: Some((session as u32, 50)),
+        declare: None,
         tally: Arc::default(),
     }
 }
@@ -156,4 +157,57 @@ fn what_one_decision_can_cost_is_limited() {
     let (last, first) = claims.split_last().unwrap();
     assert_eq!(check(&file, first, last).unwrap_err().0, Code::Limit);
     assert_eq!(check(&file, &first[1..], last), Ok(()));
+}
+
+#[test]
+fn user_declares_no_more_than_its_share() {
+    let file = System::parse("accelerators: [{id: gpu0, buckets: 2}, {id: gpu1, buckets: 2}]", "t");
+    let file = file.unwrap();
+    let may = |shares: &[(&str, u32)]| {
+        let shares = shares.iter().map(|(id, percent)| ((*id).to_owned(), *percent));
+        Some(Arc::new(shares.collect::<BTreeMap<String, u32>>()))
+    };
+    let asks = |exec_ns: u64, declare: Option<Arc<BTreeMap<String, u32>>>| {
+        let claim = Claim { declare, ..claim(2, 1) };
+        with(&claim, |d| (d.exec, d.terms.period_ns) = (Span::up_to(exec_ns), 100))
+    };
+    let first = asks(20, None);
+    let others = [Claim { session: 1, ..with(&first, |d| (d.position, d.callback) = (0, 0)) }];
+    let said = |claim: Claim| check(&file, &others, &claim).unwrap_err();
+    assert_eq!(check(&file, &others, &asks(99, None)), Ok(()));
+    assert_eq!(check(&file, &others, &asks(5, may(&[("gpu0", 25)]))), Ok(()));
+    let (code, text) = said(asks(6, may(&[("gpu0", 25)])));
+    assert_eq!(code, Code::Limit);
+    assert!(text.contains("ask for 26.00 % of accelerator \"gpu0\", the limit"), "{text}");
+    assert!(said(asks(1, may(&[("gpu1", 90)]))).1.contains("limit of this user is 0 %"));
+    let (code, text) = said(asks(1, may(&[])));
+    assert_eq!(code, Code::NotAllowed);
+    assert!(text.contains("user 0 may not declare any"), "{text}");
+    // What another user declares does not count.
+    let stranger = Claim { uid: 7, ..others[0].clone() };
+    let claim = asks(25, may(&[("gpu0", 25)]));
+    assert_eq!(check(&file, &[stranger], &claim), Ok(()));
+    // Whoever declares nothing is not concerned.
+    let nothing = Claim { source: Source::Nobody, chain: "other".into(), ..asks(1, may(&[])) };
+    assert_eq!(check(&file, &others, &nothing), Ok(()));
+}
+
+#[test]
+fn one_user_does_not_take_the_place_of_all_declarations() {
+    let file = System::parse("accelerators: [{id: gpu0, buckets: 2}]", "t").unwrap();
+    const STRANGER: u32 = 4_000_000_000;
+    let chain = |number: u32, uid: u32| {
+        let mut claim = Claim { uid, ..claim(u64::from(number), 0) };
+        (claim.chain, claim.priority) = (format!("c{number}"), number);
+        claim
+    };
+    let most = (MAX_CHAINS / 2) as u32;
+    let taken: Vec<Claim> = (0..most).map(|number| chain(number, STRANGER)).collect();
+    let (code, text) = check(&file, &taken, &chain(most, STRANGER)).unwrap_err();
+    assert_eq!(
+        (code, text.as_str()),
+        (Code::Limit, "128 chains are declared, the limit of one user")
+    );
+    assert_eq!(check(&file, &taken, &chain(most, STRANGER + 1)), Ok(()));
+    assert_eq!(check(&file, &taken, &chain(most, 0)), Ok(()));
 }
