@@ -1,6 +1,6 @@
 //! An OpenDRIVE file: any text may come from another program.
 
-use world::opendrive::{self, MAX_POINTS};
+use world::opendrive::{self, MAX_POINTS, MAX_STEPS};
 
 /// Panics when the parser does, or when it accepts lanes that break what the simulator takes for
 /// granted.
@@ -28,4 +28,5 @@ fn check_map(map: &opendrive::Map) {
         }
     }
     assert!(points <= MAX_POINTS, "{points}");
+    assert!(map.steps <= MAX_STEPS, "{} steps", map.steps);
 }

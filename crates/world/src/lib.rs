@@ -32,6 +32,7 @@ pub mod sight;
 pub mod suite;
 pub mod sumo;
 pub mod table1;
+mod text;
 mod traffic;
 mod world;
 

@@ -3,6 +3,7 @@
 use crate::line::Line;
 use crate::road::{LaneId, Road};
 use crate::scenario::Turn;
+use std::collections::BTreeSet;
 
 /// Lanes, one after the other, as one line.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,7 @@ impl Route {
     /// From the beginning of a lane to the end of the road; none if one cannot turn so.
     pub fn new(road: &Road, start: LaneId, turn: Turn) -> Option<Route> {
         let mut lanes = vec![start];
+        let mut driven = BTreeSet::from([start]);
         loop {
             let end = lanes[lanes.len() - 1];
             let next = match road.lane(end).next[..] {
@@ -25,7 +27,7 @@ impl Route {
                 [only] => only,
                 _ => turned(road, end, turn)?,
             };
-            if lanes.contains(&next) {
+            if !driven.insert(next) {
                 break;
             }
             lanes.push(next);

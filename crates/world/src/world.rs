@@ -71,7 +71,7 @@ impl World {
             let actor = placed.and_then(|base| Actor::new(index as u32 + 1, actor, &road, base));
             actors.push(actor.ok_or(NoWorld::Actor(index))?);
         }
-        actors.extend(scenario.populate(&road, &route));
+        actors.extend(scenario.populate(&road, &route)?);
         let mut world = World {
             steps: 0,
             duration: scenario.duration_s,

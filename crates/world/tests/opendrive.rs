@@ -169,3 +169,118 @@ fn file_that_wants_more_points_than_there_may_be_is_refused() {
         "lane: found more than 500000 points up to here, expected shorter roads, or fewer";
     assert!(error.ends_with(expected), "{error}");
 }
+
+/// A road from the west to the east, of this length, with lanes and junctions as they stand here.
+fn straight(length: f64, sections: &str, rest: &str) -> String {
+    format!(
+        "<OpenDRIVE><road id=\"r\" length=\"{length}\" junction=\"-1\"><planView>\
+         <geometry s=\"0\" x=\"0\" y=\"0\" hdg=\"0\" length=\"{length}\"><line/></geometry></planView>\
+         <lanes>{sections}</lanes></road>{rest}</OpenDRIVE>"
+    )
+}
+
+/// A lane with a first width, and more of them.
+fn lane_of(id: i32, widths: usize) -> String {
+    let width = |n: usize| format!("<width sOffset=\"{n}\" a=\"0.2\" b=\"0\" c=\"0\" d=\"0\"/>");
+    let widths: String = (0..widths).map(width).collect();
+    format!("<lane id=\"{id}\" type=\"driving\">{widths}</lane>")
+}
+
+fn right(start: usize, lanes: &str) -> String {
+    format!("<laneSection s=\"{start}\"><right>{lanes}</right></laneSection>")
+}
+
+fn refusal(text: &str) -> String {
+    opendrive::parse(text, "f.xodr").unwrap_err().to_string()
+}
+
+#[test]
+fn lane_wider_than_lanes_are_is_refused_with_its_width_and_place() {
+    // As wide as this, one end lies 96,000 km beside the road.
+    let inner = lane_of(-1, 1);
+    let wide = inner.replace("-1", "-2").replace("c=\"0\"", "c=\"1986\"");
+    let error = refusal(&straight(220.0, &right(0, &[&inner[..], &wide].concat()), ""));
+    assert!(error.contains("lane width: found 1986.2 m at 1.0 m along the road"), "{error}");
+    assert!(error.ends_with("expected a width of at most 100 m"), "{error}");
+    // Also if it is a lane between the middle and one that vehicles drive on.
+    let none = inner.replace("driving", "none").replace("a=\"0.2\"", "a=\"101\"");
+    let error = refusal(&straight(220.0, &right(0, &(none + &lane_of(-2, 1))), ""));
+    assert!(error.contains("found 101.0 m at 0.0 m along the road"), "{error}");
+    let far = right(0, &inner) + "<laneOffset s=\"0\" a=\"0\" b=\"9e5\" c=\"0\" d=\"0\"/>";
+    let error = refusal(&straight(220.0, &far, ""));
+    assert!(error.contains("found a point at ") && error.ends_with("of the origin"), "{error}");
+}
+
+#[test]
+fn element_with_more_attributes_than_any_has_is_refused_before_they_are_compared() {
+    let many: String = (0..100_000).map(|n| format!(" a{n}=\"\"")).collect();
+    let error = refusal(&format!("<OpenDRIVE>\n<road{many}/></OpenDRIVE>"));
+    let expected = "found more attributes, expected at most 64 in a file of OpenDRIVE";
+    assert_eq!(error, format!("f.xodr:2: road: {expected}"));
+    let nested: String = (0..50_000).map(|n| format!("<a xmlns:n{n}=\"{n}\">")).collect();
+    let error = refusal(&nested);
+    assert!(error.contains("found more namespaces, expected at most 16"), "{error}");
+}
+
+/// Files of twice the length, in one respect each: the work may double, and not more.
+#[test]
+fn work_grows_with_the_file_and_not_faster() {
+    let sections = |n: usize| {
+        let all: String = (0..n).map(|start| right(start, &lane_of(-1, 1))).collect();
+        straight(n as f64, &all, "")
+    };
+    let geometries = |n: usize| {
+        let of = |s: usize| {
+            let s = s as f64 / 10.0;
+            format!(
+                "<geometry s=\"{s}\" x=\"{s}\" y=\"0\" hdg=\"0\" length=\"0.1\"><line/></geometry>"
+            )
+        };
+        let geometries: String = (0..n).map(of).collect();
+        let road = sections(n / 10);
+        let from = road.find("<geometry").unwrap()..road.find("</planView>").unwrap();
+        road.replace(&road[from], &geometries)
+    };
+    let connections = |n: usize| {
+        let of = |c: usize| {
+            format!(
+                "<connection id=\"{c}\" incomingRoad=\"x{c}\" connectingRoad=\"r\" \
+                 contactPoint=\"start\"><laneLink from=\"-1\" to=\"-1\"/></connection>"
+            )
+        };
+        let connections: String = (0..n).map(of).collect();
+        let junction = format!("<junction id=\"j\">{connections}</junction>");
+        let link = "<link><successor elementType=\"junction\" elementId=\"j\"/></link><planView>";
+        let road =
+            straight(100.0, &right(0, &(1..100).map(|n| lane_of(-n, 1)).collect::<String>()), "");
+        road.replace("<planView>", link).replace("</OpenDRIVE>", &(junction + "</OpenDRIVE>"))
+    };
+    let files: [(&str, &dyn Fn(usize) -> String); 3] =
+        [("sections", &sections), ("geometries", &geometries), ("connections", &connections)];
+    for (name, file) in files {
+        let steps =
+            |n| opendrive::parse(&file(n), "f.xodr").map_err(|e| e.to_string()).unwrap().steps;
+        let (once, twice) = (steps(2_000), steps(4_000));
+        assert!(0 < once && once <= twice && twice <= 2 * once + 1_000, "{name}: {once}, {twice}");
+    }
+}
+
+#[test]
+fn file_that_makes_more_work_than_there_may_be_is_refused_with_its_place() {
+    // 900 lanes beside each other, with many widths each: all inner ones are looked at for each.
+    let lanes: String = (1..900).map(|n| lane_of(-n, 300)).collect();
+    let error = refusal(&straight(1000.0, &right(0, &lanes), ""));
+    assert!(error.starts_with("f.xodr:1: element: found more than 50000000 steps"), "{error}");
+    // The same pairs of lanes again and again.
+    let lanes: String = (1..700).map(|n| lane_of(-n, 1)).collect();
+    let again = "<priority high=\"r\" low=\"r\"/>".repeat(1000);
+    let junction = format!("<junction id=\"j\">{again}</junction>");
+    let error = refusal(&straight(10.0, &right(0, &lanes), &junction));
+    assert!(error.contains("steps of work up to here"), "{error}");
+}
+
+#[test]
+fn device_and_pipe_are_no_files_of_roads() {
+    let error = opendrive::read(std::path::Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("it is no ordinary file of at most"), "{error}");
+}

@@ -160,3 +160,41 @@ fn no_number_makes_reading_or_driving_panic() {
     }
     assert!(read > 100 && refused > 200, "{read} {refused}");
 }
+
+/// Roads of 900 km in each of four directions, with 100 vehicles on each km.
+#[test]
+fn traffic_of_more_vehicles_than_there_may_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let lane = |id: i32| {
+        format!(
+            "<lane id=\"{id}\" type=\"driving\">\
+             <width sOffset=\"0\" a=\"3.5\" b=\"0\" c=\"0\" d=\"0\"/></lane>"
+        )
+    };
+    let (left, right) = ([lane(1), lane(2)].concat(), [lane(-1), lane(-2)].concat());
+    let geometry = |n: usize| {
+        let at = n as f64 * 1e5;
+        format!(
+            "<geometry s=\"{at}\" x=\"{at}\" y=\"0\" hdg=\"0\" length=\"1e5\"><line/></geometry>"
+        )
+    };
+    let geometries: String = (0..9).map(geometry).collect();
+    let road = format!(
+        "<OpenDRIVE><road id=\"r\" length=\"9e5\" junction=\"-1\"><planView>{geometries}</planView>\
+         <lanes><laneSection s=\"0\"><left>{left}</left>\
+         <right>{right}</right></laneSection></lanes></road></OpenDRIVE>"
+    );
+    std::fs::write(folder.path().join("long.xodr"), road).unwrap();
+    let file = folder.path().join("long.yaml");
+    let text = "name: long\nduration_s: 1\nroad:\n  opendrive:\n    file: long.xodr\n    \
+                from: {road: r, lane: -1}\nego: {along_m: 40, speed_kmh: 40}\n\
+                traffic: {seed: 1, own_per_km: 100, beside_per_km: 100, oncoming_per_km: 100}\n";
+    std::fs::write(&file, text).unwrap();
+    let error = world::Scenario::read(&file).unwrap_err().to_string();
+    assert!(error.contains("traffic: found more than 100000 places for vehicles"), "{error}");
+    let actor = "\n  - {kind: car, along_m: 95, speed_kmh: 40, moves: straight}";
+    let text = format!("{}actors:{}\n", &text[..text.find("traffic").unwrap()], actor.repeat(257));
+    std::fs::write(&file, text).unwrap();
+    let error = world::Scenario::read(&file).unwrap_err().to_string();
+    assert!(error.contains("actors: found 257, expected a whole number from 0 to 256"), "{error}");
+}

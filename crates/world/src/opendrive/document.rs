@@ -1,10 +1,10 @@
 //! From XML to plain values, each of them checked.
 
 use super::curve::{Geometry, Shape, Spiral};
-use super::{DEFAULT_LIMIT, Error};
+use super::{DEFAULT_LIMIT, Error, scan};
 use crate::geometry::Pose;
 use roxmltree::{Node, ParsingOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 /// More elements than any file of the subset has.
@@ -61,7 +61,31 @@ pub struct Record {
 
 pub struct Section {
     pub start: f64,
-    pub lanes: Vec<LaneElement>,
+    /// From the middle outwards, the right side first.
+    lanes: Vec<LaneElement>,
+}
+
+impl Section {
+    pub fn lanes(&self) -> &[LaneElement] {
+        &self.lanes
+    }
+
+    /// The lane of this id.
+    pub fn lane(&self, id: i32) -> Option<&LaneElement> {
+        self.index(id).ok().map(|index| &self.lanes[index])
+    }
+
+    /// A lane and those between it and the middle, from there outwards.
+    pub fn inner(&self, id: i32) -> &[LaneElement] {
+        let end = self.index(id).map_or_else(|end| end, |index| index + 1);
+        let start = if id > 0 { self.lanes.partition_point(|lane| lane.id < 0) } else { 0 };
+        &self.lanes[start..end]
+    }
+
+    fn index(&self, id: i32) -> Result<usize, usize> {
+        let order = |id: i32| (id > 0, id.abs());
+        self.lanes.binary_search_by_key(&order(id), |lane| order(lane.id))
+    }
 }
 
 pub struct LaneElement {
@@ -97,10 +121,18 @@ impl Place<'_> {
         Error::Value {
             file: self.file.to_owned(),
             line: 1 + self.text[..self.at].matches('\n').count(),
-            element: element.to_owned(),
-            found: found.to_string(),
+            element: shortened(element),
+            found: shortened(&found.to_string()),
             expected: expected.to_owned(),
         }
+    }
+}
+
+/// What an error shows of a text that may have any length.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -195,6 +227,11 @@ impl<'a, 'input> Element<'a, 'input> {
 
 impl<'a> Document<'a> {
     pub fn parse(text: &'a str, file: &'a str) -> Result<Document<'a>, Error> {
+        if let Some(excess) = scan::excess(text) {
+            let place = Place { file, text, at: excess.at };
+            let expected = format!("at most {} in a file of OpenDRIVE", excess.most);
+            return Err(place.refuse(excess.element, format!("more {}", excess.found), &expected));
+        }
         let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
         let parsed = roxmltree::Document::parse_with_options(text, options);
         let xml = parsed.map_err(|reason| Error::Form { file: file.to_owned(), reason })?;
@@ -241,19 +278,19 @@ fn road(element: Element, metres: &mut f64) -> Result<RoadElement, Error> {
     let lanes = lanes.ok_or_else(|| element.refuse("lanes", "nothing", "lane sections"))?;
     let limits = road_limits(element)?;
     let limit = |start: f64| {
-        let before = limits.iter().take_while(|(from, _)| *from <= start + 1e-9);
-        before.last().map_or(DEFAULT_LIMIT, |(_, limit)| *limit)
+        let after = limits.partition_point(|(from, _)| *from <= start + 1e-9);
+        limits[..after].last().map_or(DEFAULT_LIMIT, |(_, limit)| *limit)
     };
     let sections: Vec<Section> =
         lanes.children("laneSection").map(|it| section(it, limit)).collect::<Result<_, _>>()?;
     if sections.is_empty() {
         return Err(lanes.refuse("laneSection", "nothing", "at least one"));
     }
-    let in_order = sections.windows(2).all(|pair| pair[0].start < pair[1].start);
-    if !in_order || sections.last().is_some_and(|last| last.start >= length) {
-        let starts: Vec<f64> = sections.iter().map(|section| section.start).collect();
+    let disorder = sections.windows(2).find(|pair| pair[0].start >= pair[1].start);
+    let beyond = sections.last().filter(|last| last.start >= length);
+    if let Some(section) = disorder.map(|pair| &pair[1]).or(beyond) {
         let expected = format!("numbers that rise, below the road's length of {length}");
-        return Err(lanes.refuse("laneSection s", format!("{starts:?}"), &expected));
+        return Err(lanes.refuse("laneSection s", section.start, &expected));
     }
     Ok(RoadElement {
         id: element.text("id")?.to_owned(),
@@ -332,6 +369,7 @@ fn road_limits(element: Element) -> Result<Vec<(f64, f64)>, Error> {
             limits.push((kind.number("s", 0.0..=1e6)?, speed_limit(speed)?));
         }
     }
+    limits.sort_by(|one: &(f64, f64), other| one.0.total_cmp(&other.0));
     Ok(limits)
 }
 
@@ -350,7 +388,7 @@ fn speed_limit(element: Element) -> Result<f64, Error> {
 fn section(element: Element, limit: impl Fn(f64) -> f64) -> Result<Section, Error> {
     let start = element.number("s", 0.0..=1e6)?;
     let sides = ["left", "right"].into_iter().filter_map(|side| element.child(side));
-    let mut lanes = Vec::new();
+    let (mut lanes, mut ids) = (Vec::new(), BTreeSet::new());
     for (side, it) in sides.flat_map(|side| side.children("lane").map(move |it| (side, it))) {
         let found = lane(it, limit(start))?;
         let right = side.name() == "right";
@@ -358,12 +396,11 @@ fn section(element: Element, limit: impl Fn(f64) -> f64) -> Result<Section, Erro
             let expected = if right { "a number below 0" } else { "a number above 0" };
             return Err(it.refuse("id", found.id, expected));
         }
-        if lanes.iter().any(|other: &LaneElement| other.id == found.id) {
+        if !ids.insert(found.id) {
             return Err(it.refuse("id", found.id, "one that no other lane of the section has"));
         }
         lanes.push(found);
     }
-    // From the middle outwards, the right side first.
     lanes.sort_by_key(|lane| (lane.id > 0, lane.id.abs()));
     Ok(Section { start, lanes })
 }

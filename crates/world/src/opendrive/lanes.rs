@@ -1,5 +1,6 @@
 //! The lanes of a section, beside the reference line.
 
+use super::Work;
 use super::curve::cubic;
 use super::document::{Record, RoadElement};
 use glam::DVec2;
@@ -18,26 +19,59 @@ pub struct Laid {
     pub width: f64,
 }
 
-/// Lays a lane of a section. None if it is too narrow to be one, or has more than `most` points;
-/// the second is told by the second value.
-pub fn lay(road: &RoadElement, section: usize, lane: i32, most: usize) -> (Option<Laid>, bool) {
+/// Wider is no lane, m: OpenDRIVE's own parking lots and lanes of borders are below 30 m.
+const WIDEST: f64 = 100.0;
+
+/// Where no road leads to, m in either coordinate.
+const FARTHEST: f64 = 2e6;
+
+/// Why a lane cannot be laid.
+pub enum Excess {
+    /// It has more points than there may be.
+    Points,
+    /// Laying it takes more work than there may be.
+    Work,
+    /// It, or a lane between it and the middle, is wider than a lane can be: how wide, m, and where
+    /// along its road.
+    Width(f64, f64),
+    /// It has a point that is farther from the origin than places on the Earth are.
+    Place(DVec2),
+}
+
+/// Lays a lane of a section, with at most so many points; none if it is too narrow to be one.
+pub fn lay(
+    road: &RoadElement,
+    section: usize,
+    lane: i32,
+    most: usize,
+    work: &mut Work,
+) -> Result<Option<Laid>, Excess> {
     let places = Beside::new(road, section, lane);
-    let stations = places.stations(most);
-    if stations.len() > most {
-        return (None, true);
+    let stations = places.stations(most, work)?;
+    // Each lane between it and the reference line is looked at for its width, and for the middle.
+    work.take(3 * stations.len() * (1 + places.widths.len())).ok_or(Excess::Work)?;
+    let widest = stations.iter().map(|station| (places.widest(*station), *station));
+    if let Some((width, at)) = { widest }.find(|(width, _)| *width > WIDEST) {
+        return Err(Excess::Width(width, at));
     }
+    let widths: Vec<f64> = stations.iter().map(|station| places.width(*station)).collect();
     let length = places.end - places.start;
-    let area =
-        |pair: &[f64]| (places.width(pair[0]) + places.width(pair[1])) / 2.0 * (pair[1] - pair[0]);
-    let width = stations.windows(2).map(area).sum::<f64>() / length;
+    let pieces = stations.windows(2).zip(widths.windows(2));
+    let area = |(at, width): (&[f64], &[f64])| (width[0] + width[1]) / 2.0 * (at[1] - at[0]);
+    let width = pieces.map(area).sum::<f64>() / length;
     if width < NARROWEST {
-        return (None, false);
+        return Ok(None);
     }
     let mut points: Vec<DVec2> = stations.iter().map(|station| places.middle(*station)).collect();
+    // None of no number is.
+    let is_near = |point: &DVec2| point.abs().max_element() <= FARTHEST;
+    if let Some(far) = points.iter().find(|point| !is_near(point)) {
+        return Err(Excess::Place(*far));
+    }
     if lane > 0 {
         points.reverse();
     }
-    (Some(Laid { points, width }), false)
+    Ok(Some(Laid { points, width }))
 }
 
 /// One lane's place beside its road's reference line.
@@ -54,24 +88,30 @@ struct Beside<'a> {
 impl Beside<'_> {
     fn new(road: &RoadElement, section: usize, lane: i32) -> Beside<'_> {
         let here = &road.sections[section];
-        let inner = |id: i32| (id > 0) == (lane > 0) && id.abs() <= lane.abs();
-        let lanes = here.lanes.iter().filter(|other| inner(other.id));
         Beside {
             road,
-            widths: lanes.map(|lane| &lane.widths[..]).collect(),
+            widths: here.inner(lane).iter().map(|lane| &lane.widths[..]).collect(),
             side: if lane > 0 { 1.0 } else { -1.0 },
             start: here.start,
             end: road.sections.get(section + 1).map_or(road.length, |next| next.start),
         }
     }
 
-    /// The distances along the road at which the lane gets a point; stops beyond `most`.
-    fn stations(&self, most: usize) -> Vec<f64> {
-        let geometries = self.road.geometries.iter().map(|geometry| geometry.start);
-        let offsets = self.road.offsets.iter().map(|record| record.start);
-        let widths = self.widths.iter().copied().flatten().map(|it| self.start + it.start);
-        let inside = |at: &f64| *at > self.start && *at < self.end;
-        let mut ends: Vec<f64> = geometries.chain(offsets).chain(widths).filter(inside).collect();
+    /// The distances along the road at which the lane gets a point, at most `most`.
+    fn stations(&self, most: usize, work: &mut Work) -> Result<Vec<f64>, Excess> {
+        let geometries = between(&self.road.geometries, |it| it.start, self.start, self.end);
+        let offsets = between(&self.road.offsets, |it| it.start, self.start, self.end);
+        let length = self.end - self.start;
+        let widths = self.widths.iter().map(|records| between(records, |it| it.start, 0.0, length));
+        let records: usize = widths.clone().map(<[Record]>::len).sum();
+        let all = geometries.len() + offsets.len() + records;
+        work.take((1 + all) * (1 + self.widths.len())).ok_or(Excess::Work)?;
+        let mut ends = Vec::with_capacity(all + 2);
+        ends.extend(geometries.iter().map(|geometry| geometry.start));
+        ends.extend(offsets.iter().map(|record| record.start));
+        ends.extend(widths.flatten().map(|record| self.start + record.start));
+        // Sums may be rounded to the end.
+        ends.retain(|at| *at > self.start && *at < self.end);
         ends.extend([self.start, self.end]);
         ends.sort_by(f64::total_cmp);
         ends.dedup();
@@ -81,14 +121,13 @@ impl Beside<'_> {
             let bends = self.bends((pair[0] + pair[1]) / 2.0);
             let pieces = if bends { (length / STEP).ceil().max(1.0) as usize } else { 1 };
             if stations.len() + pieces > most {
-                stations.resize(most + 1, self.end);
-                break;
+                return Err(Excess::Points);
             }
             let piece = length / pieces as f64;
             stations.extend((1..pieces).map(|index| pair[0] + index as f64 * piece));
             stations.push(pair[1]);
         }
-        stations
+        Ok(stations)
     }
 
     /// Is the lane more than a straight line around here?
@@ -96,8 +135,9 @@ impl Beside<'_> {
         let curved = |record: Option<&Record>| {
             record.is_some_and(|record| record.coefficients[2..] != [0.0, 0.0])
         };
-        let geometry = self.road.geometries.iter().rfind(|geometry| geometry.start <= along);
-        geometry.is_some_and(|geometry| geometry.bends())
+        let geometries = &self.road.geometries;
+        let after = geometries.partition_point(|geometry| geometry.start <= along);
+        geometries[..after].last().is_some_and(|geometry| geometry.bends())
             || curved(holding(&self.road.offsets, along))
             || self.widths.iter().any(|widths| curved(holding(widths, along - self.start)))
     }
@@ -105,6 +145,12 @@ impl Beside<'_> {
     /// m.
     fn width(&self, along: f64) -> f64 {
         self.widths.last().map_or(0.0, |widths| value(widths, along - self.start).max(0.0))
+    }
+
+    /// Of all lanes from the middle to this one, m.
+    fn widest(&self, along: f64) -> f64 {
+        let widths = self.widths.iter().map(|widths| value(widths, along - self.start));
+        widths.fold(0.0, f64::max)
     }
 
     fn middle(&self, along: f64) -> DVec2 {
@@ -118,6 +164,13 @@ impl Beside<'_> {
         let within = (along - geometry.start).clamp(0.0, geometry.length);
         geometry.at(within).point(0.0, left)
     }
+}
+
+/// Those of a sorted list that begin between two distances.
+fn between<T>(list: &[T], start: impl Fn(&T) -> f64, low: f64, high: f64) -> &[T] {
+    let from = list.partition_point(|it| start(it) <= low);
+    let to = list.partition_point(|it| start(it) < high).max(from);
+    &list[from..to]
 }
 
 /// The record that holds at a distance.

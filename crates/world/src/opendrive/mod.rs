@@ -12,13 +12,15 @@
 //! - `network` connects them.
 //!
 //! The file is foreign: whatever it says, the answer is a road or an [`Error`] with the line, the
-//! element, what was found and what was expected. Memory is bounded by [`MAX_POINTS`].
+//! element, what was found and what was expected. Memory is bounded by [`MAX_POINTS`], and work by
+//! [`MAX_STEPS`]; `scan` keeps from the XML reader what it takes quadratic time for.
 
 mod curve;
 mod document;
 mod error;
 mod lanes;
 mod network;
+mod scan;
 
 pub use error::Error;
 
@@ -27,6 +29,9 @@ use std::path::Path;
 
 /// The most points that all lanes of a file may have together.
 pub const MAX_POINTS: usize = 500_000;
+
+/// The most steps of work for a file: records, widths and links that are looked at.
+pub const MAX_STEPS: u64 = 50_000_000;
 
 /// The limit where a file says none: 50 km/h, in m/s.
 pub const DEFAULT_LIMIT: f64 = 50.0 / 3.6;
@@ -38,6 +43,29 @@ pub struct Map {
     pub road: Road,
     /// Which lane of the file each of them is, by the number of its [`LaneId`](crate::LaneId).
     pub origins: Vec<Origin>,
+    /// Steps of work that it took to lay and connect them, of [`MAX_STEPS`].
+    pub steps: u64,
+}
+
+/// What is left of [`MAX_STEPS`].
+struct Work {
+    left: u64,
+}
+
+impl Work {
+    fn new() -> Work {
+        Work { left: MAX_STEPS }
+    }
+
+    /// None if there is not so much left.
+    fn take(&mut self, steps: usize) -> Option<()> {
+        self.left = self.left.checked_sub(steps as u64)?;
+        Some(())
+    }
+
+    fn done(&self) -> u64 {
+        MAX_STEPS - self.left
+    }
 }
 
 /// A lane of an OpenDRIVE file.
@@ -62,20 +90,10 @@ pub const MAX_BYTES: u64 = 256 << 20;
 /// If the file cannot be read, is no OpenDRIVE, or is outside of the subset.
 pub fn read(path: &Path) -> Result<Map, Error> {
     let file = path.display().to_string();
-    match text(path) {
+    match crate::text::read(path, MAX_BYTES) {
         Ok(text) => parse(&text, &file),
         Err(reason) => Err(Error::Read { file, reason }),
     }
-}
-
-/// What stands in a file; a pipe or a device, which may have no end, is none.
-fn text(path: &Path) -> std::io::Result<String> {
-    let about = std::fs::metadata(path)?;
-    if !about.is_file() || about.len() > MAX_BYTES {
-        let reason = format!("it is no ordinary file of at most {MAX_BYTES} bytes");
-        return Err(std::io::Error::other(reason));
-    }
-    std::fs::read_to_string(path)
 }
 
 /// The roads in a text; `file` is the name that errors give to it.

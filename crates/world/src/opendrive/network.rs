@@ -1,8 +1,8 @@
 //! Lanes and what one can go on to from each of them.
 
-use super::document::{Document, LaneElement, Link, Place, RoadElement};
-use super::lanes::lay;
-use super::{Error, MAX_POINTS, Map, Origin};
+use super::document::{Connection, Document, LaneElement, Link, Place};
+use super::lanes::{Excess, lay};
+use super::{Error, MAX_POINTS, MAX_STEPS, Map, Origin, Work};
 use crate::geometry::wrapped;
 use crate::line::Line;
 use crate::road::{Lane, LaneId, Road};
@@ -18,6 +18,9 @@ struct Network<'a> {
     lanes: Vec<Lane>,
     keys: Vec<Key>,
     ids: BTreeMap<Key, LaneId>,
+    /// By junction and incoming road.
+    connections: BTreeMap<(&'a str, &'a str), Vec<&'a Connection>>,
+    work: Work,
 }
 
 /// Lays all lanes and connects them.
@@ -28,7 +31,15 @@ pub fn build(document: &Document) -> Result<Map, Error> {
         lanes: Vec::new(),
         keys: Vec::new(),
         ids: BTreeMap::new(),
+        connections: BTreeMap::new(),
+        work: Work::new(),
     };
+    for (id, junction) in &document.junctions {
+        for connection in &junction.connections {
+            let key = (id.as_str(), connection.incoming.as_str());
+            network.connections.entry(key).or_default().push(connection);
+        }
+    }
     for (index, road) in document.roads.iter().enumerate() {
         if network.roads.insert(&road.id, index).is_some() {
             let expected = "an id that no other road has";
@@ -48,7 +59,8 @@ pub fn build(document: &Document) -> Result<Map, Error> {
         let expected = "a road of drivable lanes";
         document.place(0).refuse("OpenDRIVE", error, expected)
     };
-    Ok(Map { road: Road::new(network.lanes).map_err(refuse)?, origins })
+    let steps = network.work.done();
+    Ok(Map { road: Road::new(network.lanes).map_err(refuse)?, origins, steps })
 }
 
 impl Network<'_> {
@@ -56,14 +68,12 @@ impl Network<'_> {
         let mut left = MAX_POINTS;
         for (index, road) in self.document.roads.iter().enumerate() {
             for (section, it) in road.sections.iter().enumerate() {
-                for lane in it.lanes.iter().filter(|lane| lane.drivable) {
+                for lane in it.lanes().iter().filter(|lane| lane.drivable) {
                     let place = self.document.place(lane.at);
-                    let (laid, too_many) = lay(road, section, lane.id, left);
-                    if too_many {
-                        let found = format!("more than {MAX_POINTS} points up to here");
-                        return Err(place.refuse("lane", found, "shorter roads, or fewer"));
-                    }
-                    let Some(laid) = laid else { continue };
+                    let laid = lay(road, section, lane.id, left, &mut self.work);
+                    let Some(laid) = laid.map_err(|excess| refusal(place, excess))? else {
+                        continue;
+                    };
                     left -= laid.points.len();
                     let refuse = || place.refuse("lane", "a point", "a way from one to another");
                     let line = Line::new(laid.points).ok_or_else(refuse)?;
@@ -75,6 +85,11 @@ impl Network<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts work that an element of the file makes.
+    fn take(work: &mut Work, steps: usize, place: Place) -> Result<(), Error> {
+        work.take(steps).ok_or_else(|| refusal(place, Excess::Work))
     }
 
     /// Lanes beside each other in a section; inside of a junction nobody changes lanes.
@@ -94,7 +109,8 @@ impl Network<'_> {
     fn connect(&mut self) -> Result<(), Error> {
         for lane in 0..self.keys.len() {
             let mut next = Vec::new();
-            for key in self.ahead(self.keys[lane])? {
+            let ahead = self.ahead(self.keys[lane])?;
+            for key in ahead {
                 next.extend(self.ids.get(&key));
             }
             next.sort_unstable();
@@ -108,17 +124,17 @@ impl Network<'_> {
     }
 
     /// The lanes that a lane leads to.
-    fn ahead(&self, (road, section, id): Key) -> Result<Vec<Key>, Error> {
-        let element = &self.document.roads[road];
-        let it = lane(element, section, id);
-        let place =
-            |it: Option<&LaneElement>| self.document.place(it.map_or(element.at, |it| it.at));
+    fn ahead(&mut self, (road, section, id): Key) -> Result<Vec<Key>, Error> {
+        let document = self.document;
+        let element = &document.roads[road];
+        let it = element.sections[section].lane(id);
+        let place = |it: Option<&LaneElement>| document.place(it.map_or(element.at, |it| it.at));
         let forward = id < 0;
         let linked = it.and_then(|it| if forward { it.successor } else { it.predecessor });
         let inside = if forward { Some(section + 1) } else { section.checked_sub(1) };
         if let Some(other) = inside.filter(|other| *other < element.sections.len()) {
             let Some(to) = linked else { return Ok(Vec::new()) };
-            if lane(element, other, to).is_none() || (to < 0) != forward {
+            if element.sections[other].lane(to).is_none() || (to < 0) != forward {
                 let expected = "a lane of the next section in the same direction";
                 return Err(place(it).refuse("lane link", to, expected));
             }
@@ -130,12 +146,14 @@ impl Network<'_> {
                 Ok(vec![self.enter(next, *at_end, to, place(it))?])
             }
             (Some(Link::Junction { id: junction }), _) => {
-                let refuse = || place(None).refuse("road link", junction, "a junction's id");
-                let junction = self.document.junctions.get(junction).ok_or_else(refuse)?;
-                let own = junction.connections.iter().filter(|it| it.incoming == element.id);
+                if !document.junctions.contains_key(junction) {
+                    return Err(place(None).refuse("road link", junction, "a junction's id"));
+                }
+                let own = self.connections.get(&(junction.as_str(), element.id.as_str()));
                 let mut keys = Vec::new();
-                for connection in own {
-                    let place = self.document.place(connection.at);
+                for connection in own.into_iter().flatten() {
+                    let place = document.place(connection.at);
+                    Self::take(&mut self.work, 1 + connection.lanes.len(), place)?;
                     for (_, to) in connection.lanes.iter().filter(|(from, _)| *from == id) {
                         keys.push(self.enter(
                             &connection.connecting,
@@ -157,7 +175,7 @@ impl Network<'_> {
         let road = *self.roads.get(id).ok_or_else(refuse)?;
         let element = &self.document.roads[road];
         let section = if at_end { element.sections.len() - 1 } else { 0 };
-        if lane(element, section, to).is_none() || (to > 0) != at_end {
+        if element.sections[section].lane(to).is_none() || (to > 0) != at_end {
             let end = if at_end { "end" } else { "start" };
             let expected = format!("a lane that leads away from the {end} of road {id:?}");
             return Err(place.refuse("link", format!("lane {to}"), &expected));
@@ -182,6 +200,8 @@ impl Network<'_> {
                 };
                 let first = of_road(high).ok_or_else(|| refuse(high))?;
                 for (_, waiting) in of_road(low).ok_or_else(|| refuse(low))? {
+                    // Each pair costs as much as a few looks.
+                    Self::take(&mut self.work, 8 * (1 + first.clone().count()), place)?;
                     waits.extend(first.clone().map(|(_, first)| (*waiting, *first)));
                     if waits.len() > MAX_POINTS {
                         let expected = format!("at most {MAX_POINTS} pairs of lanes");
@@ -197,8 +217,26 @@ impl Network<'_> {
     }
 }
 
-fn lane(road: &RoadElement, section: usize, id: i32) -> Option<&LaneElement> {
-    road.sections[section].lanes.iter().find(|lane| lane.id == id)
+/// Why the file is refused at the element that makes too much of something.
+fn refusal(place: Place, excess: Excess) -> Error {
+    match excess {
+        Excess::Points => {
+            let found = format!("more than {MAX_POINTS} points up to here");
+            place.refuse("lane", found, "shorter roads, or fewer")
+        }
+        Excess::Work => {
+            let found = format!("more than {MAX_STEPS} steps of work up to here");
+            place.refuse("element", found, "fewer lanes beside each other, records or links")
+        }
+        Excess::Width(width, along) => {
+            let found = format!("{width:.1} m at {along:.1} m along the road");
+            place.refuse("lane width", found, "a width of at most 100 m")
+        }
+        Excess::Place(point) => {
+            let found = format!("a point at {:e}, {:e}", point.x, point.y);
+            place.refuse("lane", found, "points within 2e6 m of the origin")
+        }
+    }
 }
 
 fn heading_at_end(line: &Line) -> f64 {

@@ -5,6 +5,10 @@ use super::{
 };
 use crate::world::World;
 
+/// The most actors, and actions, and roads that the ego comes to. Each of them may be looked for on
+/// all roads of a file.
+const MOST: usize = 256;
+
 impl Scenario {
     /// Refuses what cannot be simulated.
     ///
@@ -26,6 +30,8 @@ impl Scenario {
         if let Some(sumo) = &self.sumo {
             check.sumo(sumo, self)?;
         }
+        check.count("actors", self.actors.len(), 0, MOST)?;
+        check.count("actions", self.actions.len(), 0, MOST)?;
         for (index, actor) in self.actors.iter().enumerate() {
             check.actor(&format!("actors[{index}]"), actor, &self.road)?;
         }
@@ -112,7 +118,9 @@ impl Check<'_> {
             Layout::Straight { .. } => ("road.straight", 6),
             Layout::Curve { .. } => ("road.curve", 6),
             Layout::Junction { .. } => ("road.junction", 3),
-            Layout::OpenDrive(_) => return Ok(()),
+            Layout::OpenDrive(file) => {
+                return self.count("roads in road.opendrive.via", file.via.len(), 0, MOST);
+            }
         };
         let key = |last: &str| format!("{name}.{last}");
         match *layout {

@@ -193,6 +193,14 @@ pub struct Traffic {
     pub parked: usize,
 }
 
+impl Traffic {
+    /// Are there vehicles among it that drive?
+    pub(crate) fn moves(&self) -> bool {
+        let beside = self.beside_per_km + self.oncoming_per_km + self.crossing_per_km;
+        self.own_per_km + beside > 0.0
+    }
+}
+
 /// Somebody or something beside the ego.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,7 @@ use crate::opendrive::{self, Map, Origin};
 use crate::road::{Lane, LaneId, Road};
 use crate::route::Route;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,10 +109,11 @@ impl OpenDrive {
         let map = self.map().ok_or_else(unread)?;
         let lane = || no("from", self.from.to_string(), "a drivable lane of the file");
         let mut lanes = vec![self.from.find(map).ok_or_else(lane)?];
+        let mut driven: BTreeSet<LaneId> = lanes.iter().copied().collect();
         for (index, road) in self.via.iter().enumerate() {
             let end = lanes[lanes.len() - 1];
             let way =
-                way(map, end, road).filter(|way| way[1..].iter().all(|it| !lanes.contains(it)));
+                way(map, end, road).filter(|way| way[1..].iter().all(|it| driven.insert(*it)));
             let expected = "a road that is reached from the one before without a change of lanes, \
                             and over no lane twice";
             let way = way.ok_or_else(|| no(&format!("via[{index}]"), road.clone(), expected))?;
@@ -184,8 +185,9 @@ fn way(map: &Map, from: LaneId, road: &str) -> Option<Vec<LaneId>> {
 
 /// On straight ahead to the end of the roads, but over no lane twice.
 fn ahead(road: &Road, mut lanes: Vec<LaneId>) -> Vec<LaneId> {
+    let mut driven: BTreeSet<LaneId> = lanes.iter().copied().collect();
     while let Some(next) = road.lane(lanes[lanes.len() - 1]).next.first() {
-        if lanes.contains(next) {
+        if !driven.insert(*next) {
             break;
         }
         lanes.push(*next);

@@ -1,5 +1,6 @@
 //! Places traffic that has no part of its own.
 
+use super::check::NoWorld;
 use super::{Layout, Scenario, Traffic, usual_size};
 use crate::body::{Body, Kind};
 use crate::geometry::{Pose, wrapped};
@@ -7,6 +8,8 @@ use crate::random::Random;
 use crate::road::{Lane, LaneId, Road};
 use crate::route::Route;
 use crate::traffic::actor::{Actor, Driver, Follower, Motion};
+use glam::DVec2;
+use std::collections::BTreeMap;
 use std::f64::consts::FRAC_PI_2;
 
 /// Along the ego's road, from its start, m.
@@ -15,6 +18,11 @@ const BESIDE_ROAD: f64 = 200.0;
 const SLOT: f64 = 7.0;
 /// What is left free around the scenario's own actors, m along the route.
 const FREE: f64 = 15.0;
+/// The most places at which it is looked whether there is room for a vehicle: 1,000 km of lanes with
+/// as many as there can be.
+const MOST_PLACES: usize = 100_000;
+/// The most looks at blocks of the ego's route, one for each block and lane that is not on it.
+const MOST_LOOKS: usize = 100_000_000;
 
 impl Scenario {
     /// The pose on its lane, or on the ego's route, beside which an actor starts; none if there is
@@ -28,17 +36,54 @@ impl Scenario {
     }
 
     /// The traffic of this scenario; its numbers go on after the actors'.
-    pub(crate) fn populate(&self, road: &Road, route: &Route) -> Vec<Actor> {
-        let Some(traffic) = self.traffic else { return Vec::new() };
-        let random = Random::new(traffic.seed, 0);
-        let next = self.actors.len() as u32 + 1;
-        let mut places = Places { scenario: self, traffic, road, route, random, next, all: vec![] };
-        for (id, lane) in road.lanes() {
-            places.vehicles(id, lane);
+    ///
+    /// # Errors
+    /// If the roads are so many or so long that it takes too much work.
+    pub(crate) fn populate(&self, road: &Road, route: &Route) -> Result<Vec<Actor>, NoWorld> {
+        let Some(traffic) = self.traffic else { return Ok(Vec::new()) };
+        let bases = self.actors.iter().map(|actor| (self.base(actor, route), actor));
+        let bases: Vec<_> = bases.filter_map(|(base, actor)| Some((base?, actor))).collect();
+        let own = route.lanes().iter().rev().map(|(start, lane)| (*lane, *start)).collect();
+        let taken = bases.iter().map(|(base, actor)| base.point(0.0, actor.left_m)).collect();
+        let along = |(base, actor): &(Pose, &super::Actor)| match actor.on {
+            None => actor.along_m,
+            Some(_) => route.line().offset(base.position).along,
+        };
+        let mut places = Places {
+            scenario: self,
+            traffic,
+            road,
+            route,
+            own,
+            taken,
+            along: bases.iter().map(along).collect(),
+            random: Random::new(traffic.seed, 0),
+            next: self.actors.len() as u32 + 1,
+            all: vec![],
+            looked: 0,
+        };
+        if traffic.moves() {
+            let blocks = route.line().points().len() / 8 + 1;
+            if road.lanes().len() * blocks > MOST_LOOKS {
+                let found =
+                    format!("{} lanes beside a route of {blocks} pieces", road.lanes().len());
+                return Err(too_much(found));
+            }
+            for (id, lane) in road.lanes() {
+                places.vehicles(id, lane)?;
+            }
         }
         places.parked();
         places.pedestrians();
-        places.all
+        Ok(places.all)
+    }
+}
+
+fn too_much(found: String) -> NoWorld {
+    NoWorld::Value {
+        key: "traffic".to_owned(),
+        found,
+        expected: "shorter roads, fewer lanes, or fewer vehicles per km",
     }
 }
 
@@ -47,9 +92,16 @@ struct Places<'s> {
     traffic: Traffic,
     road: &'s Road,
     route: &'s Route,
+    /// Lanes of the route, with where they begin along it, m.
+    own: BTreeMap<LaneId, f64>,
+    /// Where the scenario's actors start, and where along the route that is, m.
+    taken: Vec<DVec2>,
+    along: Vec<f64>,
     random: Random,
     next: u32,
     all: Vec<Actor>,
+    /// Places at which it was looked whether there is room.
+    looked: usize,
 }
 
 impl Places<'_> {
@@ -72,7 +124,7 @@ impl Places<'_> {
         if crosses {
             return 0.0;
         }
-        if self.route.lanes().iter().any(|(_, own)| *own == id) {
+        if self.own.contains_key(&id) {
             return self.traffic.own_per_km;
         }
         let middle = lane.line.pose(lane.line.length() / 2.0);
@@ -85,15 +137,20 @@ impl Places<'_> {
         }
     }
 
-    fn vehicles(&mut self, id: LaneId, lane: &Lane) {
+    fn vehicles(&mut self, id: LaneId, lane: &Lane) -> Result<(), NoWorld> {
         let per_km = self.per_km(id, lane);
         if per_km <= 0.0 {
-            return;
+            return Ok(());
         }
         let mean = 1000.0 / per_km;
         let length = lane.line.length();
         let mut along = self.random.uniform(0.0, mean);
         while along < length {
+            self.looked += 1;
+            if self.looked > MOST_PLACES {
+                let found = format!("more than {MOST_PLACES} places for vehicles");
+                return Err(too_much(found));
+            }
             let kind = match self.random.uniform(0.0, 1.0) {
                 ..0.03 => Kind::Cyclist,
                 ..0.12 => Kind::Truck,
@@ -113,38 +170,23 @@ impl Places<'_> {
             }
             along += step;
         }
+        Ok(())
     }
 
     /// Is this place far enough from the ego and from the scenario's actors?
     fn free(&self, lane: LaneId, along: f64, speed: f64) -> bool {
         let pose = self.road.lane(lane).line.pose(along);
         let ego = &self.scenario.ego;
-        let own = self.route.lanes().iter().find(|(_, own)| *own == lane);
-        let clear = own.is_none_or(|(start, _)| {
+        let clear = self.own.get(&lane).is_none_or(|start| {
             let ahead = start + along - ego.along_m;
             ahead > 14.0 + 1.5 * ego.speed_kmh / super::KMH || ahead < -(14.0 + 1.5 * speed)
         });
-        clear
-            && !self.scenario.actors.iter().any(|actor| {
-                let base = self.scenario.base(actor, self.route);
-                base.is_some_and(|base| {
-                    base.point(0.0, actor.left_m).distance(pose.position) < 12.0
-                })
-            })
+        clear && !self.taken.iter().any(|taken| taken.distance(pose.position) < 12.0)
     }
 
     /// Is there no actor of the scenario near this place of the route?
     fn apart(&self, along: f64) -> bool {
-        self.scenario.actors.iter().all(|actor| {
-            let at = match &actor.on {
-                None => Some(actor.along_m),
-                Some(_) => self
-                    .scenario
-                    .base(actor, self.route)
-                    .map(|base| self.route.line().offset(base.position).along),
-            };
-            at.is_none_or(|at| (at - along).abs() > FREE)
-        })
+        self.along.iter().all(|at| (at - along).abs() > FREE)
     }
 
     /// Where the road beside the ego's route ends, m along it: before a crossing.

@@ -3,6 +3,9 @@
 use super::{Layout, Scenario};
 use std::path::{Path, PathBuf};
 
+/// The largest file that is read, bytes.
+pub const MAX_BYTES: u64 = 16 << 20;
+
 /// Why a scenario was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -56,7 +59,7 @@ impl Scenario {
     /// If the file cannot be read or holds no scenario.
     pub fn read(path: &Path) -> Result<Scenario, Error> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match crate::text::read(path, MAX_BYTES) {
             Ok(text) => Scenario::from_yaml(&text, &file),
             Err(reason) => Err(Error::Read { file, reason }),
         }
