@@ -5,12 +5,14 @@
 //! [`NodeKind`]. What a node publishes is a topic; inputs name topics.
 
 pub(crate) mod check;
+mod edges;
 pub(crate) mod read;
 pub(crate) mod write;
 
 use crate::Segment;
+use edges::Edges;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Nodes, and the paths through them that matter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -199,37 +201,15 @@ impl Graph {
         self.nodes.iter().flat_map(|node| &node.inputs).filter(|input| input.from == topic).count()
     }
 
-    /// The nodes that have an input of a topic.
-    pub(crate) fn fed_by(&self, topic: &str) -> Vec<&Node> {
-        let fed = |node: &&Node| node.inputs.iter().any(|input| input.from == topic);
-        self.nodes.iter().filter(fed).collect()
-    }
-
     /// The nodes of a path, in the order of the file: all that lie on a way from a root to the
     /// sink along which every message is forwarded.
     pub fn on_path(&self, path: &KeyPath) -> Vec<&Node> {
-        let after: BTreeSet<&str> =
-            path.roots.iter().flat_map(|root| self.downstream(root)).collect();
+        let (edges, mut steps) = (Edges::new(self), 0);
+        let roots = path.roots.iter().filter_map(|root| edges.node(root));
+        let after = edges.downstream(roots, &mut steps);
         let nodes = self.nodes.iter().filter(|node| after.contains(node.id.as_str()));
-        nodes.filter(|node| self.downstream(&node.id).contains(path.sink.as_str())).collect()
-    }
-
-    /// The node itself and every node that messages reach because of what it publishes. Timers
-    /// end it: what a cyclic node publishes does not come from a message.
-    pub(crate) fn downstream(&self, id: &str) -> BTreeSet<&str> {
-        let start = self.nodes.iter().filter(|node| node.id == id);
-        let mut reached: BTreeSet<&str> = start.clone().map(|node| node.id.as_str()).collect();
-        let mut open: Vec<&str> = start.flat_map(Node::topics).collect();
-        let mut topics: BTreeSet<&str> = open.iter().copied().collect();
-        while let Some(topic) = open.pop() {
-            for node in &self.nodes {
-                for input in node.inputs.iter().filter(|input| input.from == topic) {
-                    reached.insert(&node.id);
-                    let forwarded = node.forwarded(input);
-                    open.extend(forwarded.into_iter().filter(|topic| topics.insert(topic)));
-                }
-            }
-        }
-        reached
+        let mut reaches =
+            |node: &Node| edges.downstream(edges.node(&node.id), &mut steps).contains(&*path.sink);
+        nodes.filter(|node| reaches(node)).collect()
     }
 }

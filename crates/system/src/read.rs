@@ -8,10 +8,10 @@ use crate::ros;
 use crate::tree::{self, Node};
 use crate::{
     Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Error, Executor,
-    Kernel, Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, MAX_SLICES_AT_ONCE, Overrun, Policy,
-    Segment, Server, Service, Subject, System, TimeUnit, Wait, check, draft,
+    Limits, MAX_ARGUMENTS, MAX_BUCKETS, MAX_CORES, MAX_SLICES_AT_ONCE, Overrun, Policy, Segment,
+    Server, Service, Subject, System, TimeUnit, Wait, check, draft,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -331,10 +331,10 @@ fn accelerator(field: Field<'_>) -> Result<Accelerator, Error> {
     if let Some(field) = provider.as_ref().filter(|_| device != DeviceKind::Onnx) {
         return Err(field.refuse("provider only with device onnx"));
     }
-    let mut kernels: Vec<Kernel> = Vec::new();
+    let (mut kernels, mut names) = (Vec::new(), HashSet::new());
     for field in fields.optional("kernels").map_or(Ok(Vec::new()), |list| list.list())? {
         let (kernel, name) = kernel::read(field, device)?;
-        if kernels.iter().any(|other| other.name == kernel.name) {
+        if !names.insert(kernel.name.clone()) {
             return Err(name.refuse("every name once"));
         }
         kernels.push(kernel);

@@ -228,3 +228,28 @@ fn file_without_a_graph_is_refused_where_one_is_needed() {
     let empty = System::parse("graph: {nodes: []}", "bad.yaml").unwrap_err().to_string();
     assert!(empty.contains("graph.nodes: found []"), "{empty}");
 }
+
+/// Nodes one after the other: each input leads to all nodes behind it.
+fn line(nodes: usize) -> String {
+    let of = |n: usize| {
+        let from = if n == 1 { "s".to_owned() } else { format!("n{}", n - 1) };
+        let input = format!("{{from: {from}, priority: {}}}", n + 1);
+        format!("  - {{id: n{n}, kind: transform, executor: e, inputs: [{input}]}}\n")
+    };
+    let nodes: String = (1..=nodes).map(of).collect();
+    format!(
+        "accelerators: [{{id: gpu0, buckets: 1}}]\n\
+         executors: [{{id: e, core: 0, priority: 1}}]\n\
+         graph:\n  nodes:\n{SENSOR}{nodes}\n"
+    )
+}
+
+#[test]
+fn graph_that_takes_more_steps_to_follow_than_there_may_be_is_refused() {
+    let system = System::parse(&line(1_000), "line.yaml").unwrap();
+    assert_eq!(system.graph.unwrap().nodes.len(), 1_001);
+    let error = System::parse(&line(9_000), "line.yaml").map(|_| ()).unwrap_err().to_string();
+    let expected = "found more than 10000000 steps along the ways of its messages, expected fewer \
+                    nodes, inputs or paths";
+    assert!(error.starts_with("line.yaml:") && error.ends_with(expected), "{error}");
+}

@@ -1,10 +1,13 @@
 //! What two values of a graph can have wrong with each other.
 
-use super::{Graph, Input, Node};
+use super::{Edges, Graph, Input, Node};
 use crate::check::{Checker, Index};
 use crate::tree::{Step, shorten};
 use crate::{Error, Segment};
 use std::collections::HashMap;
+
+/// The most inputs that are looked at to see where messages lead.
+const MAX_STEPS: u64 = 10_000_000;
 
 impl Checker<'_> {
     /// Checks the graph against itself and the rest of the file.
@@ -13,10 +16,11 @@ impl Checker<'_> {
         self.unique_in("paths", graph.paths.iter().map(|path| path.id.as_str()))?;
         self.topics(graph)?;
         self.callback_priorities(graph)?;
+        let (edges, mut steps) = (Edges::new(graph), 0);
         for (i, node) in graph.nodes.iter().enumerate() {
-            self.node(i, node, graph, index)?;
+            self.node(i, node, &edges, &mut steps, index)?;
         }
-        self.paths(graph)
+        self.paths(graph, &edges, &mut steps)
     }
 
     fn unique_in<'n>(
@@ -72,7 +76,23 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn node(&self, i: usize, node: &Node, graph: &Graph, index: &Index<'_>) -> Result<(), Error> {
+    /// Following messages through a graph takes its square at worst.
+    fn budget(&self, steps: u64) -> Result<(), Error> {
+        if steps <= MAX_STEPS {
+            return Ok(());
+        }
+        let found = format!("more than {MAX_STEPS} steps along the ways of its messages");
+        Err(self.refuse(&[step("graph")], found, "fewer nodes, inputs or paths".to_owned()))
+    }
+
+    fn node(
+        &self,
+        i: usize,
+        node: &Node,
+        edges: &Edges<'_>,
+        steps: &mut u64,
+        index: &Index<'_>,
+    ) -> Result<(), Error> {
         let here = |key: &str| vec![step("graph"), step("nodes"), i.into(), step(key)];
         if !index.executors.contains(node.executor.as_str()) {
             return Err(self.unknown(&here("executor"), &node.executor, "executors"));
@@ -80,26 +100,23 @@ impl Checker<'_> {
         let of_timer = node.timer.iter().flat_map(|timer| &timer.segments);
         self.segments_at(&here("segments"), of_timer, index)?;
         for (j, Input { from, segments, .. }) in node.inputs.iter().enumerate() {
-            if graph.publisher(from).is_none() {
+            if !edges.is_published(from) {
                 let expected = "a topic that a node publishes".to_owned();
                 return Err(self.refuse(&input_path(i, j, "from"), shorten(from), expected));
             }
             self.segments_at(&input_path(i, j, "segments"), segments.iter(), index)?;
         }
-        let again = |input: &Input| {
-            let fed = node.forwarded(input).map_or_else(Vec::new, |topic| graph.fed_by(topic));
+        for (j, input) in node.inputs.iter().enumerate() {
+            let fed = node.forwarded(input).into_iter().flat_map(|topic| edges.fed_by(topic));
             // A timer breaks the circle.
-            let mut fed = fed.into_iter().filter(|next| next.timer.is_none());
-            fed.any(|next| graph.downstream(&next.id).contains(node.id.as_str()))
-        };
-        match node.inputs.iter().position(again) {
-            Some(j) => {
+            let after = edges.downstream(fed.filter(|next| next.timer.is_none()), steps);
+            self.budget(*steps)?;
+            if after.contains(node.id.as_str()) {
                 let expected = "messages that do not come back to this node".to_owned();
-                let found = shorten(&node.inputs[j].from);
-                Err(self.refuse(&input_path(i, j, "from"), found, expected))
+                return Err(self.refuse(&input_path(i, j, "from"), shorten(&input.from), expected));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     fn segments_at<'s>(
@@ -115,21 +132,22 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn paths(&self, graph: &Graph) -> Result<(), Error> {
+    fn paths(&self, graph: &Graph, edges: &Edges<'_>, steps: &mut u64) -> Result<(), Error> {
         for (i, path) in graph.paths.iter().enumerate() {
             let at = |key: &str| vec![step("graph"), step("paths"), i.into(), step(key)];
-            if graph.node(&path.sink).is_none() {
+            if edges.node(&path.sink).is_none() {
                 let expected = "one of the nodes".to_owned();
                 return Err(self.refuse(&at("sink"), shorten(&path.sink), expected));
             }
             for (j, root) in path.roots.iter().enumerate() {
                 let place: Vec<Step> = at("roots").into_iter().chain([j.into()]).collect();
-                let has_timer = graph.node(root).is_some_and(|node| node.timer.is_some());
-                if !has_timer {
+                let Some(node) = edges.node(root).filter(|node| node.timer.is_some()) else {
                     let expected = "a node with a timer".to_owned();
                     return Err(self.refuse(&place, shorten(root), expected));
-                }
-                if !graph.downstream(root).contains(path.sink.as_str()) {
+                };
+                let reached = edges.downstream([node], steps);
+                self.budget(*steps)?;
+                if !reached.contains(path.sink.as_str()) {
                     let expected = format!("a root whose messages reach {}", shorten(&path.sink));
                     return Err(self.refuse(&place, shorten(root), expected));
                 }
