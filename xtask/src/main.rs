@@ -1,5 +1,5 @@
 //! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `suites`, `sched-ext`, `tidy`,
-//! `coverage` and `ci`.
+//! `deny`, `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
@@ -10,6 +10,7 @@ mod colcon;
 mod coverage;
 mod debian;
 mod demo;
+mod deny;
 mod devices;
 mod package;
 mod perfetto;
@@ -56,9 +57,11 @@ enum Task {
     SchedExt(sched_ext::Args),
     /// Check format, lints, the architecture page and what may not stand in a file
     Tidy,
+    /// Check all crates for known vulnerabilities, licences and where they come from
+    Deny,
     /// Run the server's tests instrumented, and demand that they cover it
     Coverage,
-    /// Tidy, test and coverage
+    /// Tidy, deny, test and coverage
     Ci,
 }
 
@@ -72,8 +75,12 @@ fn main() -> ExitCode {
         Task::Suites(args) => suites::run(&args),
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
+        Task::Deny => deny::run(),
         Task::Coverage => coverage::run(),
-        Task::Ci => tidy::run().and_then(|()| test(&mut notes)).and_then(|()| coverage::run()),
+        Task::Ci => tidy::run()
+            .and_then(|()| deny::run())
+            .and_then(|()| test(&mut notes))
+            .and_then(|()| coverage::run()),
     };
     if let Err(error) = &answer {
         eprintln!("xtask: {error:#}");
