@@ -438,10 +438,11 @@ pub fn pack_text<const N: usize>(text: &str) -> [u8; N] {
     bytes
 }
 
-/// A text from a packet: up to the first zero, with marks where it is not UTF-8.
+/// A text from a packet: up to the first zero, with marks where it is not UTF-8, and where
+/// a terminal would not show what stands there.
 pub fn unpack_text(bytes: &[u8]) -> String {
     let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..length]).into_owned()
+    ::name::clean(&String::from_utf8_lossy(&bytes[..length])).into_owned()
 }
 
 /// What a client asks, parsed. Every field is still the client's allegation.

@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Text from outside, without characters that would move the cursor.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    name::clean(text).into_owned()
 }
 
 /// Fills or cuts a text to a width in columns.

@@ -67,10 +67,9 @@ impl<'t> Field<'t> {
 
     /// A name: visible, on one line, of a length that tables and logs can show.
     pub(crate) fn name(&self) -> Result<String, Error> {
-        let expected = "a name of 1 to 64 bytes without control characters or outer spaces";
+        let expected = "a name of 1 to 64 bytes of visible characters, without outer spaces";
         let text = self.text(expected)?;
-        let fits = !text.is_empty() && text.len() <= MAX_NAME && text.trim() == text;
-        if fits && !text.chars().any(char::is_control) {
+        if text.len() <= MAX_NAME && name::check(text).is_ok() {
             return Ok(text.to_owned());
         }
         Err(self.refuse(expected))

@@ -104,11 +104,11 @@ kappa: 2
     ),
     (
         "accelerators: [{id: \"\", buckets: 6}]\n",
-        r#"bad.yaml:1:21: accelerators[0].id: found "", expected a name of 1 to 64 bytes without control characters or outer spaces"#,
+        r#"bad.yaml:1:21: accelerators[0].id: found "", expected a name of 1 to 64 bytes of visible characters, without outer spaces"#,
     ),
     (
         "accelerators: [{id: \"a\\nb\", buckets: 6}]\n",
-        r#"bad.yaml:1:21: accelerators[0].id: found "a\nb", expected a name of 1 to 64 bytes without control characters or outer spaces"#,
+        r#"bad.yaml:1:21: accelerators[0].id: found "a\nb", expected a name of 1 to 64 bytes of visible characters, without outer spaces"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, device: cuda}]\n",

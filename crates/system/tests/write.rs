@@ -48,9 +48,7 @@ const TRICKY: [&str; 32] = [
 ];
 
 fn name() -> impl Strategy<Value = String> {
-    let fits = |name: &String| {
-        !name.is_empty() && name.trim() == name && !name.chars().any(char::is_control)
-    };
+    let fits = |text: &String| ::name::check(text).is_ok();
     prop_oneof![
         select(&TRICKY[..]).prop_map(str::to_owned),
         "[a-z][a-z0-9_-]{0,8}",

@@ -16,7 +16,7 @@ impl Name {
     /// Packs a name.
     ///
     /// # Errors
-    /// [`Error::BadName`] when it is empty, too long or has control characters.
+    /// [`Error::BadName`] when it is empty, too long or not visible.
     pub fn new(what: &'static str, name: &str) -> Result<Name, Error> {
         let mut bytes = [0; NAME_BYTES];
         if !is_good(name) {
@@ -28,8 +28,11 @@ impl Name {
 
     /// Packs as much of a name as fits, without what names may not contain.
     pub fn cut(name: &str) -> Name {
-        let visible: String = name.chars().filter(|c| !c.is_control()).collect();
-        Name(super::pack_text(&visible))
+        let visible: String = name.chars().filter(|c| ::name::is_visible(*c)).collect();
+        let mut cut = Name(super::pack_text(visible.trim_start_matches(' ')));
+        let last = cut.0.iter().rposition(|byte| !matches!(byte, 0 | b' '));
+        cut.0[last.map_or(0, |last| last + 1)..].fill(0);
+        cut
     }
 
     /// Unpacks the name; None when a peer sent something that [`Name::new`] refuses. The empty
@@ -49,7 +52,7 @@ impl std::fmt::Debug for Name {
 }
 
 fn is_good(name: &str) -> bool {
-    (1..=NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
+    name.len() <= NAME_BYTES && ::name::check(name).is_ok()
 }
 
 #[cfg(test)]
@@ -60,7 +63,10 @@ mod tests {
     fn names_of_a_peer_are_checked() {
         assert!(Name::new("chain", "").is_err());
         assert!(Name::new("chain", &"x".repeat(NAME_BYTES + 1)).is_err());
-        assert!(Name::new("chain", "a\nb").is_err());
+        for name in ["a\nb", " a", " ", "a\u{202e}b", "\u{200b}"] {
+            assert!(Name::new("chain", name).is_err());
+            assert_eq!(Name(super::super::pack_text(name)).get(), None, "{name:?}");
+        }
         assert_eq!(Name([0xff; NAME_BYTES]).get(), None, "not UTF-8");
         let mut hidden = [0; NAME_BYTES];
         (hidden[0], hidden[2]) = (b'a', b'b');
@@ -71,6 +77,11 @@ mod tests {
     #[test]
     fn names_that_do_not_fit_are_cut_at_characters() {
         assert_eq!(Name::cut("gpu\n0").get(), Some("gpu0"));
+        assert_eq!(
+            Name::cut(&format!(" {}{}b", "a".repeat(40), " ".repeat(8))).get().map(str::len),
+            Some(40)
+        );
+        assert_eq!(Name::cut(" "), Name::EMPTY);
         assert_eq!(Name::cut(&"ä".repeat(30)).get(), Some("ä".repeat(24).as_str()));
         assert_eq!(Name::cut(""), Name::EMPTY);
     }

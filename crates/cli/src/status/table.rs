@@ -19,15 +19,16 @@ impl Table {
         Table { rows: vec![Row::Cells(heading)], right }
     }
 
-    /// Adds a row.
+    /// Adds a row. What others could have written cannot move the cursor.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(Row::Cells(cells.into_iter().collect()));
+        let clean = |cell: String| name::clean(&cell).into_owned();
+        self.rows.push(Row::Cells(cells.into_iter().map(clean).collect()));
     }
 
     /// Adds a line about the row before, unless it is empty.
     pub fn remark(&mut self, text: &str) {
         if !text.is_empty() {
-            self.rows.push(Row::Remark(text.to_owned()));
+            self.rows.push(Row::Remark(name::clean(text).into_owned()));
         }
     }
 

@@ -96,7 +96,7 @@ impl Page {
 
 /// Text from outside, without characters that would move the cursor.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    crate::text::clean(text)
 }
 
 #[cfg(test)]

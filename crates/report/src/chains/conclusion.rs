@@ -28,7 +28,7 @@ pub(super) fn sentences(run: &ChainsRun) -> Vec<String> {
     if !run.marks.is_empty() || run.policies.iter().any(|policy| !policy.marks.is_empty()) {
         parts.push("The marks qualify these results.".to_owned());
     }
-    parts.iter().map(|part| part.replace(char::is_control, "\u{fffd}")).collect()
+    parts.iter().map(|part| crate::text::clean(part)).collect()
 }
 
 fn max_us(policy: &PolicyRun, chain: &ChainInfo) -> Option<f64> {

@@ -26,7 +26,7 @@ pub(super) fn sentences(run: &GraphRun) -> Vec<String> {
     if !run.marks.is_empty() || run.methods.iter().any(|method| !method.marks.is_empty()) {
         sentences.push("The marks qualify these results.".into());
     }
-    sentences.iter().map(|sentence| sentence.replace(char::is_control, "\u{fffd}")).collect()
+    sentences.iter().map(|sentence| crate::text::clean(sentence)).collect()
 }
 
 fn max_us(method: &MethodRun, path: &PathInfo) -> Option<f64> {

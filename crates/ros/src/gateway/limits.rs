@@ -44,15 +44,15 @@ impl Limits {
             return malformed("client: expected 16 random bytes, found zeros".into());
         }
         if !is_name(&request.chain, LONGEST_CHAIN) {
-            let expected = "bytes without control characters";
+            let expected = "bytes of visible characters";
             return malformed(format!("chain: expected 1 to {LONGEST_CHAIN} {expected}"));
         }
         if !is_name(&request.service, 64) {
-            return malformed("service: expected 1 to 64 bytes without control characters".into());
+            return malformed("service: expected 1 to 64 bytes of visible characters".into());
         }
         if !request.accelerator.is_empty() && !is_name(&request.accelerator, 64) {
             return malformed(
-                "accelerator: expected at most 64 bytes, no control characters".into(),
+                "accelerator: expected at most 64 bytes of visible characters".into(),
             );
         }
         if !self.services.is_empty() && !self.services.contains(&request.service) {
@@ -74,10 +74,7 @@ impl Limits {
 }
 
 fn is_name(name: &str, longest: usize) -> bool {
-    !name.is_empty()
-        && name.len() <= longest
-        && name.trim() == name
-        && !name.chars().any(char::is_control)
+    name.len() <= longest && name::check(name).is_ok()
 }
 
 /// Where a request's output stands in memory of so many bytes, and how long it is.
