@@ -295,9 +295,20 @@ const char *keeptime_version(void);
  * $XDG_RUNTIME_DIR/keeptime/keeptime.sock if there is a socket; otherwise for
  * /run/keeptime/keeptime.sock.
  *
+ * A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
+ * its file) does not look at these variables. The server has to be root's, or that of the user
+ * whose rights this program has; see keeptime_connect_to() for others.
+ *
+ * While the server's queue is full, this waits for a place in it, at most 5 s.
+ *
  * On an error `*client` becomes null, and keeptime_last_error(NULL) explains.
  * Errors: NO_SERVER, REFUSED, PROTOCOL, INVALID, SYSTEM. */
 int keeptime_connect(const char *socket_path, keeptime_client **client);
+
+/* As keeptime_connect(), to a server that is root's or that of `user` (a uid_t), who is trusted
+ * with what this program asks for and computes. A constant or a setting that only root can write
+ * is a good place for the number; the environment is not. */
+int keeptime_connect_to(const char *socket_path, uint32_t user, keeptime_client **client);
 
 /* Ends the connection, all registrations and their memory. Requests that have not begun are
  * cancelled. Tickets of this client stay valid for keeptime_ticket_free() only. Null is allowed.
@@ -320,7 +331,7 @@ int keeptime_status(keeptime_client *client, keeptime_counters *counters);
 /* ------------------------------------------------------------------------------ callbacks */
 
 /* Registers a callback for a service.
- * Errors: REFUSED, INVALID (a name is empty, too long, not UTF-8 or has control characters),
+ * Errors: REFUSED, INVALID (a name is empty, too long, not UTF-8 or has characters that cannot be seen),
  * SYSTEM (no memory), SERVER_LOST, NO_SERVER. */
 int keeptime_register(keeptime_client *client, const keeptime_registration *registration,
                       keeptime_callback *callback);
@@ -779,6 +790,13 @@ public:
         client_ = detail::Handle(client, keeptime_close);
     }
     explicit Client(const std::string &socket_path) : Client(socket_path.c_str()) {}
+
+    /* Connects to a server that is root's or that of `user`, see keeptime_connect_to(). */
+    Client(const char *socket_path, std::uint32_t user) {
+        keeptime_client *client = nullptr;
+        detail::check(keeptime_connect_to(socket_path, user, &client));
+        client_ = detail::Handle(client, keeptime_close);
+    }
 
     /* A client is a connection: it can be handed on, and is not copied. */
     Client(Client &&) noexcept = default;

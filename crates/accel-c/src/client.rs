@@ -6,6 +6,7 @@
 
 use crate::fault::{self, Code, Fault, Last, OK};
 use crate::layout::{self, Counters};
+use accel::ServerUser;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -117,6 +118,27 @@ pub unsafe extern "C" fn keeptime_connect(
     socket_path: *const c_char,
     client: *mut *mut Handle,
 ) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe { connect(socket_path, ServerUser::RootOrOwn, client) }
+}
+
+/// See `keeptime_connect_to` in the header.
+///
+/// # Safety
+/// As for [`keeptime_connect`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn keeptime_connect_to(
+    socket_path: *const c_char,
+    user: u32,
+    client: *mut *mut Handle,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe { connect(socket_path, ServerUser::RootOr(user), client) }
+}
+
+/// # Safety
+/// As for [`keeptime_connect`].
+unsafe fn connect(socket_path: *const c_char, user: ServerUser, client: *mut *mut Handle) -> c_int {
     guard(|| {
         // SAFETY: promised by the caller.
         unsafe { put(client, "client", null_mut())? };
@@ -127,7 +149,7 @@ pub unsafe extern "C" fn keeptime_connect(
             let path = unsafe { CStr::from_ptr(socket_path) };
             PathBuf::from(OsStr::from_bytes(path.to_bytes()))
         };
-        let handle = Box::new(Handle::new(accel::Client::connect(path)?));
+        let handle = Box::new(Handle::new(accel::Client::connect_to(path, user)?));
         // SAFETY: as above.
         unsafe { put(client, "client", Box::into_raw(handle))? };
         Ok(OK)

@@ -69,7 +69,7 @@ impl Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         let code = match &error {
-            Error::NoServer { .. } => Code::NoServer,
+            Error::NoServer { .. } | Error::Stranger { .. } => Code::NoServer,
             Error::ServerLost { .. } => Code::ServerLost,
             Error::Refused(_) => Code::Refused,
             Error::Failed { .. } => Code::Failed,

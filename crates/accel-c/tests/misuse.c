@@ -28,6 +28,7 @@ static void without_client(void) {
     size_t size = 7;
 
     INVALID(keeptime_connect(NULL, NULL), "client");
+    INVALID(keeptime_connect_to(NULL, 0, NULL), "client");
     INVALID(keeptime_reconnect(NULL, 0), "client");
     INVALID(keeptime_set_wait(NULL, KEEPTIME_SPIN), "client");
     INVALID(keeptime_status(NULL, &counters), "client");

@@ -57,6 +57,32 @@ fn misuse_is_an_error_and_never_a_crash() {
 }
 
 #[test]
+fn set_user_id_program_does_not_look_where_its_caller_says() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/secure.c");
+    let built = program(C, Library::Static, &source);
+    let evil = Path::new("/evil.sock");
+    let text = expect_success(&built.run(evil));
+    assert!(text.contains("no accelerator server at /evil.sock"), "{text}");
+    let own = std::env::temp_dir().join(support::fresh("secure").file_name().expect("a name"));
+    let copied = std::process::Command::new("cp").arg(built.path()).arg(&own).status();
+    assert!(copied.expect("cp starts").success());
+    let made = chown(&own, Some(0), Some(0))
+        .and_then(|()| std::fs::set_permissions(&own, PermissionsExt::from_mode(0o4755)));
+    if made.is_err() {
+        eprintln!("SKIP: only root can make a program of root's");
+        return;
+    }
+    let mut command = std::process::Command::new(&own);
+    command.env("KEEPTIME_SOCKET", evil).env("XDG_RUNTIME_DIR", "/evil").current_dir("/");
+    let text = expect_success(&command.uid(65533).gid(65533).output().expect("it starts"));
+    std::fs::remove_file(&own).expect("it is ours");
+    assert!(!text.contains("evil"), "{text}");
+    assert!(text.contains("/run/keeptime/keeptime.sock") || text == "connected\n", "{text}");
+}
+
+#[test]
 fn cpp_classes_own_what_they_hold() {
     let server = support::server();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wrapper.cpp");

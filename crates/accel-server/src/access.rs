@@ -5,6 +5,7 @@
 
 use crate::Error;
 use bandwidth::holders::{group_id, user_id};
+use shm::door::Openers;
 use shm::peer::Peer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +56,18 @@ impl Access {
             rules = [own, 0].map(|uid| (Who::User(uid), everything(limits))).to_vec();
         }
         Ok(Access { rules })
+    }
+
+    /// Whom the socket's file has to let through.
+    pub(crate) fn openers(&self, mode: u32, group: Option<u32>) -> Openers {
+        let mut openers = Openers { group, ..Openers::mode(mode) };
+        for (who, _) in &self.rules {
+            match who {
+                Who::User(uid) => openers.users.push(*uid),
+                Who::Group(gid) => openers.groups.push(*gid),
+            }
+        }
+        openers
     }
 
     /// What this peer may do; None when it may not connect.

@@ -11,21 +11,23 @@
 //! made present in slices, between which others are served ([`arrival`]).
 
 mod arrival;
+pub(crate) mod door;
 mod registration;
 mod remains;
 mod share;
 mod status;
 
+use crate::Error;
 use crate::access::{Access, Grant};
 use crate::admission::Admission;
 use crate::budget::Budget;
 use crate::dispatch::Engine;
 use crate::holder::Seeker;
 use crate::inbox::Inbox;
+use crate::journal::{Journal, Kind};
 use crate::refusal::Refusal;
 use crate::register::Services;
 use crate::session::{Entry, OwedRings, Session};
-use crate::{Error, Log};
 use accel::control::{self, Ask, Code, Packet, Refused};
 use accel::session::{SEGMENT_BYTES, SLOTS, SessionMemory};
 use accel::socket::{Received, Socket};
@@ -35,7 +37,7 @@ use remains::Remains;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use share::Shares;
-use shm::door::{Door, Pace};
+use shm::door::{Acceptor, Place};
 use shm::peer::Peer;
 use shm::{Consumer, Doorbell, Mapping, Segment};
 use std::collections::{HashMap, VecDeque};
@@ -52,8 +54,6 @@ const FIRST_SESSION: u64 = 1;
 const HELLO_NS: u64 = 1_000_000_000;
 /// How often the remains of the dead are looked at, while there are any.
 const REMAINS_NS: u64 = 1_000_000;
-/// Pause after a refused knock, so that knocking in a loop costs little.
-const PAUSE_NS: u64 = 1_000_000;
 
 /// What the control thread needs to know.
 pub(crate) struct Settings {
@@ -61,7 +61,7 @@ pub(crate) struct Settings {
     pub limits: system::Limits,
     pub services: Services,
     pub facts: Facts,
-    pub log: Log,
+    pub journal: Arc<Journal>,
 }
 
 /// What the server says of itself.
@@ -80,19 +80,16 @@ pub(crate) struct Control {
     admission: Admission,
     engine: Arc<Engine>,
     inbox: Arc<Inbox>,
-    door: Door,
+    acceptor: Acceptor,
     epoll: OwnedFd,
     stop: Arc<AtomicBool>,
     budget: Budget,
-    pace: Pace,
     shares: Shares,
     connections: HashMap<u64, Connection>,
     /// Sessions with a registration whose memory is being made present, the next one first.
     arriving: VecDeque<u64>,
     next_session: u64,
     dying: Vec<Remains>,
-    /// The door is not looked at before this time.
-    paused_until_ns: Option<u64>,
 }
 
 struct Connection {
@@ -104,6 +101,8 @@ struct Connection {
     since_ns: u64,
     /// Its packets are not read: its user rests, or its last packet is not answered yet.
     deaf: bool,
+    /// Until it says hello.
+    _place: Option<Place>,
     open: Option<Open>,
 }
 
@@ -123,12 +122,11 @@ impl Control {
         admission: Admission,
         engine: Arc<Engine>,
         inbox: Arc<Inbox>,
-        door: Door,
+        acceptor: Acceptor,
         stop: Arc<AtomicBool>,
     ) -> Result<Control, Error> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
-        let pace = Pace::new(settings.limits.connects_per_second);
         let budget = Budget::new(&settings.limits);
         let shares = Shares::new(settings.limits.control_percent);
         let control = Control {
@@ -136,19 +134,17 @@ impl Control {
             admission,
             engine,
             inbox,
-            door,
+            acceptor,
             epoll,
             stop,
             budget,
-            pace,
             shares,
             connections: HashMap::new(),
             arriving: VecDeque::new(),
             next_session: FIRST_SESSION,
             dying: Vec::new(),
-            paused_until_ns: None,
         };
-        control.watch(control.door.socket.as_fd(), DOOR, epoll::EventFlags::empty())?;
+        control.watch(control.acceptor.as_fd(), DOOR, epoll::EventFlags::empty())?;
         control.watch(control.engine.control.as_fd(), BELL, epoll::EventFlags::ET)?;
         Ok(control)
     }
@@ -169,7 +165,8 @@ impl Control {
             match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => {
-                    (self.settings.log)(&format!("control thread ends: epoll_wait: {errno}"));
+                    let line = format!("control thread ends: epoll_wait: {errno}");
+                    self.settings.journal.say(&line);
                     break;
                 }
             }
@@ -209,89 +206,10 @@ impl Control {
             .values()
             .filter(|connection| connection.deaf)
             .map(|c| self.shares.rests_until(c.peer.uid, now_ns).unwrap_or(now_ns));
-        let next =
-            [hello, remains, rested.min(), self.paused_until_ns].into_iter().flatten().min()?;
+        let lines = self.settings.journal.due_ns();
+        let next = [hello, remains, rested.min(), lines].into_iter().flatten().min()?;
         let wait_ns = next.saturating_sub(now_ns).min(999_999_999);
         Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
-    }
-
-    fn answer_the_door(&mut self) {
-        // A bounded number, so that knocking does not keep the thread from the sessions.
-        for _ in 0..16 {
-            let socket = match self.door.socket.accept() {
-                Ok(Some(socket)) => socket,
-                Ok(None) => return,
-                Err(_) => return self.pause(),
-            };
-            match self.admit(&socket) {
-                Ok(admitted) => self.keep(admitted, socket),
-                Err((_, text)) => {
-                    self.engine.count_refusal();
-                    (self.settings.log)(&format!("connection refused: {text}"));
-                    return self.pause();
-                }
-            }
-        }
-    }
-
-    /// Does not look at the door for a while.
-    fn pause(&mut self) {
-        if self.paused_until_ns.is_none() {
-            let _ = epoll::delete(&self.epoll, &self.door.socket);
-            self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
-        }
-    }
-
-    /// Whether this connection may stay; a refusal has been told to the client.
-    fn admit(&mut self, socket: &Socket) -> Result<(Peer, Grant), Refusal> {
-        let result = self.judge(socket);
-        if let Err((code, text)) = &result {
-            let _ = socket.send(Refused::new(*code, text).as_bytes(), &[]);
-        }
-        result
-    }
-
-    fn judge(&mut self, socket: &Socket) -> Result<(Peer, Grant), Refusal> {
-        let peer = Peer::of(socket.as_fd())
-            .map_err(|unknown| (Code::NotAllowed, format!("no credentials: {unknown}")))?;
-        if !self.pace.admits(peer.uid, monotonic_ns()) {
-            let rate = self.settings.limits.connects_per_second;
-            let text = format!("user {} connects more than {rate} times a second", peer.uid);
-            return Err((Code::Limit, text));
-        }
-        let grant = self.settings.access.grant(&peer).ok_or_else(|| {
-            let text = format!("user {} is not among server.access of this server", peer.uid);
-            (Code::NotAllowed, text)
-        })?;
-        let limit = self.settings.limits.sessions as usize;
-        if self.connections.len() >= limit {
-            return Err((Code::Limit, format!("{limit} sessions are open, the server's limit")));
-        }
-        let own = self.connections.values().filter(|c| c.peer.uid == peer.uid).count();
-        if own >= grant.sessions as usize {
-            let text = format!(
-                "user {} has {own} sessions open, the limit is {}",
-                peer.uid, grant.sessions
-            );
-            return Err((Code::Limit, text));
-        }
-        Ok((peer, grant))
-    }
-
-    fn keep(&mut self, (peer, grant): (Peer, Grant), socket: Socket) {
-        let session = self.next_session;
-        self.next_session += 1;
-        let watch = |fd: BorrowedFd<'_>, token| self.watch(fd, token, epoll::EventFlags::empty());
-        // The end of the socket, which shows as well, has to do where there is none.
-        let process = peer.process(socket.as_fd()).ok();
-        let watched = watch(socket.as_fd(), 2 * session)
-            .and_then(|()| process.as_ref().map_or(Ok(()), |p| watch(p.as_fd(), 2 * session + 1)));
-        if watched.is_ok() {
-            let since_ns = monotonic_ns();
-            let (open, _process, deaf) = (None, process, false);
-            let connection = Connection { socket, peer, _process, grant, since_ns, deaf, open };
-            self.connections.insert(session, connection);
-        }
     }
 
     /// Takes a session's next packet.
@@ -323,6 +241,11 @@ impl Control {
             Ok(()) => {}
             Err((code @ (Code::Version | Code::Malformed | Code::Violation), text)) => {
                 self.end(session, Some((code, text)));
+            }
+            // Without a session there is nothing else to ask for.
+            Err(refusal) if self.connections.get(&session).is_some_and(|c| c.open.is_none()) => {
+                self.engine.count_refusal();
+                self.end(session, Some(refusal));
             }
             Err((code, text)) => {
                 self.engine.count_refusal();
@@ -356,6 +279,9 @@ impl Control {
             );
             return Err((Code::Version, text));
         }
+        if let Some(connection) = self.connections.get(&session) {
+            self.check_sessions(&connection.peer, &connection.grant)?;
+        }
         let memory = |error: shm::Error| (Code::Memory, error.to_string());
         let uid = self.connections.get(&session).map_or(u32::MAX, |c| c.peer.uid);
         self.budget.fits(uid, SEGMENT_BYTES as u64)?;
@@ -383,6 +309,7 @@ impl Control {
         let memory = HashMap::new();
         let arriving = None;
         connection.open = Some(Open { doorbell, mapping, memory, memory_bytes: 0, arriving });
+        connection._place = None;
         if listened.is_err() || sent.is_err() {
             self.end(session, None);
         }
@@ -402,7 +329,10 @@ impl Control {
         let Some(connection) = self.connections.remove(&session) else { return };
         if let Some((code, text)) = &reason {
             let _ = connection.socket.send(Refused::new(*code, text).as_bytes(), &[]);
-            (self.settings.log)(&format!("process {} closed: {text}", connection.peer.number()));
+            let process = connection.peer.number();
+            self.settings.journal.tell(Kind::Closed, connection.peer.uid, || {
+                format!("process {process} closed: {text}")
+            });
         }
         if let Some(open) = connection.open {
             self.inbox.remove(open.doorbell.as_fd());
@@ -420,8 +350,9 @@ impl Control {
     /// What the dispatcher has to say.
     fn news(&mut self) {
         let (notices, evictions) = self.engine.take_news();
-        for notice in notices {
-            (self.settings.log)(&notice);
+        for (session, notice) in notices {
+            let uid = self.connections.get(&session).map_or(u32::MAX, |c| c.peer.uid);
+            self.settings.journal.tell(Kind::Request, uid, || notice);
         }
         for (session, reason) in evictions {
             self.end(session, Some((Code::Violation, reason)));
@@ -437,23 +368,11 @@ impl Control {
         }
     }
 
-    /// Late hellos, the pause of the door, and the memory of the dead.
+    /// Late hellos, and the memory of the dead.
     fn housekeeping(&mut self) {
         let now_ns = monotonic_ns();
-        let late = |c: &Connection| c.open.is_none() && now_ns >= c.since_ns + HELLO_NS;
-        let late: Vec<u64> =
-            self.connections.iter().filter(|(_, c)| late(c)).map(|(id, _)| *id).collect();
-        for session in late {
-            self.end(session, Some((Code::Malformed, "no hello within 1 s".into())));
-        }
-        if self.paused_until_ns.is_some_and(|until| now_ns >= until) {
-            self.paused_until_ns = None;
-            if let Err(error) =
-                self.watch(self.door.socket.as_fd(), DOOR, epoll::EventFlags::empty())
-            {
-                (self.settings.log)(&format!("no more connections: {error}"));
-            }
-        }
+        self.end_the_silent(now_ns);
+        self.settings.journal.flush(now_ns);
         let heard: Vec<u64> = (self.connections.iter().filter(|(_, c)| c.deaf))
             .filter(|(_, c)| c.open.as_ref().is_none_or(|open| open.arriving.is_none()))
             .filter(|(_, c)| self.shares.rests_until(c.peer.uid, now_ns).is_none())
@@ -469,5 +388,6 @@ impl Control {
             self.end(session, Some((Code::Ending, "the server is ending".into())));
         }
         self.housekeeping();
+        self.settings.journal.close();
     }
 }

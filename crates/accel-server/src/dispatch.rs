@@ -36,6 +36,7 @@ use realtime::mutex::PiMutex;
 use shm::{Doorbell, PeerSlice};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use system::Overrun;
 
 /// Notices that wait to be printed; more are counted only.
@@ -48,6 +49,9 @@ pub(crate) struct Engine {
     /// Wakes the control thread: there are notices, evictions, dead sessions that came to rest, or
     /// memory of a client that was lost.
     pub control: Arc<Doorbell>,
+    /// Refused connections and registrations. Not behind the lock: somebody may be refused as
+    /// often as he likes.
+    refusals: AtomicU64,
 }
 
 struct State {
@@ -57,7 +61,8 @@ struct State {
     allowances: HashMap<u32, Allowance>,
     arrivals: u64,
     counters: Counters,
-    notices: Vec<String>,
+    /// With the session that they are about.
+    notices: Vec<(u64, String)>,
     evictions: Vec<(u64, String)>,
     holder: Holder,
 }
@@ -103,7 +108,8 @@ impl Engine {
             holder: Holder::default(),
         };
         let control = Arc::new(Doorbell::new()?);
-        Ok(Engine { state: PiMutex::new(state), overrun, control })
+        let refusals = AtomicU64::new(0);
+        Ok(Engine { state: PiMutex::new(state), overrun, control, refusals })
     }
 
     /// Adds an accelerator. Before the first session.
@@ -336,7 +342,7 @@ impl Engine {
     }
 
     /// What there is to print, and which sessions broke the protocol.
-    pub(crate) fn take_news(&self) -> (Vec<String>, Vec<(u64, String)>) {
+    pub(crate) fn take_news(&self) -> (Vec<(u64, String)>, Vec<(u64, String)>) {
         let mut state = self.state.lock();
         (std::mem::take(&mut state.notices), std::mem::take(&mut state.evictions))
     }
@@ -348,7 +354,8 @@ impl Engine {
 
     /// Counts a refused connection or registration.
     pub(crate) fn count_refusal(&self) {
-        self.state.lock().counters.refusals += 1;
+        // Relaxed: a number for people.
+        self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The counters, with what is true now filled in; `memory_bytes` is the caller's.
@@ -356,6 +363,7 @@ impl Engine {
         let state = self.state.lock();
         let mut counters = state.counters;
         counters.sessions = state.sessions.len() as u32;
+        counters.refusals = self.refusals.load(Ordering::Relaxed);
         let in_force = |entry: &Entry| entry.registrations.iter().flatten().count() as u64;
         counters.registrations = state.sessions.values().map(in_force).sum();
         let queued = |a: &Accelerator| a.buckets.iter().map(|b| b.queue.len() as u64).sum::<u64>();
@@ -416,9 +424,9 @@ impl State {
         status
     }
 
-    fn notice(&mut self, text: String) {
+    fn notice(&mut self, session: u64, text: String) {
         if self.notices.len() < MAX_NOTICES {
-            self.notices.push(text);
+            self.notices.push((session, text));
         }
     }
 

@@ -15,21 +15,13 @@ pub enum Error {
         /// What was expected.
         expected: String,
     },
-    /// Another server listens at the socket.
-    #[error("{path}: another server is running there")]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
     /// The socket cannot be set up.
-    #[error("{path}: {call}: {errno}")]
+    #[error("{path}: {reason}")]
     Socket {
         /// The socket.
         path: PathBuf,
-        /// The call that failed.
-        call: &'static str,
-        /// The reason.
-        errno: rustix::io::Errno,
+        /// The reason, such as another server that runs there.
+        reason: shm::door::Closed,
     },
     /// A system call failed.
     #[error("{call}: {errno}")]

@@ -39,6 +39,7 @@ mod dispatch;
 mod error;
 mod holder;
 mod inbox;
+mod journal;
 mod meter;
 mod peer;
 mod placement;
@@ -53,16 +54,18 @@ pub use error::Error;
 
 use accel::control::Counters;
 use accelerator::Accelerator;
+use access::Access;
 use admission::{Admission, File, Rules};
 use control::{Control, Facts, Settings};
 use device::{Device, Observer, Outcome};
 use dispatch::Engine;
 use holder::Seeker;
 use inbox::Inbox;
+use journal::Journal;
 use realtime::awake;
 use realtime::thread::Policy as Scheduling;
 use register::Services;
-use shm::door::{Closed, Door};
+use shm::door::Door;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -157,11 +160,17 @@ impl Server {
         if system.accelerators.is_empty() {
             return Err(config_error("accelerators", "none", "expected at least one to serve"));
         }
-        let access = access::Access::new(config)?;
+        let access = Access::new(config)?;
         let calibration = options.calibration.clone().or_else(|| system.calibration_path());
         let calibration = calibration.map(|path| Calibration::read(&path, system)).transpose()?;
         let path = options.socket.clone().unwrap_or_else(|| config.socket_path());
-        let door = open_door(&path, config)?;
+        let door = open_door(&path, config, &access)?;
+        if let Some((folder, mode)) = door.blocked_by() {
+            let folder = folder.display();
+            (options.log)(&format!(
+                "{folder}: its mode {mode:04o} may keep those out whom server.access lets in"
+            ));
+        }
         let engine = Arc::new(Engine::new(config.overrun)?);
         for (index, accelerator) in system.accelerators.iter().enumerate() {
             let device = devices::start(system, accelerator, policy, &options)?;
@@ -184,14 +193,19 @@ impl Server {
             realtime: realtime.clone(),
             seeker: seeker.clone(),
         };
-        let settings = Settings { access, limits: config.limits, services, facts, log };
+        let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
+        let prepare = at_the_door(config.priority);
+        let journal = Arc::new(Journal::new(log, engine.clone()));
+        let (limits, to_journal) = (&config.limits, journal.clone());
+        let acceptor = control::door::attend(door, limits, engine.clone(), to_journal, prepare)?;
+        let settings = Settings { access, limits: config.limits, services, facts, journal };
         let admission = (rules.mode, config.analysis, note);
         let control = Control::new(
             settings,
             Admission::new(rules),
             engine.clone(),
             inbox.clone(),
-            door,
+            acceptor,
             stop.clone(),
         )?;
         let memory_bytes = control.memory_gauge();
@@ -207,7 +221,6 @@ impl Server {
             seeker: seeker.clone(),
             threads: Vec::new(),
         };
-        let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
         if config.awake {
             let given = |of: &system::Accelerator| options.accelerator_cores.get(&of.id).cloned();
             let devices = system.accelerators.iter();
@@ -348,16 +361,14 @@ impl Observer for Events {
     }
 }
 
-fn open_door(path: &Path, config: &system::Server) -> Result<Door, Error> {
+fn open_door(path: &Path, config: &system::Server, access: &Access) -> Result<Door, Error> {
     let group = config.group.as_deref().map(|name| {
         let expected = "expected a group that this machine knows";
         let unknown = || config_error("server.group", &format!("{name:?}"), expected);
         bandwidth::holders::group_id(name).ok_or_else(unknown)
     });
-    Door::open(path, config.mode, group.transpose()?).map_err(|closed| match closed {
-        Closed::InUse => Error::InUse { path: path.into() },
-        Closed::Call { call, errno } => Error::Socket { path: path.into(), call, errno },
-    })
+    Door::open(path, access.openers(config.mode, group.transpose()?))
+        .map_err(|reason| Error::Socket { path: path.into(), reason })
 }
 
 fn config_error(key: &str, found: &str, expected: &str) -> Error {
@@ -366,6 +377,17 @@ fn config_error(key: &str, found: &str, expected: &str) -> Error {
 
 fn numbers(cores: &[u32]) -> Vec<usize> {
     cores.iter().map(|&core| core as usize).collect()
+}
+
+/// The thread at the door runs below all real-time threads, and above all others, on any core that
+/// is left to it: those of the server may be busy with requests for as long as clients like.
+/// Without the right to its priority it shares with others; what is missing, other threads report.
+fn at_the_door(priority: u32) -> impl FnOnce() + Send + 'static {
+    move || {
+        if priority > 0 {
+            let _ = realtime::thread::set_policy(Scheduling::Fifo(1));
+        }
+    }
 }
 
 /// Real-time priority some steps below the dispatch thread's; normal where that is normal.

@@ -237,7 +237,7 @@ pub(crate) fn prepare(
         let bad = || (Code::Malformed, format!("the {what} is not a name"));
         name.map(str::to_string).ok_or_else(bad)
     };
-    let chain = name("chain", packet.chain.get())?;
+    let chain = name("chain", packet.chain.get().filter(|chain| !chain.is_empty()))?;
     let service = name("service", packet.service.get())?;
     let accelerator = name("accelerator", packet.accelerator.get())?;
     check_priority(grant, packet.chain_priority)?;

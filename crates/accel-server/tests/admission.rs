@@ -273,7 +273,7 @@ fn answer(socket: &Socket, packet: &[u8]) -> Option<Vec<u8>> {
 fn hostile_declarations_are_refused_and_harm_nobody() {
     let fixture = serve(&one_gpu("buckets: 2", ""));
     let (mut honest, callback) = client_of(&fixture, &declared("honest", 90, 100, 10)).unwrap();
-    let socket = Socket::connect(&fixture.socket).unwrap();
+    let socket = Socket::connect(&fixture.socket, support::PATIENCE).unwrap();
     let version = control::VERSION;
     let hello = control::Hello { kind: control::Hello::KIND, version, magic: control::MAGIC };
     assert!(control::Welcome::parse(&answer(&socket, hello.as_bytes()).unwrap()).is_some());

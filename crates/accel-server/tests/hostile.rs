@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use shm::{Doorbell, Producer, Segment};
 use std::time::{Duration, Instant};
 use support::{Busy, Fixture, PATIENCE, one_gpu, serve};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// The control plane by hand.
 struct Raw {
@@ -30,7 +30,7 @@ struct RawSession {
 
 impl Raw {
     fn connect(fixture: &Fixture) -> Raw {
-        Raw { socket: Socket::connect(&fixture.socket).unwrap() }
+        Raw { socket: Socket::connect(&fixture.socket, PATIENCE).unwrap() }
     }
 
     fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
@@ -320,9 +320,29 @@ fn ringing_for_nothing_is_muted_and_loses_no_request() {
 }
 
 #[test]
+fn chains_whose_name_cannot_be_seen_are_refused() {
+    let (fixture, mut honest) = fixture();
+    for chain in ["", " ", "a\nb", "\u{202e}tsenoh", "honest\u{200b}", "\u{3164}"] {
+        let session = RawSession::open(&fixture);
+        let mut packed = [0; control::NAME_BYTES];
+        packed[..chain.len()].copy_from_slice(chain.as_bytes());
+        let register = control::Register {
+            kind: control::Register::KIND,
+            requests: 1,
+            chain: Name::read_from_bytes(&packed).unwrap(),
+            service: Name::new("service", "empty").unwrap(),
+            ..control::Register::new_zeroed()
+        };
+        session.raw.send(register.as_bytes(), &[]);
+        assert_eq!(session.raw.farewell(), "the chain is not a name", "{chain:?}");
+    }
+    honest.run(1);
+}
+
+#[test]
 fn connecting_in_a_loop_is_slowed_down() {
     let yaml = one_gpu("buckets: 1", "server: {priority: 0, limits: {connects_per_second: 20}}");
-    let fixture = serve(&yaml);
+    let mut fixture = serve(&yaml);
     let mut honest = Busy::new(&fixture, "honest", 50);
     let start = Instant::now();
     let mut refused = String::new();
@@ -335,12 +355,24 @@ fn connecting_in_a_loop_is_slowed_down() {
     }
     assert!(refused.contains("more than 20 times a second"), "{refused}");
     honest.run(1);
+    // Each knock too many is counted, and few are worth a line.
+    fixture.until("a hundred refusals", |c| {
+        drop(accel::Client::connect(&fixture.socket));
+        c.refusals > 100
+    });
+    let refusals = || {
+        let log = fixture.log.lock().unwrap();
+        log.iter().filter(|line| line.contains("connection refused")).count()
+    };
+    assert!(refusals() <= 10, "{} lines", refusals());
     // Patience is rewarded.
     let start = Instant::now();
     while accel::Client::connect(&fixture.socket).is_err() {
         assert!(start.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(10));
     }
+    fixture.stop();
+    assert!(fixture.logged("more lines about refused connections of user"));
 }
 
 #[test]

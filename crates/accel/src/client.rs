@@ -15,6 +15,8 @@ use crate::registration::{Callback, CallbackId, Registration};
 use crate::request::{Order, Request, Status};
 use crate::ticket::{Outcome, Ticket};
 use realtime::clock::monotonic_ns;
+use shm::environment::variable;
+use shm::peer::ServerUser;
 use shm::{PeerSlice, Segment};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +29,10 @@ const LIVENESS_NS: u64 = 20_000_000;
 /// Where a client looks for its server when nobody says: at `$KEEPTIME_SOCKET`; without it at
 /// `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
 /// user's own server has its socket there; otherwise at `/run/keeptime/keeptime.sock`.
+///
+/// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
+/// its file) does not look at these variables.
 pub fn default_socket() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("KEEPTIME_SOCKET") {
         return path.into();
     }
@@ -52,6 +56,7 @@ pub enum Wait {
 /// A connection to an accelerator server, with its registered callbacks.
 pub struct Client {
     path: PathBuf,
+    user: ServerUser,
     link: Option<Link>,
     callbacks: Vec<Option<Callback>>,
     launches: u64,
@@ -62,13 +67,23 @@ impl Client {
     /// Connects to the server at a socket's path.
     ///
     /// # Errors
-    /// [`Error::NoServer`], [`Error::Refused`], or [`Error::Protocol`] when something else
-    /// listens there.
+    /// [`Error::NoServer`], also if it takes no connection within [`crate::CONNECT_PATIENCE`];
+    /// [`Error::Stranger`] when it is neither root's nor of the user whose rights this program
+    /// has; [`Error::Refused`], or [`Error::Protocol`] when something else listens there.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, Error> {
+        Client::connect_to(path, ServerUser::default())
+    }
+
+    /// Connects to the server of a certain user, who is trusted with what this program asks for
+    /// and computes. It is named here and never in the environment, which may be somebody else's.
+    ///
+    /// # Errors
+    /// As for [`Client::connect`].
+    pub fn connect_to(path: impl AsRef<Path>, user: ServerUser) -> Result<Client, Error> {
         let path = path.as_ref().to_path_buf();
-        let link = Link::open(&path)?;
+        let link = Link::open(&path, user)?;
         let wait = Wait::Suspend;
-        Ok(Client { path, link: Some(link), callbacks: Vec::new(), launches: 0, wait })
+        Ok(Client { path, user, link: Some(link), callbacks: Vec::new(), launches: 0, wait })
     }
 
     /// Chooses how this client waits from now on.
@@ -299,7 +314,7 @@ impl Client {
         act: impl FnOnce(&mut Link, &mut [Option<Callback>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if self.link.is_none() {
-            let mut link = Link::open(&self.path)?;
+            let mut link = Link::open(&self.path, self.user)?;
             for callback in self.callbacks.iter_mut().flatten() {
                 link.register(callback)?;
             }

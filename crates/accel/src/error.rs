@@ -6,12 +6,26 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No server answers at this address.
-    #[error("no accelerator server at {path}: {errno} (start one with `keeptime serve CONFIG`)")]
+    #[error("no accelerator server at {path}: {}", nobody(.errno))]
     NoServer {
         /// The socket's path.
         path: PathBuf,
         /// Why the connection failed.
         errno: rustix::io::Errno,
+    },
+    /// A server of a user whom this program has no reason to trust.
+    #[error(
+        "{path}: the server there is user {uid}'s, expected {}; a program that trusts this user \
+         says so: Client::connect_to, keeptime_connect_to, or --server-user",
+        expected(.user)
+    )]
+    Stranger {
+        /// The socket's path.
+        path: PathBuf,
+        /// Who listens there.
+        uid: u32,
+        /// Who was expected to.
+        user: shm::peer::ServerUser,
     },
     /// The server ended, or closed this session, while requests were in flight.
     ///
@@ -58,8 +72,10 @@ pub enum Error {
         /// How often it was tried.
         tries: usize,
     },
-    /// A name that the control messages cannot carry.
-    #[error("{what} {name:?}: expected 1 to {limit} bytes without control characters")]
+    /// A name that the control messages cannot carry, or that people could not tell from another.
+    #[error(
+        "{what} {name:?}: expected 1 to {limit} bytes of visible characters, without outer spaces"
+    )]
     BadName {
         /// What the name is for.
         what: &'static str,
@@ -79,6 +95,29 @@ pub enum Error {
         /// The reason.
         errno: rustix::io::Errno,
     },
+}
+
+fn nobody(errno: &rustix::io::Errno) -> String {
+    use rustix::io::Errno;
+    match *errno {
+        Errno::AGAIN => {
+            let waited = crate::CONNECT_PATIENCE.as_secs();
+            format!("it took no connection for {waited} s, its queue is full")
+        }
+        Errno::ACCESS => {
+            format!("{errno} (the server lets in whom its server.access and server.group name)")
+        }
+        errno => format!("{errno} (start one with `keeptime serve CONFIG`)"),
+    }
+}
+
+fn expected(user: &shm::peer::ServerUser) -> String {
+    let own = rustix::process::geteuid().as_raw();
+    match *user {
+        shm::peer::ServerUser::RootOrOwn if own == 0 => "root's".into(),
+        shm::peer::ServerUser::RootOrOwn => format!("root's or this program's (user {own}'s)"),
+        shm::peer::ServerUser::RootOr(user) => format!("root's or user {user}'s"),
+    }
 }
 
 fn launch(id: &Option<u64>) -> String {

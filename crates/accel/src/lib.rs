@@ -32,7 +32,9 @@ mod ticket;
 
 pub use client::{Client, Wait, default_socket};
 pub use error::Error;
+pub use link::CONNECT_PATIENCE;
 pub use registration::{CallbackId, Registration};
 pub use request::{Request, Status};
+pub use shm::peer::ServerUser;
 pub use shm::socket;
 pub use ticket::{Outcome, Ticket};

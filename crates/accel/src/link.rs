@@ -9,14 +9,19 @@ use crate::socket::{Received, Socket};
 use crate::ticket::{Outcome, Ticket};
 use realtime::clock::monotonic_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use shm::peer::ServerUser;
 use shm::{Completion, CompletionCell, Doorbell, Producer, Segment};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// How long the server may take to answer on the control plane.
 const ANSWER_NS: u64 = 5_000_000_000;
+
+/// How long a client waits for a place in the queue of a server that does not accept it at once.
+pub const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is lost when the server goes.
 pub(crate) struct Link {
@@ -31,9 +36,13 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn open(path: &Path) -> Result<Link, Error> {
+    pub(crate) fn open(path: &Path, user: ServerUser) -> Result<Link, Error> {
         let refused = |errno| Error::NoServer { path: path.into(), errno };
-        let socket = Socket::connect(path).map_err(refused)?;
+        let socket = Socket::connect(path, CONNECT_PATIENCE).map_err(refused)?;
+        let stranger = user.stranger(socket.as_fd()).map_err(Error::system("getsockopt"))?;
+        if let Some(uid) = stranger {
+            return Err(Error::Stranger { path: path.into(), uid, user });
+        }
         let version = control::VERSION;
         let hello = control::Hello { kind: control::Hello::KIND, version, magic: control::MAGIC };
         let (welcome, fds) = exchange::<control::Welcome>(&socket, hello.as_bytes(), &[])?;

@@ -42,21 +42,13 @@ pub enum Error {
         /// What was expected.
         expected: String,
     },
-    /// Another regulator listens at the socket.
-    #[error("{path}: another regulator is running there")]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
     /// The socket cannot be set up.
-    #[error("{path}: {call}: {errno}")]
+    #[error("{path}: {reason}")]
     Socket {
         /// The socket.
         path: PathBuf,
-        /// The call that failed.
-        call: &'static str,
-        /// The reason.
-        errno: Errno,
+        /// The reason, such as another regulator that runs there.
+        reason: shm::door::Closed,
     },
     /// Shared memory failed.
     #[error(transparent)]

@@ -23,27 +23,30 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use shm::environment::variable;
+use shm::peer::ServerUser;
+use shm::socket::Socket;
 use std::io::IoSliceMut;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The environment variable that names the regulator's socket.
 pub const VARIABLE: &str = "KEEPTIME_BANDWIDTH";
-/// How long attaching waits for the regulator's answer.
+/// How long attaching waits for a place in the regulator's queue and for its answer, together.
 pub const PATIENCE_MS: u32 = 500;
 
 /// Where a program looks for the regulator when nobody says: at `$KEEPTIME_BANDWIDTH`; without it
 /// at `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock` (an unset variable means `/run/user/UID`) if
 /// there is one; otherwise at `/run/keeptime/bandwidth.sock`.
+///
+/// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
+/// its file) does not look at these variables.
 pub fn default_socket() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable(VARIABLE) {
         return path.into();
     }
@@ -81,10 +84,10 @@ impl Hold {
     ///
     /// # Errors
     /// [`Error::NoRegulator`] when nobody listens there or answers in time, [`Error::Refused`]
-    /// when the regulator says no, [`Error::Protocol`] when it is none, [`Error::System`] when the
-    /// kernel refuses.
+    /// when the regulator says no, [`Error::Protocol`] when it is none, or neither root's nor of
+    /// the user whose rights this program has, [`Error::System`] when the kernel refuses.
     pub fn attach(socket: &Path) -> Result<Hold, Error> {
-        Hold::attach_connected(socket).map(|(hold, _)| hold)
+        Hold::attach_to(socket, ServerUser::default()).map(|(hold, _)| hold)
     }
 
     /// As [`Hold::attach`]; also the connection, which hangs up when the regulator has ended or
@@ -93,7 +96,15 @@ impl Hold {
     /// # Errors
     /// As for [`Hold::attach`].
     pub fn attach_connected(socket: &Path) -> Result<(Hold, OwnedFd), Error> {
-        let (connection, offset, [page, bell, watch]) = knock(socket)?;
+        Hold::attach_to(socket, ServerUser::default())
+    }
+
+    /// As [`Hold::attach_connected`], to the regulator of a certain user.
+    ///
+    /// # Errors
+    /// As for [`Hold::attach`].
+    pub fn attach_to(socket: &Path, user: ServerUser) -> Result<(Hold, OwnedFd), Error> {
+        let (connection, offset, [page, bell, watch]) = knock(socket, user)?;
         let protocol = |found| Error::Protocol { found };
         for fd in [&page, &bell, &watch] {
             if !memory::is_sealed_page(fd) {
@@ -242,20 +253,21 @@ impl Drop for Held<'_> {
 }
 
 /// Says hello; returns the connection, where in its page the holder's cell is, and the three pages.
-fn knock(path: &Path) -> Result<(OwnedFd, u32, [OwnedFd; 3]), Error> {
+fn knock(path: &Path, user: ServerUser) -> Result<(OwnedFd, u32, [OwnedFd; 3]), Error> {
     let nobody = |call| move |errno| Error::NoRegulator { call, errno };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .map_err(Error::system("socket"))?;
-    let address = SocketAddrUnix::new(path).map_err(nobody("connect"))?;
-    rustix::net::connect(&socket, &address).map_err(nobody("connect"))?;
+    let until_ns = monotonic_ns() + u64::from(PATIENCE_MS) * 1_000_000;
+    let patience = Duration::from_millis(PATIENCE_MS.into());
+    let socket = OwnedFd::from(Socket::connect(path, patience).map_err(nobody("connect"))?);
+    if user.stranger(socket.as_fd()).map_err(nobody("getsockopt"))?.is_some() {
+        return Err(Error::Protocol { found: "a server that is neither root's nor this user's" });
+    }
     let hello = Hello { version: VERSION, image: handshake::image() };
     match rustix::net::send(&socket, &hello.packet(), SendFlags::NOSIGNAL) {
         // One that refuses at the door has closed already, and its answer is there.
         Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => {}
         Err(errno) => return Err(nobody("send")(errno)),
     }
-    wait_readable(&socket).map_err(nobody("poll"))?;
+    wait_readable(&socket, until_ns).map_err(nobody("poll"))?;
     let answer = match receive(&socket) {
         // The kernel says once that the other side closed early, ahead of its last words.
         Err(Errno::CONNRESET) => receive(&socket),
@@ -300,10 +312,9 @@ fn receive(socket: &OwnedFd) -> Result<Answer, Errno> {
 }
 
 /// Waits until there is something to read, but not for long.
-fn wait_readable(socket: &OwnedFd) -> Result<(), Errno> {
-    let until = monotonic_ns() + u64::from(PATIENCE_MS) * 1_000_000;
+fn wait_readable(socket: &OwnedFd, until_ns: u64) -> Result<(), Errno> {
     loop {
-        let left = until.saturating_sub(monotonic_ns()) as i64;
+        let left = until_ns.saturating_sub(monotonic_ns()) as i64;
         let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left.min(999_999_999) };
         match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(Errno::TIMEDOUT),

@@ -26,7 +26,7 @@ use crate::page::{Bell, Crew, Watch};
 use control::Control;
 use entries::Entries;
 use shm::Doorbell;
-use shm::door::{Closed, Door};
+use shm::door::{Door, Openers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,8 +67,7 @@ impl Default for Config {
         let own = rustix::process::geteuid().as_raw();
         let folder = match own {
             0 => "/run".into(),
-            _ => std::env::var_os("XDG_RUNTIME_DIR")
-                .filter(|value| !value.is_empty())
+            _ => shm::environment::variable("XDG_RUNTIME_DIR")
                 .map_or_else(|| format!("/run/user/{own}").into(), PathBuf::from),
         };
         Config {
@@ -87,6 +86,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Whom the socket's file has to let through.
+    fn openers(&self) -> Openers {
+        let (users, groups) = (self.users.clone(), self.groups.clone());
+        Openers { mode: self.mode, group: self.group, users, groups }
+    }
+
     fn check(&self) -> Result<(), Error> {
         let number = |key, found: u64, from: u64, to: u64| {
             let expected = || format!("expected {from} to {to}");
@@ -152,16 +157,14 @@ impl Holders {
     /// Opens the door.
     ///
     /// # Errors
-    /// [`Error::Config`] for a setting that makes no sense, [`Error::InUse`] when another
-    /// regulator listens there, [`Error::Socket`] and [`Error::System`] when the kernel refuses.
+    /// [`Error::Config`] for a setting that makes no sense, [`Error::Socket`] when another
+    /// regulator listens there or something is in the way, [`Error::System`] when the kernel
+    /// refuses.
     pub fn start(config: Config) -> Result<Holders, Error> {
         config.check()?;
-        let door = Door::open(&config.socket, config.mode, config.group);
-        let path = || config.socket.clone();
-        let door = door.map_err(|closed| match closed {
-            Closed::InUse => Error::InUse { path: path() },
-            Closed::Call { call, errno } => Error::Socket { path: path(), call, errno },
-        })?;
+        let door = Door::open(&config.socket, config.openers());
+        let path = config.socket.clone();
+        let door = door.map_err(|reason| Error::Socket { path, reason })?;
         let shared = Arc::new(Shared::new(&config)?);
         let control = Control::new(config, door, shared.clone())?;
         let thread = std::thread::Builder::new()

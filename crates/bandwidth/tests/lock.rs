@@ -6,6 +6,7 @@ mod support;
 use bandwidth::handshake::Refusal;
 use bandwidth::holders::Config;
 use bandwidth::{Error, Hold, Holders};
+use shm::door::Closed;
 use std::time::Duration;
 use support::{PATIENCE, regulator, until};
 
@@ -152,7 +153,9 @@ fn holder_goes_on_when_the_regulator_is_gone_and_finds_the_next_one() {
 fn second_regulator_at_a_socket_is_refused() {
     let (_holders, socket) = regulator(|_| {});
     let second = Holders::start(Config { socket: socket.clone(), ..Config::default() });
-    assert!(matches!(second, Err(Error::InUse { path }) if path == socket));
+    assert!(
+        matches!(&second, Err(Error::Socket { path, reason: Closed::InUse { .. } }) if *path == socket)
+    );
 }
 
 #[test]

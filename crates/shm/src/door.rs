@@ -1,29 +1,90 @@
-//! The door of a service: a listening socket, its permissions, and how often somebody may knock.
+//! The door of a service: a listening socket, its permissions, and who is let in how often.
+
+mod acceptor;
+mod lock;
+mod openers;
+mod pace;
+mod places;
+
+pub use acceptor::{Acceptor, Guest, Turned};
+pub use openers::{Openers, make_folder};
+pub use pace::Pace;
+pub use places::Place;
 
 use crate::socket::Socket;
+use lock::{Lock, named, same};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
-use std::collections::HashMap;
 use std::io::Error as IoError;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-const BACKLOG: i32 = 128;
+/// Connections that wait to be accepted. Enough for a crowd that starts at once, and few enough
+/// that whoever waits for a place in the queue does not wait long in it.
+const BACKLOG: i32 = 256;
 
-/// A listening socket at a path, removed when this goes.
+/// Longest path of a socket.
+const MOST_PATH: usize = 107;
+
+/// A listening socket at a path, removed when this goes, if it is still there.
 #[derive(Debug)]
 pub struct Door {
     /// It accepts connections, and never blocks.
-    pub socket: Socket,
+    socket: Socket,
     path: PathBuf,
+    /// What was made there.
+    made: Stat,
+    openers: Openers,
+    /// Held for as long as the door is open; let go after the socket was removed.
+    _lock: Lock,
+}
+
+/// How many connections are let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of one user in a second.
+    pub connects_per_second: u32,
+    /// Connections of one user that have not said yet what they want.
+    pub unfinished_per_user: u32,
+    /// The same of all users together, without root and the service's own user: for these two
+    /// there is always a place.
+    pub unfinished: u32,
+}
+
+impl Limits {
+    /// So many connections of a user in a second; 64 of them unfinished, and 192 of all users.
+    pub fn paced(connects_per_second: u32) -> Limits {
+        Limits { connects_per_second, unfinished_per_user: 64, unfinished: 192 }
+    }
 }
 
 /// Why a door cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// Somebody listens there.
-    #[error("somebody listens there")]
-    InUse,
+    /// Another process listens there.
+    #[error("address already in use{}", by(process))]
+    InUse {
+        /// The process, as it says.
+        process: Option<u32>,
+    },
+    /// There is something that is no socket.
+    #[error(
+        "there is a file that is no socket, which is not replaced: remove it, or name another path"
+    )]
+    NoSocket,
+    /// The lock file beside the socket cannot be trusted.
+    #[error("the lock file beside it (.lock) is not used: {found}; expected a file of this user")]
+    Lock {
+        /// What it is.
+        found: &'static str,
+    },
+    /// The file system has no access lists.
+    #[error(
+        "its file system has no access lists, which several groups, or users besides the owner, \
+         need; expected one group, or a socket elsewhere, such as under /run"
+    )]
+    NoAccessList,
     /// A call failed.
     #[error("{call}: {errno}")]
     Call {
@@ -32,6 +93,10 @@ pub enum Closed {
         /// The reason.
         errno: Errno,
     },
+}
+
+fn by(process: &Option<u32>) -> String {
+    process.map_or(String::new(), |process| format!(" by process {process}"))
 }
 
 fn failed(call: &'static str) -> impl Fn(Errno) -> Closed {
@@ -45,98 +110,87 @@ fn io(call: &'static str) -> impl Fn(IoError) -> Closed {
 impl Door {
     /// Opens the door; the folder is made if it is missing. The socket gets its group and its
     /// permissions under another name, before anybody can connect, and then its own name, so that
-    /// nobody finds it half-open. One that a dead process left is replaced.
+    /// nobody finds it half-open. One that a dead process left is replaced; nothing else is.
     ///
     /// # Errors
-    /// [`Closed::InUse`] when somebody listens there, [`Closed::Call`] when the kernel refuses.
-    pub fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<Door, Closed> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(io("mkdir"))?;
+    /// [`Closed::InUse`] when another process listens there or is about to, [`Closed::NoSocket`]
+    /// and [`Closed::Lock`] for files that are in the way, [`Closed::NoAccessList`] and
+    /// [`Closed::Call`] when the kernel refuses.
+    pub fn open(path: &Path, openers: Openers) -> Result<Door, Closed> {
+        if let Some(folder) = path.parent() {
+            openers::make_folder(folder)?;
         }
-        if Socket::connect(path).is_ok() {
-            return Err(Closed::InUse);
+        let lock = Lock::take(path)?;
+        check_replaceable(path)?;
+        let hidden = hidden(path);
+        // Only the owner of the lock makes it, so it was left by one that was killed.
+        if named(&hidden).is_ok_and(|found| is_socket(&found)) {
+            let _ = std::fs::remove_file(&hidden);
         }
-        let hidden = path.with_extension(format!("new.{}", std::process::id()));
-        let _ = std::fs::remove_file(&hidden);
         let socket = crate::socket::new_socket().map_err(failed("socket"))?;
         let address = SocketAddrUnix::new(&hidden).map_err(failed("bind"))?;
         rustix::net::bind(&socket, &address).map_err(failed("bind"))?;
         let open = || {
-            std::os::unix::fs::chown(&hidden, None, group).map_err(io("chown"))?;
-            let permissions = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(&hidden, permissions).map_err(io("chmod"))?;
+            let made = named(&hidden).map_err(failed("stat"))?;
+            openers.apply(&hidden)?;
             rustix::net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
-            std::fs::rename(&hidden, path).map_err(io("rename"))
+            std::fs::rename(&hidden, path).map_err(io("rename"))?;
+            Ok(made)
         };
-        if let Err(closed) = open() {
-            let _ = std::fs::remove_file(&hidden);
-            return Err(closed);
+        match open() {
+            Ok(made) => {
+                let path = path.into();
+                Ok(Door { socket: socket.into(), path, made, openers, _lock: lock })
+            }
+            Err(closed) => {
+                let _ = std::fs::remove_file(&hidden);
+                Err(closed)
+            }
         }
-        Ok(Door { socket: socket.into(), path: path.to_path_buf() })
+    }
+
+    /// A folder above the socket that lets through fewer than the socket does, with its mode. Who
+    /// belongs to its group, or stands in its access list, may still pass.
+    pub fn blocked_by(&self) -> Option<(PathBuf, u32)> {
+        self.openers.blocked_by(&self.path)
+    }
+}
+
+/// Where the socket stands until it is ready: beside its place, or there, if the longer name would
+/// not fit an address.
+fn hidden(path: &Path) -> PathBuf {
+    let mut hidden = path.as_os_str().to_owned();
+    if hidden.len() + 4 <= MOST_PATH {
+        hidden.push(".new");
+    }
+    hidden.into()
+}
+
+fn is_socket(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::Socket
+}
+
+/// Only a socket at which nobody listens may be replaced. That of a program which does not know
+/// of the lock file answers: a queue that is full, or a socket of another type, is in use too.
+fn check_replaceable(path: &Path) -> Result<(), Closed> {
+    match named(path) {
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(failed("stat")(errno)),
+        Ok(found) if !is_socket(&found) => return Err(Closed::NoSocket),
+        Ok(_) => {}
+    }
+    match Socket::connect(path, Duration::ZERO) {
+        Ok(_) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(Closed::InUse { process: None }),
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(()),
+        Err(errno) => Err(failed("connect")(errno)),
     }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// How often each user may connect: a bucket of tokens for each.
-#[derive(Debug)]
-pub struct Pace {
-    per_second: u32,
-    users: HashMap<u32, (f64, u64)>,
-}
-
-impl Pace {
-    /// So many connections a second, and at once.
-    pub fn new(per_second: u32) -> Pace {
-        Pace { per_second, users: HashMap::new() }
-    }
-
-    /// Whether this user may connect now.
-    pub fn admits(&mut self, uid: u32, now_ns: u64) -> bool {
-        let most = f64::from(self.per_second);
-        let (tokens, then_ns) = self.users.entry(uid).or_insert((most, now_ns));
-        let earned = now_ns.saturating_sub(*then_ns) as f64 * 1e-9 * most;
-        (*tokens, *then_ns) = ((*tokens + earned).min(most), now_ns);
-        let admitted = *tokens >= 1.0;
-        if admitted {
-            *tokens -= 1.0;
+        // What somebody else put there meanwhile stays.
+        if named(&self.path).is_ok_and(|found| same(&found, &self.made)) {
+            let _ = std::fs::remove_file(&self.path);
         }
-        admitted
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pace_is_kept_for_each_user() {
-        let mut pace = Pace::new(10);
-        assert_eq!((0..20).filter(|_| pace.admits(1, 0)).count(), 10);
-        assert!(pace.admits(2, 0));
-        assert!(pace.admits(1, 100_000_000));
-        assert!(!pace.admits(1, 100_000_001));
-    }
-
-    #[test]
-    fn door_replaces_what_a_dead_process_left_but_not_a_living_one() {
-        let folder = std::env::temp_dir().join(format!("keeptime-door-{}", std::process::id()));
-        let path = folder.join("door.sock");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(&path, "left over").unwrap();
-        let door = Door::open(&path, 0o640, None).unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o640);
-        assert_eq!(Door::open(&path, 0o640, None).unwrap_err(), Closed::InUse);
-        drop(door);
-        assert!(!path.exists());
-        let long = folder.join("x".repeat(200));
-        let closed = Door::open(&long, 0o640, None).unwrap_err();
-        assert!(matches!(closed, Closed::Call { call: "bind", .. }), "{closed:?}");
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -11,6 +11,7 @@
 //! - [`doorbell`]: how a client wakes the server.
 //! - `socket`: packets with descriptors, by which memory is passed on.
 //! - `door`: where a service listens for them; `peer`: who is at the other end.
+//! - `environment`: what a program with more rights than its caller believes of it.
 //! - [`log`]: what many threads append to a segment that outlives them.
 //! - [`futex`]: waiting on a word of shared memory, underneath.
 //!
@@ -38,6 +39,8 @@ pub mod completion;
 #[cfg(not(loom))]
 pub mod door;
 pub mod doorbell;
+#[cfg(not(loom))]
+pub mod environment;
 mod error;
 pub mod fault;
 pub mod futex;

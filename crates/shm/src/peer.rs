@@ -31,6 +31,37 @@ impl Credentials {
     }
 }
 
+/// Which user's server a client talks to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerUser {
+    /// Root's, or that of the user whose rights this program has.
+    #[default]
+    RootOrOwn,
+    /// Root's, or that of this user.
+    RootOr(u32),
+}
+
+impl ServerUser {
+    /// Whether a server of this user is talked to.
+    pub fn trusts(self, uid: u32) -> bool {
+        let other = match self {
+            ServerUser::RootOrOwn => rustix::process::geteuid().as_raw(),
+            ServerUser::RootOr(user) => user,
+        };
+        uid == 0 || uid == other
+    }
+
+    /// The user of the server at the other end of a connected socket, if it is not one of these.
+    /// The kernel says who it was that began to listen.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn stranger(self, socket: BorrowedFd<'_>) -> Result<Option<u32>, Errno> {
+        let uid = Credentials::of(socket)?.uid;
+        Ok((!self.trusts(uid)).then_some(uid))
+    }
+}
+
 /// The kernel's word about a connected process, as of its connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {

@@ -1,7 +1,7 @@
 //! Packets with descriptors over a Unix socket.
 //!
 //! Sequenced packets keep message boundaries, so that half a message cannot block a reader.
-//! All calls here return at once; who wants to wait polls first.
+//! All calls here but [`Socket::connect`] return at once; who wants to wait polls first.
 
 use crate::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,6 +13,7 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Descriptors that one packet may carry.
 pub const MAX_FDS: usize = 2;
@@ -44,24 +45,29 @@ impl Socket {
         Ok([Socket(ends.0), Socket(ends.1)])
     }
 
-    /// Connects to a server's socket.
+    /// Connects to a server's socket. While the server's queue is full, the kernel lets this
+    /// thread sleep, and wakes one of those that do whenever the server has accepted somebody.
+    ///
+    /// Allocates nothing if the path has fewer than 256 bytes, and leaves `errno` alone.
     ///
     /// # Errors
-    /// The operating system's reason.
-    pub fn connect(path: &Path) -> Result<Socket, Errno> {
+    /// `AGAIN` when the queue stayed full for as long as the patience lasts, otherwise the
+    /// operating system's reason.
+    pub fn connect(path: &Path, patience: Duration) -> Result<Socket, Errno> {
+        let address = SocketAddrUnix::new(path)?;
         let socket = new_socket()?;
-        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Socket(socket))
-    }
-
-    /// Creates a listening socket at `path`, which must not exist.
-    ///
-    /// # Errors
-    /// The operating system's reason.
-    pub fn listen(path: &Path, backlog: i32) -> Result<Socket, Errno> {
-        let socket = new_socket()?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        rustix::net::listen(&socket, backlog)?;
+        let begin = Instant::now();
+        loop {
+            let left = patience.saturating_sub(begin.elapsed());
+            wait_in_connect(&socket, left)?;
+            match rustix::net::connect(&socket, &address) {
+                Ok(()) => break,
+                // A signal. The kernel forgets how long it had waited.
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        wait_in_connect(&socket, Duration::ZERO)?;
         Ok(Socket(socket))
     }
 
@@ -165,6 +171,16 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// For how long a connect waits for a place in the server's queue; nothing else waits by this.
+fn wait_in_connect(socket: &OwnedFd, patience: Duration) -> Result<(), Errno> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    let waits = patience >= Duration::from_micros(1);
+    if waits {
+        set_socket_timeout(socket, Timeout::Send, Some(patience))?;
+    }
+    rustix::io::ioctl_fionbio(socket, !waits)
 }
 
 pub(crate) fn new_socket() -> Result<OwnedFd, Errno> {

@@ -105,6 +105,11 @@ impl Program {
         self.command(socket).output().expect("the program starts")
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// The command that runs it.
     pub fn command(&self, socket: &Path) -> Command {
         let mut command = Command::new(&self.0);

@@ -6,6 +6,7 @@
 
 use super::Control;
 use crate::admission::{self, Claim};
+use crate::journal::Kind;
 use crate::refusal::Refusal;
 use crate::register::{self, Prepared};
 use crate::{access::is_trusted, peer};
@@ -68,14 +69,17 @@ impl Control {
     /// What is worth a line about a registration that came in.
     fn remark(&self, session: u64, packet: &control::Register, news: &[String]) {
         let Some(connection) = self.connections.get(&session) else { return };
-        let (pid, log) = (connection.peer.number(), &self.settings.log);
+        let (pid, uid) = (connection.peer.number(), connection.peer.uid);
+        let journal = &self.settings.journal;
         let taken_ns = self.admission.counts.last_ns;
         if taken_ns >= LONG_DECISION_NS {
             let took = admission::short_time(taken_ns);
             let chain = packet.chain.get().unwrap_or("?");
-            log(&format!("the decision about chain {chain:?} of process {pid} took {took}"));
+            let line =
+                || format!("the decision about chain {chain:?} of process {pid} took {took}");
+            journal.tell(Kind::Chain, uid, line);
         }
-        news.iter().for_each(|line| log(line));
+        news.iter().for_each(|line| journal.tell(Kind::Chain, uid, || line.clone()));
     }
 
     fn send_registered(&mut self, session: u64, registration: u32, bucket: u32) {
@@ -104,8 +108,9 @@ impl Control {
 
     /// The dispatcher has let go of a session or of one registration of it: judges the rest.
     pub(super) fn release(&mut self, session: u64, number: Option<u32>) {
+        let uid = self.connections.get(&session).map_or(u32::MAX, |c| c.peer.uid);
         for line in self.admission.leave(session, number) {
-            (self.settings.log)(&line);
+            self.settings.journal.tell(Kind::Chain, uid, || line);
         }
         self.engine.set_spreads(self.admission.spreads());
     }
@@ -124,8 +129,9 @@ impl Control {
         }
         let (decision, moved) = self.admission.reprioritise(session, number, priority)?;
         self.engine.reprioritise(&moved, priority, &decision.spreads);
+        let uid = connection.peer.uid;
         for line in self.admission.commit(decision, None) {
-            (self.settings.log)(&line);
+            self.settings.journal.tell(Kind::Chain, uid, || line);
         }
         let bucket = self.engine.bucket(session, number).unwrap_or(0);
         self.send_registered(session, number, bucket);

@@ -42,7 +42,8 @@ impl Control {
                 Ok(Ok(())) => self.budget.refund(remains.uid, cost_bytes),
                 // It stays in the count, since it stays.
                 Ok(Err(error)) => {
-                    (self.settings.log)(&format!("{cost_bytes} bytes stay mapped: {error}"));
+                    let line = format!("{cost_bytes} bytes stay mapped: {error}");
+                    self.settings.journal.say(&line);
                 }
             }
         }

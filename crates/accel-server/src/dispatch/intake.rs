@@ -161,7 +161,7 @@ impl State {
                 "chain {}: process {pid} sends requests more often than it declared",
                 registration.chain
             );
-            self.notice(text);
+            self.notice(id, text);
         }
     }
 

@@ -24,7 +24,8 @@ impl State {
             Some(why) => format!("cannot be set up anew: {why}"),
             None => "is set up anew".to_owned(),
         };
-        self.notice(format!("{what} was lost: the device broke down, and {then}"));
+        let session = request.session.id;
+        self.notice(session, format!("{what} was lost: the device broke down, and {then}"));
     }
 
     /// A running request has taken longer than it declared.
@@ -38,6 +39,7 @@ impl State {
         let Some(request) = &owner.lanes[lane].running else { return Vec::new() };
         let declared_us = request.launch.budget_ns.unwrap_or(0) / 1000;
         let what = self.in_words(accelerator, request);
+        let session = request.session.id;
         let mut text = format!("{what} runs longer than the declared {declared_us} us");
         let owner = &mut self.accelerators[accelerator];
         owner.lanes[lane].overran = true;
@@ -52,7 +54,7 @@ impl State {
                 Err(error) => text += &format!(", cannot be demoted: {error}"),
             }
         }
-        self.notice(text);
+        self.notice(session, text);
         self.advance(accelerator, None)
     }
 

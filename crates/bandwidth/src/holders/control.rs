@@ -17,8 +17,9 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use shm::door::{Door, Pace};
+use shm::door::{Acceptor, Door, Guest as Arrival, Limits, Place, Turned};
 use shm::peer::{Peer, Unknown};
+use shm::socket::Socket;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -32,20 +33,13 @@ const NEWS: u64 = u64::MAX;
 
 /// How long a new connection may take to say hello.
 const HELLO_NS: u64 = 1_000_000_000;
-/// Connections that have not said hello.
-const MOST_PENDING: usize = 32;
-/// Pause after a refused knock, so that knocking in a loop costs little.
-const PAUSE_NS: u64 = 1_000_000;
 
 pub(super) struct Control {
     config: Config,
-    door: Door,
+    acceptor: Acceptor,
     shared: Arc<Shared>,
     epoll: OwnedFd,
-    pace: Pace,
     pending: HashMap<u64, Pending>,
-    /// The door is not looked at before this time.
-    paused_until_ns: Option<u64>,
 }
 
 /// Somebody who may hold the lock but has not said hello.
@@ -54,16 +48,17 @@ struct Pending {
     peer: Peer,
     process: OwnedFd,
     since_ns: u64,
+    _place: Place,
 }
 
 impl Control {
     pub(super) fn new(config: Config, door: Door, shared: Arc<Shared>) -> Result<Control, Error> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
-        let pace = Pace::new(config.connects_per_second);
+        let acceptor = attend(&config, door, shared.clone())?;
         let pending = HashMap::new();
-        let control = Control { config, door, shared, epoll, pace, pending, paused_until_ns: None };
-        let watched = control.watch(control.door.socket.as_fd(), DOOR, epoll::EventFlags::empty());
+        let control = Control { config, acceptor, shared, epoll, pending };
+        let watched = control.watch(control.acceptor.as_fd(), DOOR, epoll::EventFlags::empty());
         let watched = watched
             .and_then(|()| control.watch(control.shared.news.as_fd(), NEWS, epoll::EventFlags::ET));
         watched.map_err(Error::system("epoll_ctl"))?;
@@ -107,30 +102,29 @@ impl Control {
     /// Until the next thing that no descriptor will announce.
     fn timeout(&self) -> Option<Timespec> {
         let hello = self.pending.values().map(|pending| pending.since_ns + HELLO_NS).min();
-        let next = [hello, self.paused_until_ns].into_iter().flatten().min()?;
-        let wait_ns = next.saturating_sub(monotonic_ns()).clamp(1000, 999_999_999);
+        let wait_ns = hello?.saturating_sub(monotonic_ns()).clamp(1000, 999_999_999);
         Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
     }
 
     fn answer_the_door(&mut self) {
-        // A bounded number, so that knocking does not keep the thread from the dead.
+        // A bounded number, so that guests do not keep the thread from the dead.
         for _ in 0..16 {
-            let socket = match self.door.socket.accept() {
-                Ok(Some(socket)) => OwnedFd::from(socket),
+            let (socket, place) = match self.acceptor.next() {
+                Ok(Some(Arrival { socket, place })) => (OwnedFd::from(socket), place),
                 Ok(None) => return,
-                Err(_) => return self.pause(),
+                Err(_) => {
+                    self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
             };
             match self.admit(&socket) {
-                Ok((peer, process)) => self.keep(socket, peer, process),
-                Err(refusal) => {
-                    self.refuse(&socket, refusal);
-                    return self.pause();
-                }
+                Ok((peer, process)) => self.keep(socket, place, peer, process),
+                Err(refusal) => self.refuse(&socket, refusal),
             }
         }
     }
 
-    fn admit(&mut self, socket: &OwnedFd) -> Result<(Peer, OwnedFd), Refusal> {
+    fn admit(&self, socket: &OwnedFd) -> Result<(Peer, OwnedFd), Refusal> {
         let peer = Peer::of(socket.as_fd()).map_err(|unknown| match unknown {
             Unknown::Unseen => Refusal::Unseen,
             Unknown::Call(_) => Refusal::Resources,
@@ -140,20 +134,15 @@ impl Control {
         if !allows(&self.config, &peer) {
             return Err(Refusal::NotAllowed);
         }
-        if !self.pace.admits(peer.uid, monotonic_ns()) {
-            return Err(Refusal::Pace);
-        }
-        if self.pending.len() >= MOST_PENDING {
-            return Err(Refusal::Full);
-        }
         Ok((peer, process))
     }
 
-    fn keep(&mut self, socket: OwnedFd, peer: Peer, process: OwnedFd) {
+    fn keep(&mut self, socket: OwnedFd, place: Place, peer: Peer, process: OwnedFd) {
         let id = self.shared.entries().next_id();
         match self.watch(socket.as_fd(), id, epoll::EventFlags::empty()) {
             Ok(()) => {
-                let pending = Pending { socket, peer, process, since_ns: monotonic_ns() };
+                let (since_ns, _place) = (monotonic_ns(), place);
+                let pending = Pending { socket, peer, process, since_ns, _place };
                 self.pending.insert(id, pending);
             }
             Err(_) => self.refuse(&socket, Refusal::Resources),
@@ -206,16 +195,14 @@ impl Control {
             Err(_) => return Err(Refusal::Resources),
         };
         let pages = [page.as_fd(), shared.bell.as_fd(), shared.watch.as_fd()];
-        if send(socket, Welcome::Offset(offset), &pages).is_err() {
+        if send(socket.as_fd(), Welcome::Offset(offset), &pages).is_err() {
             entries.bury(&shared.table, id);
         }
         Ok(())
     }
 
     fn refuse(&self, socket: &OwnedFd, refusal: Refusal) {
-        self.shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-        // Whoever does not read it learns nothing.
-        let _ = send(socket, Welcome::Refused(refusal), &[]);
+        refuse(&self.shared, socket.as_fd(), refusal);
     }
 
     /// A holder's process has ended.
@@ -234,15 +221,7 @@ impl Control {
         shared.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
     }
 
-    /// Does not look at the door for a while.
-    fn pause(&mut self) {
-        if self.paused_until_ns.is_none() {
-            let _ = epoll::delete(&self.epoll, &self.door.socket);
-            self.paused_until_ns = Some(monotonic_ns() + PAUSE_NS);
-        }
-    }
-
-    /// Late hellos, and the pause of the door.
+    /// Late hellos.
     fn housekeeping(&mut self) {
         let now_ns = monotonic_ns();
         let late = self.pending.iter().filter(|(_, pending)| now_ns >= pending.since_ns + HELLO_NS);
@@ -252,16 +231,39 @@ impl Control {
                 self.refuse(&pending.socket, Refusal::Malformed);
             }
         }
-        if self.paused_until_ns.is_some_and(|until| now_ns >= until) {
-            let opened = self.watch(self.door.socket.as_fd(), DOOR, epoll::EventFlags::empty());
-            // Without memory for it now, the door is tried again after another pause.
-            self.paused_until_ns = opened.err().map(|_| now_ns + PAUSE_NS);
-        }
     }
 }
 
+/// Starts the thread at the door, below all real-time threads and above all others if the
+/// regulator has a priority.
+fn attend(config: &Config, door: Door, shared: Arc<Shared>) -> Result<Acceptor, Error> {
+    let limits = Limits::paced(config.connects_per_second);
+    let realtime = config.priority.is_some();
+    let prepare = move || {
+        if realtime {
+            // Without the right to it, it shares with others.
+            let _ = realtime::thread::set_policy(realtime::thread::Policy::Fifo(1));
+        }
+    };
+    let refuse = move |socket: &Socket, turned| {
+        let refusal = match turned {
+            Turned::Pace { .. } => Refusal::Pace,
+            Turned::Unfinished { .. } | Turned::Full { .. } => Refusal::Full,
+            Turned::Unknown(_) => Refusal::Resources,
+        };
+        refuse(&shared, socket.as_fd(), refusal);
+    };
+    Acceptor::start(door, limits, prepare, refuse).map_err(Error::system("clone"))
+}
+
+fn refuse(shared: &Shared, socket: BorrowedFd<'_>, refusal: Refusal) {
+    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+    // Whoever does not read it learns nothing.
+    let _ = send(socket, Welcome::Refused(refusal), &[]);
+}
+
 /// Sends one packet, with descriptors. Returns at once.
-fn send(socket: &OwnedFd, welcome: Welcome, pages: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+fn send(socket: BorrowedFd<'_>, welcome: Welcome, pages: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !pages.is_empty() && !control.push(SendAncillaryMessage::ScmRights(pages)) {

@@ -44,7 +44,6 @@ use realtime::clock::monotonic_ns;
 use realtime::thread::{Policy, pin, set_name, set_policy};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -105,10 +104,11 @@ impl Regulator {
     /// As there.
     pub fn start_with(config: Config, mut rule: Box<dyn Rule>) -> Result<Regulator, Error> {
         config.check()?;
-        let kept = config.holders.socket.with_extension("threads");
+        let usual = holders::Config::default().socket;
+        let kept = fairness::Place::of(&config.holders.socket, &usual);
         let others = config.other_cores();
         let holders = open_door(&config, &others)?;
-        let restored = fairness::restore_after_crash(&kept);
+        let restored = kept.as_ref().map_or(0, fairness::restore_after_crash);
         let shared = Arc::new(Shared::new(&config, holders)?);
         let roster = Arc::new(Roster::new(&config.cores));
         let cores = config.cores.clone();
@@ -173,7 +173,7 @@ impl Regulator {
         &mut self,
         config: &Config,
         others: &[usize],
-        kept: PathBuf,
+        kept: Option<fairness::Place>,
         mut rule: Box<dyn Rule>,
     ) -> Result<(), Error> {
         let (shared, cores) = (self.shared.clone(), others.to_vec());

@@ -5,7 +5,7 @@
 use super::super::Shared;
 use super::super::config::Managed;
 use super::Rule;
-use super::kept::Kept;
+use super::kept::{Kept, Place};
 use super::roster::{Roster, Seen};
 use crate::{Error, Hold};
 use std::collections::HashSet;
@@ -27,7 +27,7 @@ pub fn attend(
     shared: &Shared,
     roster: &Roster,
     rule: &mut dyn Rule,
-    (socket, kept): (&Path, PathBuf),
+    (socket, kept): (&Path, Option<Place>),
 ) {
     let mut kept = Kept::new(kept);
     let mut asked = Instant::now();
@@ -55,8 +55,9 @@ pub fn attend(
 
 /// Whether the control thread receives a holder; a refusal is an answer too.
 fn answers(socket: &Path) -> bool {
-    let timed_out = rustix::io::Errno::TIMEDOUT;
-    !matches!(Hold::attach(socket), Err(Error::NoRegulator { errno, .. }) if errno == timed_out)
+    use rustix::io::Errno;
+    let attached = Hold::attach(socket);
+    !matches!(attached, Err(Error::NoRegulator { errno: Errno::TIMEDOUT | Errno::AGAIN, .. }))
 }
 
 /// All threads of these.
