@@ -248,7 +248,7 @@ impl Output<'_> {
     fn print(&self) -> anyhow::Result<()> {
         if self.args.json {
             if let Some(warning) = self.bounds.warning() {
-                eprintln!("keeptime analyze: {warning}");
+                tell!("keeptime analyze: {warning}");
             }
             let json = serde_json::to_string_pretty(&self.json())?;
             writeln!(std::io::stdout(), "{json}")?;

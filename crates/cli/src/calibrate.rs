@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let mut calibration = Calibration::new(date, args.margin);
     for service in services {
-        eprintln!("keeptime calibrate: {}, {} requests", service.name, args.samples);
+        tell!("keeptime calibrate: {}, {} requests", service.name, args.samples);
         let open = arguments.get(service.name.as_str()).copied().unwrap_or_default();
         let times = measurement
             .measure(service, open, args.samples as usize)
@@ -156,10 +156,10 @@ fn quiet(system: &System) -> System {
 /// Sets up the measuring thread as well as the machine permits.
 fn prepare() {
     if let Err(error) = thread::lock_memory() {
-        eprintln!("keeptime calibrate: memory is not locked: {error}");
+        tell!("keeptime calibrate: memory is not locked: {error}");
     }
     if let Err(error) = thread::set_policy(thread::Policy::Fifo(PRIORITY)) {
-        eprintln!("keeptime calibrate: {error}; times may be longer than under a real-time client");
+        tell!("keeptime calibrate: {error}; times may be longer than under a real-time client");
     }
 }
 

@@ -3,6 +3,11 @@
 //! Exit status: 0 is yes or done, 1 is no (the answer of the subcommand), 2 is that it could not
 //! be run.
 #![forbid(unsafe_code)]
+// They panic where the output is closed or full.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
+#[macro_use]
+mod output;
 
 mod analyze;
 mod bench;
@@ -12,7 +17,7 @@ mod command_line;
 mod doctor;
 mod drive;
 mod graph;
-mod output;
+mod log;
 mod regulate;
 mod remote;
 mod report;
@@ -124,7 +129,7 @@ fn main() -> ExitCode {
     answer.unwrap_or_else(|error| {
         // Whoever closed the pipe has read enough.
         if !is_broken_pipe(&error) {
-            eprintln!("keeptime: {error:#}");
+            tell!("keeptime: {error:#}");
         }
         ExitCode::from(2)
     })

@@ -1,9 +1,29 @@
 //! What a command prints, and the files that it is asked to write.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+
+/// Writes a message to standard error, as [`tell`] does.
+macro_rules! tell {
+    ($($part:tt)*) => { $crate::output::tell(format_args!($($part)*)) };
+}
+
+/// Writes a message to standard error. A command goes on without readers, so nothing is said of
+/// an error; what stands in the message from files and other processes cannot move the cursor.
+pub fn tell(message: std::fmt::Arguments<'_>) {
+    let text = lines(&message.to_string());
+    // In one piece, so that lines of several processes do not mix.
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// The lines of a text, without characters that a terminal would not show.
+pub fn lines(text: &str) -> String {
+    let clean: Vec<Cow<'_, str>> = text.split('\n').map(name::clean).collect();
+    clean.join("\n")
+}
 
 /// Prints JSON, or else words, which may be coloured.
 pub fn print(
@@ -31,4 +51,14 @@ pub fn write(
 ) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, content()?).with_context(|| format!("{option} {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_keep_their_lines_and_nothing_else_that_moves_the_cursor() {
+        assert_eq!(lines("a\n\x1b[2Jb\r\n\u{202e}c"), "a\n\u{fffd}[2Jb\u{fffd}\n\u{fffd}c");
+    }
 }

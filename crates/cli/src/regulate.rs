@@ -27,6 +27,8 @@ use program::Program;
 use settings::{Options, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::log::{Lines, Log};
+
 /// Between two lines of `--verbose`, and two looks at the scheduler in BPF.
 const LINE: Duration = Duration::from_secs(1);
 
@@ -82,8 +84,10 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
     let (sender, news) = channel();
     // Before there are threads, so that none of them takes a signal's default action.
     catch_signals(sender.clone())?;
+    let log = Log::start("keeptime regulate")?;
+    let lines = log.lines();
     if let Err(error) = realtime::thread::lock_memory() {
-        eprintln!("keeptime regulate: memory is not locked: {error}");
+        lines.say(&format!("memory is not locked: {error}"));
     }
     let mut program = (!args.program.is_empty()).then(|| Program::new(&args.program));
     // Named before it is started, so that it is managed from its first thread on.
@@ -92,7 +96,7 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
         settings.config.managed.push(Managed::Descendants(own));
     }
     let regulated = Regulated::start(settings.config.clone(), settings.by)?;
-    output::announce(&settings, &regulated.chosen, regulated.regulator.restored());
+    output::announce(&settings, &regulated.chosen, regulated.regulator.restored(), &lines);
     let hold = args.hold.then(|| regulated.regulator.hold()).transpose()?;
     if let Some(hold) = &hold {
         hold.acquire();
@@ -101,7 +105,7 @@ fn regulate(args: &Args, mut settings: Settings) -> anyhow::Result<ExitCode> {
     if let Some(program) = &mut program {
         program.start(&settings.config.cores, sender)?;
     }
-    let ended = wait(args, &news, &regulated, begun);
+    let ended = wait(args, &news, &regulated, begun, &lines);
     let (statistics, elapsed) = (regulated.regulator.statistics(), begun.elapsed());
     let (chosen, trouble) = (regulated.chosen.clone(), regulated.trouble());
     // Everything is put back before anything can fail or wait.
@@ -134,7 +138,13 @@ fn end_program(
 }
 
 /// Waits for whatever ends it; `None` is the end of its time.
-fn wait(args: &Args, news: &Receiver<News>, regulated: &Regulated, begun: Instant) -> Option<News> {
+fn wait(
+    args: &Args,
+    news: &Receiver<News>,
+    regulated: &Regulated,
+    begun: Instant,
+    log: &Lines,
+) -> Option<News> {
     let mut before = regulated.regulator.statistics();
     let mut losses = loss::Losses::default();
     let mut line = begun + LINE;
@@ -150,13 +160,13 @@ fn wait(args: &Args, news: &Receiver<News>, regulated: &Regulated, begun: Instan
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(trouble) = regulated.trouble().filter(|_| is_sound) {
-                    eprintln!("keeptime regulate: {trouble}");
+                    log.say(&trouble);
                     is_sound = false;
                 }
                 let now: Statistics = regulated.regulator.statistics();
-                losses.tell(&now);
+                losses.tell(&now, log);
                 if args.verbose {
-                    output::line(begun.elapsed(), &before, &now);
+                    output::line(begun.elapsed(), &before, &now, log);
                 }
                 (before, line) = (now, line + LINE);
             }

@@ -1,5 +1,6 @@
 //! `keeptime remote`: uses the accelerators of another machine over the ROS 2 graph, by hand.
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -97,23 +98,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let client = Client::connect(&options, &args.server, args.middleware, args.timeout)?;
     match &args.what {
-        What::List => list(&client.chains(args.timeout)?),
+        What::List => list(&client.chains(args.timeout)?)?,
         What::Run(run) => send(&client, run, args.timeout)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(chains: &[ChainStatus]) {
-    println!(
+fn list(chains: &[ChainStatus]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
         "{:<40} {:>8} {:>10} {:>14} {:>8}",
         "chain", "priority", "requests", "longest", "remote"
-    );
+    )?;
     for chain in chains {
         let longest = format!("{:.3} ms", chain.longest_ns as f64 / 1e6);
         let remote = if chain.remote { "yes" } else { "no" };
-        let (name, priority, requests) = (&chain.name, chain.priority, chain.requests);
-        println!("{name:<40} {priority:>8} {requests:>10} {longest:>14} {remote:>8}");
+        // It comes from the network.
+        let name = name::clean(&chain.name);
+        let (priority, requests) = (chain.priority, chain.requests);
+        writeln!(out, "{name:<40} {priority:>8} {requests:>10} {longest:>14} {remote:>8}")?;
     }
+    Ok(())
 }
 
 fn send(client: &Client, args: &RunArgs, timeout: Duration) -> anyhow::Result<()> {
@@ -126,7 +132,7 @@ fn send(client: &Client, args: &RunArgs, timeout: Duration) -> anyhow::Result<()
     let registration =
         Registration::service(&args.service).chain(&args.chain, args.priority).memory(memory);
     let mut callback = client.register(&registration, timeout)?;
-    eprintln!("keeptime remote: chain {} in bucket {}", callback.chain(), callback.bucket());
+    tell!("keeptime remote: chain {} in bucket {}", callback.chain(), callback.bucket());
     let (mut took, mut queued, mut executed) = (Vec::new(), Vec::new(), Vec::new());
     let mut worst = (Duration::ZERO, [0; 3]);
     let mut last = Vec::new();
@@ -147,17 +153,18 @@ fn send(client: &Client, args: &RunArgs, timeout: Duration) -> anyhow::Result<()
         last = answer.output;
     }
     let repeated = callback.repetitions();
-    println!("{} requests, {repeated} sent again", args.count);
-    say("request", &mut took);
-    say("queued", &mut queued);
-    say("device", &mut executed);
+    let mut text = format!("{} requests, {repeated} sent again\n", args.count);
+    text += &spread("request", &mut took);
+    text += &spread("queued", &mut queued);
+    text += &spread("device", &mut executed);
     let (worst, parts) = worst;
     let [waited, queued, ran] = parts.map(|ns| ns as f64 / 1e3);
     let way = worst.as_secs_f64() * 1e6 - waited - queued - ran;
-    println!(
+    text += &format!(
         "   worst: {waited:.1} us in the gateway, {queued:.1} us in the server, {ran:.1} us on the \
-         device, {way:.1} us on the way"
+         device, {way:.1} us on the way\n"
     );
+    std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &args.output {
         ensure!(last.len() as u64 == args.output_bytes, "the answer has {} bytes", last.len());
         std::fs::write(path, last).with_context(|| path.display().to_string())?;
@@ -165,14 +172,14 @@ fn send(client: &Client, args: &RunArgs, timeout: Duration) -> anyhow::Result<()
     Ok(())
 }
 
-fn say(what: &str, times: &mut [Duration]) {
+fn spread(what: &str, times: &mut [Duration]) -> String {
     times.sort();
     // The nearest rank: the p99 of a hundred is the second largest.
     let rank = |share: f64| (times.len() as f64 * share).ceil() as usize;
     let at = |share: f64| times[rank(share).max(1) - 1].as_secs_f64() * 1e6;
-    print!("{what:>8}: median {:.1} us", at(0.5));
+    let mut text = format!("{what:>8}: median {:.1} us", at(0.5));
     if times.len() >= 100 {
-        print!(", p99 {:.1} us", at(0.99));
+        text += &format!(", p99 {:.1} us", at(0.99));
     }
-    println!(", max {:.1} us", at(1.0));
+    text + &format!(", max {:.1} us\n", at(1.0))
 }

@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(folder) => format!(", secured by {}", folder.display()),
         None => String::new(),
     };
-    eprintln!("keeptime ros-gateway: node {node} in domain {}{secured}", ros.domain);
+    tell!("keeptime ros-gateway: node {node} in domain {}{secured}", ros.domain);
     let settings = settings(ros, options, socket, args.restarts);
     match ros::gateway::run(settings).with_context(|| file.to_string())? {}
 }

@@ -14,7 +14,7 @@ pub fn enclave(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
         Wish::Off => None,
         Wish::Enclave(folder) => Some(folder),
         Wish::Unsecured(folder) => {
-            eprintln!(
+            tell!(
                 "keeptime: warning: without security: there is no enclave {}, and \
                  ROS_SECURITY_STRATEGY is not Enforce",
                 folder.display()

@@ -139,17 +139,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Says what came of it, on the standard error stream.
 fn tell(args: &Args, finished: &Finished) -> anyhow::Result<()> {
     if args.json {
-        eprintln!("{}", serde_json::to_string_pretty(&json(args.record.as_deref(), finished))?);
+        tell!("{}", serde_json::to_string_pretty(&json(args.record.as_deref(), finished))?);
         return Ok(());
     }
     if let Some(file) = &args.record {
-        eprintln!("keeptime run: {}", summary(finished, file));
+        tell!("keeptime run: {}", summary(finished, file));
     }
     if let Some(guard) = &finished.guard {
-        eprintln!("keeptime run: {}", guard::summary(guard, finished.processes));
+        tell!("keeptime run: {}", guard::summary(guard, finished.processes));
     }
     if let Some(bandwidth) = &finished.bandwidth {
-        eprintln!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
+        tell!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
     }
     Ok(())
 }
@@ -193,12 +193,12 @@ fn run_audit(args: &Args, mut options: Options, command: &mut Command) -> anyhow
         true => audit.json(finished.bandwidth.as_ref())?,
         false => audit.text(),
     };
-    eprint!("{said}");
+    tell!("{}", said.trim_end());
     if let Some(bandwidth) = finished.bandwidth.as_ref().filter(|_| !args.json) {
-        eprintln!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
+        tell!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
     }
     if finished.lost > 0 {
-        eprintln!(
+        tell!(
             "keeptime run: {} records found no room, so that some locks may be missing; more \
              memory helps (--memory)",
             finished.lost

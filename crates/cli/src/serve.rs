@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
 
 use accel_server::{GpuHost, Options, Server};
 use anyhow::Context;
@@ -15,8 +13,7 @@ use gateway::Gateway;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use system::{Admission, Bound, Policy, System};
 
-/// Messages that wait to be printed.
-const MAX_LINES: usize = 256;
+use crate::log::{Lines, Log};
 
 /// Options of `keeptime serve`.
 #[derive(clap::Args)]
@@ -79,9 +76,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Before the server has threads, so that none of them takes the signal.
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
         .context("signals cannot be caught")?;
+    // Before the server, so that it ends after it.
+    let log = Log::start("keeptime serve")?;
+    let lines = log.lines();
     if let Err(error) = realtime::thread::lock_memory() {
-        eprintln!("keeptime serve: memory is not locked: {error}");
+        lines.say(&format!("memory is not locked: {error}"));
     }
+    let to_log = lines.clone();
     let options = Options {
         policy: args.policy,
         admission: args.admission,
@@ -90,13 +91,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cores: args.cores.clone(),
         accelerator_cores: accelerator_cores(args, &system)?,
         gpu_host: Some(gpu_host()?),
-        log: log(),
+        log: Arc::new(move |line| to_log.say(line)),
         ..Options::default()
     };
     let file = args.config.display();
     let server = Server::start(&system, options).with_context(|| file.to_string())?;
-    announce(&server, args.policy.unwrap_or(system.server.policy));
-    let gateway = system.ros.as_ref().map(|_| Gateway::start(&args.config, server.socket()));
+    announce(&server, args.policy.unwrap_or(system.server.policy), &lines);
+    let start = |_| Gateway::start(&args.config, server.socket(), lines.clone());
+    let gateway = system.ros.as_ref().map(start);
     let gateway = gateway.transpose()?;
     signals.forever().next();
     drop(gateway);
@@ -113,28 +115,6 @@ pub fn gpu_host() -> anyhow::Result<GpuHost> {
     Ok(GpuHost { path, arguments: vec!["gpu-host".into()] })
 }
 
-/// The server's messages are printed by an ordinary thread: whoever reads them slowly, or not at
-/// all, must not hold up a real-time one. What does not fit is counted and told later.
-fn log() -> accel_server::Log {
-    let (sender, lines) = sync_channel::<String>(MAX_LINES);
-    let lost = Arc::new(AtomicU64::new(0));
-    let counted = lost.clone();
-    std::thread::spawn(move || {
-        for line in lines {
-            eprintln!("keeptime serve: {line}");
-            match counted.swap(0, Ordering::Relaxed) {
-                0 => {}
-                lost => eprintln!("keeptime serve: {lost} messages before this were lost"),
-            }
-        }
-    });
-    Arc::new(move |line| {
-        if sender.try_send(line.into()).is_err() {
-            lost.fetch_add(1, Ordering::Relaxed);
-        }
-    })
-}
-
 fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<String, Vec<usize>>> {
     let cores: BTreeMap<_, _> = args.accelerator_cores.iter().cloned().collect();
     for id in cores.keys() {
@@ -147,27 +127,27 @@ fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<St
     Ok(cores)
 }
 
-fn announce(server: &Server, policy: Policy) {
+fn announce(server: &Server, policy: Policy, lines: &Lines) {
     for (id, device) in server.devices() {
         let properties = device.properties();
         let priority = if device.statistics().realtime { "real-time" } else { "normal priority" };
-        eprintln!(
-            "keeptime serve: {id}: {}, {} levels, {} compute units, {priority}",
+        lines.say(&format!(
+            "{id}: {}, {} levels, {} compute units, {priority}",
             properties.name, properties.levels, properties.units
-        );
+        ));
     }
-    eprintln!("keeptime serve: {}", promises(server));
+    lines.say(&promises(server));
     if let Some(calibration) = server.calibration() {
-        eprintln!(
-            "keeptime serve: execution times of {} services, measured {}, maxima times {}",
+        lines.say(&format!(
+            "execution times of {} services, measured {}, maxima times {}",
             calibration.services.len(),
             calibration.date,
             calibration.margin
-        );
+        ));
     }
     let realtime = if server.is_realtime() { "" } else { ", at normal priority" };
     let socket = server.socket().display();
-    eprintln!("keeptime serve: policy {policy:?}, listening at {socket}{realtime}");
+    lines.say(&format!("policy {policy:?}, listening at {socket}{realtime}"));
 }
 
 /// What clients are promised.

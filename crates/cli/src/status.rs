@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use accel::Client;
 use accel::control::Measured;
 use accel::snapshot::{
     Accelerator, Bandwidth, Chain, Memory, Origin, Session, Snapshot, Standing, User,
 };
+use accel::{Client, ServerUser};
 use serde_json::{Value, json};
 
 /// Options of `keeptime status`.
@@ -22,6 +22,9 @@ pub struct Args {
     /// The server's socket, instead of $KEEPTIME_SOCKET or the usual places
     #[arg(long)]
     socket: Option<PathBuf>,
+    /// Also ask a server of this user, by number, which is neither root's nor one's own
+    #[arg(long, value_name = "UID")]
+    server_user: Option<u32>,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -30,7 +33,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let socket = args.socket.clone().unwrap_or_else(accel::default_socket);
-    let snapshot = Client::connect(&socket)?.snapshot()?;
+    let user = args.server_user.map_or(ServerUser::RootOrOwn, ServerUser::RootOr);
+    let snapshot = Client::connect_to(&socket, user)?.snapshot()?;
     let text = match args.json {
         true => serde_json::to_string_pretty(&render_json(&snapshot))? + "\n",
         false => text::render(&socket, &snapshot, std::process::id()),

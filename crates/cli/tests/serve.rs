@@ -7,6 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use accel::{Client, Registration, Request};
 use serde_json::Value;
 
+/// Longer than any of these steps takes on a busy machine; not a bound that is tested.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
 fn keeptime(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
     command.args(arguments).stdin(Stdio::null());
@@ -65,6 +68,130 @@ fn server_serves_until_it_is_told_to_end_and_writes_its_summary() {
     let summary: Value = serde_json::from_slice(&std::fs::read(&summary).unwrap()).unwrap();
     assert_eq!(summary["counters"]["done"], 3);
     assert!(summary["accelerators"]["gpu0"]["busy_ns"].as_u64().unwrap() > 0);
+}
+
+fn end(mut server: Child) -> std::process::ExitStatus {
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    server.wait().unwrap()
+}
+
+/// Connects as soon as there is a server.
+fn client_of(server: &mut Child, socket: &std::path::Path) -> Client {
+    loop {
+        match Client::connect(socket) {
+            Ok(client) => return client,
+            Err(error) => {
+                assert!(server.try_wait().unwrap().is_none(), "it has ended: {error}");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn server_goes_on_without_anybody_who_takes_its_messages() {
+    let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
+    let full = || Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let nobody = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    // Who never reads holds nobody up: its messages fill the pipe.
+    let (unread, writer) = std::io::pipe().unwrap();
+    for (number, errors) in [full(), nobody(), writer.into()].into_iter().enumerate() {
+        let socket = folder.path().join(format!("{number}.sock"));
+        let mut command = keeptime(&["serve", file.to_str().unwrap(), "--socket"]);
+        let mut server = command.arg(&socket).stderr(errors).spawn().unwrap();
+        let mut client = client_of(&mut server, &socket);
+        let empty = client.register(&Registration::service("empty").chain("c", 1)).unwrap();
+        // Each of these is worth a line.
+        for _ in 0..2_000 {
+            let raw = accel::socket::Socket::connect(&socket, PATIENCE).unwrap();
+            // Turned away at the door, it is closed already.
+            let _ = raw.send(b"nonsense", &[]);
+        }
+        client.run(empty, &Request::new()).unwrap();
+        assert_eq!(end(server).code(), Some(0), "{number}");
+        assert!(!socket.exists());
+    }
+    drop(unread);
+}
+
+#[test]
+fn socket_that_is_an_ordinary_file_is_refused_and_left_alone() {
+    let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
+    let notes = folder.path().join("notes.txt");
+    std::fs::write(&notes, "of three years").unwrap();
+    let output = output(&["serve", file.to_str().unwrap(), "--socket", notes.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("notes.txt: there is a file that is no socket"), "{said}");
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "of three years");
+}
+
+#[test]
+fn of_servers_that_start_at_once_one_serves_and_the_others_say_so() {
+    let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
+    let socket = folder.path().join("kt.sock");
+    let start = || {
+        let mut command = keeptime(&["serve", file.to_str().unwrap(), "--socket"]);
+        command.arg(&socket).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut servers: Vec<Child> = (0..4).map(|_| start()).collect();
+    // All but one end by themselves.
+    let mut ended = Vec::new();
+    while ended.len() < 3 {
+        ended.extend(servers.extract_if(.., |server| server.try_wait().unwrap().is_some()));
+        std::thread::yield_now();
+    }
+    for loser in ended {
+        let output = loser.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("already in use by process"), "{said}");
+    }
+    let mut server = servers.pop().unwrap();
+    client_of(&mut server, &socket);
+    assert_eq!(end(server).code(), Some(0));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "the configuration alone: {left:?}");
+}
+
+#[test]
+fn users_and_groups_of_the_configuration_can_open_the_socket() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIP: only root can become another user");
+        return;
+    }
+    let rules = "accelerators: [{id: gpu0, buckets: 2}]\n\
+                 server: {priority: 0, access: [{user: 61001, priority: [0, 9]}, \
+                 {group: 62001, priority: [0, 9]}, {group: 62002, priority: [0, 9]}]}";
+    let (folder, file) = folder(rules);
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let socket = folder.path().join("made/kt.sock");
+    let server = serve(&[file.to_str().unwrap(), "--socket", socket.to_str().unwrap()]);
+    let program = folder.path().join("keeptime");
+    // By another process, so that no descriptor for writing is left open here.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_keeptime")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    for (user, groups, status) in [
+        ("61001", "65534", 0),
+        ("61002", "62001", 0),
+        ("61002", "65534,62002", 0),
+        ("61002", "65534", 2),
+    ] {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(["--regid=65534", "--reuid", user, "--groups", groups]);
+        setpriv.arg(&program).args(["status", "--socket"]).arg(&socket).current_dir("/");
+        let output = setpriv.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "user {user} of {groups}: {said}");
+        assert_eq!(said.contains("the server lets in whom"), status == 2, "{said}");
+    }
+    end(server);
 }
 
 #[test]

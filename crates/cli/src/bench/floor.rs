@@ -43,7 +43,7 @@ pub fn peer(args: &PeerArgs) -> anyhow::Result<ExitCode> {
     let (ping, pong) = (page.word(PING)?, page.word(PONG)?);
     thread::pin(&[args.core])?;
     prioritise(args.priority)?;
-    println!("ready");
+    writeln!(std::io::stdout(), "ready")?;
     std::io::stdout().flush()?;
     let mut last = 0;
     while last != END {

@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     fastrand::seed(args.seed);
     let realtime = prioritise(1).is_ok() && prioritise(0).is_ok();
     if !realtime {
-        eprintln!(
+        tell!(
             "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
         );
     }
@@ -210,7 +210,7 @@ fn kill_under_load(socket: &Path, count: usize) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_micros(fastrand::u64(1000..40_000)));
         drop(victims.swap_remove(fastrand::usize(..victims.len())));
         if killed % 100 == 99 {
-            eprintln!("keeptime bench: {} clients killed", killed + 1);
+            tell!("keeptime bench: {} clients killed", killed + 1);
         }
     }
     Ok(())

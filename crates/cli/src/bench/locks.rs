@@ -120,7 +120,7 @@ fn trace(args: &Args) -> anyhow::Result<()> {
     if args.contended_run {
         reads = Some(measure(Measure::NestedReads, 2)?);
         if first == last {
-            eprintln!("keeptime bench: only one core, so that no two threads can be measured");
+            tell!("keeptime bench: only one core, so that no two threads can be measured");
         } else {
             let two = Measure::Two { core: first, held_ns: HELD_NS, outside_ns: OUTSIDE_NS };
             rivals = Some(measure(two, 10)?);
@@ -137,7 +137,7 @@ fn repeat(bench: &mut Bench, plan: Plan, repetitions: u32) -> anyhow::Result<Tab
     let mut table = Table::new(plan);
     for repetition in 0..repetitions as usize {
         let title = plan.measure.title();
-        eprintln!("keeptime bench: {title}, {} of {repetitions}", repetition + 1);
+        tell!("keeptime bench: {title}, {} of {repetitions}", repetition + 1);
         let mut order = Variant::ALL;
         order.rotate_left(repetition % Variant::ALL.len());
         for variant in order {

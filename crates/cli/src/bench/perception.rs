@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     service(args, args.priority).check().context("SOCKET")?;
     let realtime = prioritise(PRIORITY).and_then(|()| prioritise(0)).is_ok();
     if !realtime {
-        eprintln!(
+        tell!(
             "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
         );
     }
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut settings = settings(args);
     for turn in 0..TURNS {
         for setting in &mut settings {
-            eprintln!("keeptime bench: turn {} of {TURNS}, {} others", turn + 1, setting.others);
+            tell!("keeptime bench: turn {} of {TURNS}, {} others", turn + 1, setting.others);
             measure(args, &grids, setting, realtime)?;
         }
     }

@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     realtime::thread::pin(&others)?;
     // As `keeptime regulate` does: a core's thread that waits for a page regulates nothing.
     if let Err(error) = realtime::thread::lock_memory() {
-        eprintln!("keeptime bench regulate: memory is not locked: {error}");
+        tell!("keeptime bench regulate: memory is not locked: {error}");
     }
     let folder = tempfile::tempdir().context("a folder for the socket")?;
     let bench = Bench { core, period: args.period, folder };
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let shortfalls = outcome.shortfalls();
     for shortfall in &shortfalls {
-        eprintln!("keeptime bench regulate: not as in document 001: {shortfall}");
+        tell!("keeptime bench regulate: not as in document 001: {shortfall}");
     }
     Ok(if args.check && !shortfalls.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

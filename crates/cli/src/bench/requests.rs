@@ -92,18 +92,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let priorities = if prioritise(50).is_ok() { [50, 90] } else { [0, 0] };
     if priorities[0] == 0 {
-        eprintln!(
+        tell!(
             "keeptime bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
         );
     }
     if let Err(error) = thread::lock_memory() {
-        eprintln!("keeptime bench: memory is not locked: {error}");
+        tell!("keeptime bench: memory is not locked: {error}");
     }
     let mut results = Vec::new();
     for placement in placements {
-        eprintln!(
+        tell!(
             "keeptime bench: client on core {}, server on core {}",
-            placement.client, placement.service.server
+            placement.client,
+            placement.service.server
         );
         let modes = measure(&placement, priorities, args)
             .with_context(|| format!("placement {}", placement.name))?;

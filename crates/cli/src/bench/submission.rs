@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let machine = Machine::this(&plan.seat);
     tell(args, &study, &machine)?;
     if interrupted.load(Ordering::Relaxed) {
-        eprintln!("keeptime bench: interrupted; this is what was measured until then");
+        tell!("keeptime bench: interrupted; this is what was measured until then");
     }
     ensure!(!study.cases.is_empty(), "nothing could be measured");
     Ok(if study.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -145,9 +145,9 @@ fn tell(args: &Args, study: &Study, machine: &Machine) -> anyhow::Result<()> {
     write!(std::io::stdout().lock(), "{text}")?;
     if let Some(folder) = &args.output {
         let files = output::write(study, machine, folder)?;
-        eprintln!("keeptime bench: {} files in {}", files.len(), folder.display());
+        tell!("keeptime bench: {} files in {}", files.len(), folder.display());
         if !output::PDF {
-            eprintln!("keeptime bench: no PDF: built without the feature pdf");
+            tell!("keeptime bench: no PDF: built without the feature pdf");
         }
     }
     Ok(())
@@ -176,7 +176,7 @@ fn fifo(priority: u8) -> Option<u8> {
     let allowed = thread::set_policy(Policy::Fifo(priority));
     // Less than the thread has.
     let _ = thread::set_policy(Policy::Normal);
-    let refused = |error| eprintln!("keeptime bench: measured at the ordinary priority: {error}");
+    let refused = |error| tell!("keeptime bench: measured at the ordinary priority: {error}");
     allowed.map_err(refused).ok().map(|()| priority)
 }
 
@@ -194,7 +194,7 @@ fn open(args: &Args, cores: &[usize]) -> anyhow::Result<Vec<Box<dyn Accelerator>
         match submission::open(&seated(select)) {
             Ok(accelerator) => opened.push(accelerator),
             Err(error) if args.devices.is_empty() => {
-                eprintln!("keeptime bench: without {select}: {error}");
+                tell!("keeptime bench: without {select}: {error}");
             }
             Err(error) => bail!("--devices {select}: {error}"),
         }

@@ -147,7 +147,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             perception: perception.clone(),
             ..policy.features()
         };
-        eprintln!("keeptime drive: {policy}: driving");
+        tell!("keeptime drive: {policy}: driving");
         let mut film = film::Film::default();
         let show = &mut |world: &World| film.take(world);
         let (scenario, until) = (&named.scenario, named.until);

@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut folder = Folder::open(&args.out, &study, args.shard, machine, args.resume)?;
     let interrupted = crate::study::signals()?;
     if !folder.is_done() && folder.factor().is_none() {
-        let tell = |found| eprintln!("keeptime drive study: cores {found}");
+        let tell = |found| tell!("keeptime drive study: cores {found}");
         let found = published(&jobs, &interrupted, &tell)?;
         folder.slow_down(found.context("interrupted: nothing was driven")?)?;
     }
@@ -220,7 +220,7 @@ impl Teller {
         let due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
         if self.bar.is_hidden() && (due || done == all) {
             *told = Some(Instant::now());
-            eprintln!("keeptime drive study: {done} of {all} drives, {left}");
+            tell!("keeptime drive study: {done} of {all} drives, {left}");
         }
     }
 }

@@ -125,7 +125,7 @@ impl Calibration<'_> {
         // The first run meets files that nobody has read yet.
         self.once(Way { hogs: false, budget: None })?;
         for amount in series(&self.settings.config.budget) {
-            eprintln!("keeptime regulate: {amount}, {} rounds", self.options.runs);
+            tell!("keeptime regulate: {amount}, {} rounds", self.options.runs);
             self.try_budget(amount)?;
             if self.curve.found().is_some() || self.curve.is_refused() {
                 return Ok(());

@@ -2,6 +2,8 @@
 
 use bandwidth::regulator::{Loss, Statistics};
 
+use crate::log::Lines;
+
 /// What has been said so far.
 #[derive(Default)]
 pub struct Losses {
@@ -10,12 +12,12 @@ pub struct Losses {
 
 impl Losses {
     /// Says what is new.
-    pub fn tell(&mut self, statistics: &Statistics) {
+    pub fn tell(&mut self, statistics: &Statistics, log: &Lines) {
         let losses = statistics.losses();
         let now: Vec<_> = losses.iter().map(event).collect();
         for (loss, event) in losses.iter().zip(&now) {
             if !self.said.contains(event) {
-                eprintln!("keeptime regulate: {loss}");
+                log.say(&loss.to_string());
             }
         }
         self.said = now;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::fair::Chosen;
 use super::settings::Settings;
+use crate::log::Lines;
 use crate::status::table::Table;
 
 /// Above this share of stopped time the kernel's own limit on real-time threads has a part.
@@ -22,31 +23,31 @@ pub struct Fair {
 }
 
 /// Says what is regulated, and what is not as it could be.
-pub fn announce(settings: &Settings, chosen: &Chosen, restored: usize) {
+pub fn announce(settings: &Settings, chosen: &Chosen, restored: usize, log: &Lines) {
     let config = &settings.config;
     let (count, budget) = budget(&config.budget);
     let rule = config.rho.map_or_else(String::new, |rho| format!(", throttle-fair with rho {rho}"));
-    eprintln!(
-        "keeptime regulate: cores {:?}, {budget} in periods of {:?}, counted by {count}{rule}; \
+    log.say(&format!(
+        "cores {:?}, {budget} in periods of {:?}, counted by {count}{rule}; \
          listening at {}",
         config.cores,
         config.period,
         config.holders.socket.display()
-    );
+    ));
     if let Some(note) = &settings.note {
-        eprintln!("keeptime regulate: not counted by hardware: {note}");
+        log.say(&format!("not counted by hardware: {note}"));
     }
     if config.rho.is_some() {
-        eprintln!("keeptime regulate: throttle-fair scheduling {}: {}", chosen.words(), chosen.why);
+        log.say(&format!("throttle-fair scheduling {}: {}", chosen.words(), chosen.why));
     }
     if restored > 0 {
-        eprintln!(
-            "keeptime regulate: {restored} threads that a killed regulator had left under \
+        log.say(&format!(
+            "{restored} threads that a killed regulator had left under \
              SCHED_IDLE or SCHED_EXT are as they were"
-        );
+        ));
     }
     if matches!(config.budget, Budget::Share(share) if share < 1.0 - CORE_LIMIT) {
-        eprintln!("keeptime regulate: {}", limit_note());
+        log.say(&limit_note());
     }
 }
 
@@ -88,7 +89,7 @@ fn budget(budget: &Budget) -> (String, String) {
 }
 
 /// One line of `--verbose`.
-pub fn line(elapsed: Duration, before: &Statistics, now: &Statistics) {
+pub fn line(elapsed: Duration, before: &Statistics, now: &Statistics, log: &Lines) {
     let mut text = format!("{:6.1} s", elapsed.as_secs_f64());
     for (old, new) in before.cores.iter().zip(&now.cores) {
         text += &format!(
@@ -99,7 +100,7 @@ pub fn line(elapsed: Duration, before: &Statistics, now: &Statistics) {
             ms(new.stopped_ns - old.stopped_ns)
         );
     }
-    eprintln!("{text}");
+    log.say(&text);
 }
 
 /// The totals.

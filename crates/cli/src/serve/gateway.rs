@@ -6,12 +6,18 @@
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The pause before a gateway that ended is started anew.
+use crate::log::Lines;
+
+/// The pause before a gateway that ended is started anew. It doubles with each one that ends soon,
+/// so that one which cannot live costs little and says little.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+/// A gateway that ends sooner than this after its start ends soon.
+const SOON: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether the gateway lives.
 const LOOK: Duration = Duration::from_millis(100);
@@ -24,16 +30,24 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts the gateway that a system file describes, for the server at a socket.
-    pub fn start(config: &Path, socket: &Path) -> anyhow::Result<Gateway> {
+    pub fn start(config: &Path, socket: &Path, log: Lines) -> anyhow::Result<Gateway> {
         let program = std::env::current_exe().context("this program's own file")?;
         let (end, ended) = channel();
         let (config, socket) = (config.to_path_buf(), socket.to_path_buf());
-        let mut starts = Starts { program, config, socket, restarts: 0 };
+        let mut starts = Starts {
+            program,
+            config,
+            socket,
+            restarts: 0,
+            pause: PAUSE,
+            started: Instant::now(),
+            log,
+        };
         let mut child = starts.start().context("the gateway to the ROS 2 graph")?;
         let keeper =
             std::thread::Builder::new().name("gateway-keeper".into()).spawn(move || {
                 while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                    if let Some(next) = starts.revive(&mut child) {
+                    if let Some(next) = starts.revive(&mut child, &ended) {
                         child = next;
                     }
                 }
@@ -60,6 +74,9 @@ struct Starts {
     config: PathBuf,
     socket: PathBuf,
     restarts: u32,
+    pause: Duration,
+    started: Instant,
+    log: Lines,
 }
 
 impl Starts {
@@ -76,19 +93,26 @@ impl Starts {
     }
 
     /// A new gateway, if the old one has ended.
-    fn revive(&mut self, child: &mut Child) -> Option<Child> {
+    fn revive(&mut self, child: &mut Child, ended: &Receiver<()>) -> Option<Child> {
         let status = match child.try_wait() {
             Ok(None) => return None,
             Ok(Some(status)) => status.to_string(),
             Err(error) => error.to_string(),
         };
         self.restarts += 1;
-        eprintln!("keeptime serve: the gateway ended ({status}), start {}", self.restarts + 1);
-        std::thread::sleep(PAUSE);
+        let next = self.restarts + 1;
+        self.log.say(&format!("the gateway ended ({status}), start {next}"));
+        let ended_soon = self.started.elapsed() < SOON;
+        let pause = if ended_soon { self.pause } else { PAUSE };
+        self.pause = (2 * pause).min(LONGEST_PAUSE);
+        if ended.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return None;
+        }
+        self.started = Instant::now();
         match self.start() {
             Ok(next) => Some(next),
             Err(error) => {
-                eprintln!("keeptime serve: the gateway does not start: {error}");
+                self.log.say(&format!("the gateway does not start: {error}"));
                 None
             }
         }

@@ -175,7 +175,7 @@ pub fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
     let mut bench = Bench::new(wish)?;
     let mut rows = Vec::new();
     for case in Case::all(&bench.extent, bench.has_fifo()) {
-        eprintln!("keeptime bench: {}", case.title());
+        tell!("keeptime bench: {}", case.title());
         rows.extend(bench.measure(case)?);
     }
     let calls = calls::measure(&mut bench)?;
@@ -215,7 +215,7 @@ impl Bench {
             left_out.insert("fifo".to_owned(), reason);
         }
         for (what, reason) in &left_out {
-            eprintln!("keeptime bench: {what} is left out: {reason}");
+            tell!("keeptime bench: {what} is left out: {reason}");
         }
         Ok(Bench { programs, extent: wish.extent(), policies, left_out })
     }
@@ -243,7 +243,7 @@ impl Bench {
         error: &anyhow::Error,
     ) -> anyhow::Result<()> {
         anyhow::ensure!(policy != Policy::Default, "{what}: {error:#}");
-        eprintln!("keeptime bench: {what} is left out: {error:#}");
+        tell!("keeptime bench: {what} is left out: {error:#}");
         self.left_out.insert(what, format!("{error:#}"));
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Bench {
     /// Measures a variant no more.
     pub fn leave_out(&mut self, variant: Variant, error: &anyhow::Error) {
         let reason = format!("{error:#}");
-        eprintln!("keeptime bench: {} is left out: {reason}", variant.name());
+        tell!("keeptime bench: {} is left out: {reason}", variant.name());
         self.left_out.insert(variant, reason);
     }
 

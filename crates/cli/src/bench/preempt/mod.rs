@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let home = if others.is_empty() { cores } else { others };
     let priority = if prioritise(50).is_ok() { 90 } else { 0 };
     if priority == 0 {
-        eprintln!("keeptime bench: SCHED_FIFO is refused (see keeptime doctor)");
+        tell!("keeptime bench: SCHED_FIFO is refused (see keeptime doctor)");
     }
     let place = Place {
         device: args.device.clone(),

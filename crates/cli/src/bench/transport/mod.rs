@@ -156,7 +156,7 @@ fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
     let hosts = match ways.contains(&Way::Hosts).then(|| Hosts::new(link)) {
         Some(Err(reason)) => {
             let mark = format!("hosts is left out: {reason:#}");
-            eprintln!("keeptime bench: {mark}");
+            tell!("keeptime bench: {mark}");
             run.marks.push(mark);
             ways.retain(|way| *way != Way::Hosts);
             None

@@ -83,7 +83,7 @@ impl Place {
         // It must not wait for a reader.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                eprintln!("{line}");
+                tell!("{line}");
             }
         });
         Ok(server)

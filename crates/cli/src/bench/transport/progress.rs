@@ -35,7 +35,7 @@ impl Progress {
             bar.set_message(what.to_owned());
         } else if self.said.elapsed() >= PAUSE {
             self.said = Instant::now();
-            eprintln!("keeptime bench transport: turn {} of {}: {what}", self.turn, self.turns);
+            tell!("keeptime bench transport: turn {} of {}: {what}", self.turn, self.turns);
         }
     }
 }

@@ -61,7 +61,7 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
     {
         for contended in [false, true] {
             let what = if contended { "contended" } else { "uncontended" };
-            eprintln!("keeptime bench: calls of Fig. {figure}, {what}");
+            tell!("keeptime bench: calls of Fig. {figure}, {what}");
             let shape = shape(kind, contended, bench);
             let mut runs: BTreeMap<Policy, Vec<Reading>> = BTreeMap::new();
             let mut failed = Vec::new();
