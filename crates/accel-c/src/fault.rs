@@ -103,6 +103,7 @@ fn memory_code(error: &shm::Error) -> Code {
         // What the server passed does not keep the rules.
         shm::Error::SegmentTooSmall { .. }
         | shm::Error::NotSealed { .. }
+        | shm::Error::OtherMemory { .. }
         | shm::Error::RingCorrupt { .. } => Code::Protocol,
     }
 }
