@@ -4,9 +4,11 @@
 //! touches `errno`. A word is *private* when only this process waits for it.
 
 #[cfg(loom)]
-pub(crate) use model::{lock_pi, now, unlock_pi, wait, wait_either, wake};
+pub(crate) use model::{have_limits, lock_pi, now, unlock_pi, wait, wait_either, wake};
+#[cfg(loom)]
+pub use model::{interrupt_next_sleep, with_limits};
 #[cfg(not(loom))]
-pub(crate) use real::{lock_pi, now, unlock_pi, wait, wait_either, wake};
+pub(crate) use real::{have_limits, lock_pi, now, unlock_pi, wait, wait_either, wake};
 
 /// The clocks by which the C library's functions take deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,11 @@ impl Deadline {
     /// So many nanoseconds from now.
     pub fn after_ns(ns: i64) -> Deadline {
         Deadline { clock: Clock::Monotonic, at_ns: now(Clock::Monotonic).saturating_add(ns) }
+    }
+
+    /// The end of a limit that a wait has by itself, from now on.
+    pub(crate) fn limit_ns(ns: i64) -> Option<Deadline> {
+        have_limits().then(|| Deadline::after_ns(ns))
     }
 
     /// Whether it has passed.
@@ -104,6 +111,11 @@ mod real {
     const INVALID: isize = -22;
     const NO_SUCH_CALL: isize = -38;
     const TIMED_OUT: isize = -110;
+
+    /// Whether waits have limits of their own.
+    pub const fn have_limits() -> bool {
+        true
+    }
 
     /// A point in time as the kernel takes it.
     #[repr(C)]
@@ -280,6 +292,34 @@ mod model {
             (Mutex::new(Sleepers::default()), Condvar::new());
     }
 
+    std::thread_local! {
+        static LIMITS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    /// Runs a model in which the limits that waits have by themselves are over at once; else they
+    /// never are. Loom's threads all run on the calling thread.
+    pub fn with_limits(model: impl FnOnce()) {
+        LIMITS.set(true);
+        model();
+        LIMITS.set(false);
+    }
+
+    pub(crate) fn have_limits() -> bool {
+        LIMITS.get()
+    }
+
+    type Handler = Box<dyn FnOnce()>;
+
+    loom::thread_local! {
+        static HANDLER: std::cell::RefCell<Option<Handler>> = std::cell::RefCell::new(None);
+    }
+
+    /// A signal handler of the calling thread, which interrupts it where it would sleep on two
+    /// words.
+    pub fn interrupt_next_sleep(handler: impl FnOnce() + 'static) {
+        HANDLER.with(|slot| *slot.borrow_mut() = Some(Box::new(handler)));
+    }
+
     pub(crate) fn now(_: Clock) -> i64 {
         0
     }
@@ -333,6 +373,10 @@ mod model {
         _poll_ns: i64,
     ) -> Woken {
         let looks = || words.iter().all(|(word, value)| latest(word) == *value);
+        if let Some(handler) = HANDLER.with(|slot| slot.borrow_mut().take()) {
+            handler();
+            return Woken::Maybe;
+        }
         if until.is_some() {
             return if looks() { Woken::TimedOut } else { Woken::Maybe };
         }

@@ -5,10 +5,13 @@
 #[cfg(loom)]
 pub use model::urgency_of;
 #[cfg(loom)]
-pub(crate) use model::{block_signals, is_thread_of_this_process, memory, own_id, restore_signals};
+pub(crate) use model::{
+    Signals, block_signals, has_ended, is_thread_of_this_process, memory, own_id, restore_signals,
+};
 #[cfg(not(loom))]
 pub(crate) use real::{
-    block_signals, call, is_restricted, is_thread_of_this_process, memory, own_id, restore_signals,
+    Signals, block_signals, call, has_ended, is_restricted, is_thread_of_this_process, memory,
+    own_id, restore_signals,
 };
 #[cfg(not(loom))]
 pub use real::{number_memory_by, restrict, urgency_of};
@@ -24,6 +27,7 @@ mod real {
     const RT_SIGPROCMASK: usize = 14;
     const GETPID: usize = 39;
     const GETTID: usize = 186;
+    const TKILL: usize = 200;
     const TGKILL: usize = 234;
     const SCHED_GETATTR: usize = 315;
 
@@ -123,6 +127,14 @@ mod real {
         unsafe { call(TGKILL, arguments) != NO_SUCH_PROCESS }
     }
 
+    /// Whether no thread of any process has this id any more. False where that may not be asked.
+    pub fn has_ended(thread: u32) -> bool {
+        const NO_SUCH_PROCESS: isize = -3;
+        let arguments = [thread as usize, 0, 0, 0, 0, 0];
+        // SAFETY: it writes no memory, and signal 0 is none.
+        !is_restricted() && unsafe { call(TKILL, arguments) == NO_SUCH_PROCESS }
+    }
+
     /// How urgent a thread of this process is, the calling one if 0: 0 without a real-time
     /// priority, else that priority, and above all of them with a deadline of its own. What it was
     /// lent does not count. 0 if there is no such thread, and if it may not be asked.
@@ -157,11 +169,13 @@ mod real {
 
 #[cfg(loom)]
 mod model {
-    pub(crate) fn block_signals() -> u64 {
+    pub(crate) type Signals = u64;
+
+    pub(crate) fn block_signals() -> Signals {
         0
     }
 
-    pub(crate) fn restore_signals(_: u64) {}
+    pub(crate) fn restore_signals(_: Signals) {}
 
     pub(crate) fn memory() -> u32 {
         1
@@ -173,6 +187,10 @@ mod model {
 
     pub(crate) fn is_thread_of_this_process(_: u32) -> bool {
         true
+    }
+
+    pub(crate) fn has_ended(_: u32) -> bool {
+        false
     }
 
     /// In the models only those who say so are urgent.

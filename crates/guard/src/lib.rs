@@ -23,6 +23,8 @@ pub mod rwlock;
 mod table;
 
 pub use futex::{Clock, Deadline};
+#[cfg(loom)]
+pub use futex::{interrupt_next_sleep, with_limits};
 pub use kernel::urgency_of;
 #[cfg(not(loom))]
 pub use kernel::{number_memory_by, restrict};

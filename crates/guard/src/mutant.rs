@@ -12,6 +12,10 @@ pub enum Mutant {
     OwnerNotLookedAtAgain,
     /// A waiter that gives up does not look whether the mutex was handed to it.
     HandOverForgotten,
+    /// A waiter takes a mutex that it was handed although another one has taken it back.
+    TakenBackUnseen,
+    /// A mutex that was handed to a waiter that does not take it is not taken back.
+    NeverTakenBack,
     /// The mutex is given free although it was handed over.
     FreedAfterHandOver,
     /// A mutex is made an inheritance mutex while somebody holds it.
@@ -38,6 +42,10 @@ pub enum Mutant {
     ReaderNotLookedAtAgain,
     /// A waiter lends its priority to readers that wait themselves.
     WaitingReaderLentTo,
+    /// A reader whose wait has outlasted the limit goes on waiting behind the writer.
+    LimitForgotten,
+    /// A reader whose wait has outlasted the limit gets in although a writer is inside.
+    LimitIgnoresWriter,
     /// A reader that has to wait does not give back what it was lent as one that reads.
     ReaderWaitsWithALoan,
 }

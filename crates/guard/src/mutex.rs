@@ -6,8 +6,8 @@
 //! that the kernel still has to wake. Two kinds of waiters are not overtaken for ever:
 //!
 //! - One that has waited for longer than the *bound* stands in the [`Table`]. A holder that lets
-//!   the mutex go *hands it over*: the word stays as it is, only the owner changes, so that
-//!   nobody can come between. Those in the table are served in the order in which they came; each
+//!   the mutex go *hands it over*: the word stays as it is, and the owner is a mark until the
+//!   waiter has taken it, so that nobody can come between. Those in the table are served in the order in which they came; each
 //!   is passed over once or twice while it is its turn, so that about half of all
 //!   acquisitions still need no sleep.
 //! - A real-time waiter behind a less urgent owner stands in the table at once, before all others,
@@ -21,6 +21,12 @@
 //! So the longest wait of an ordinary thread is the bound plus at most three critical sections for
 //! itself and for each waiter in the table before it, and that of a real-time thread is one
 //! critical section for each more urgent waiter, and the one that it found.
+//!
+//! A waiter to whom the mutex was handed may not be able to take it: a signal handler came in
+//! between, which may itself wait for somebody who needs the mutex; or the thread has left its wait
+//! by a jump, or has ended. So a hand-over has a limit. Whoever wants the mutex after that *takes
+//! it back*, and the waiter is passed over until it shows up again; then it has its old rank. To
+//! the bound comes that limit, once for each such waiter.
 //!
 //! Everything keeps working when the C library itself lets the mutex go, inside a wait for a
 //! condition, or a caller that is not hooked does: ordinary waiters also sleep on the mutex' own
@@ -39,7 +45,7 @@ use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::futex::{self, Deadline, NotLent, Woken};
 use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
-use crate::table::{NET_NS, Place, Table, WAITING, Waiter};
+use crate::table::{self, NET_NS, OFFER_NS, Place, Table, WAITING, Waiter};
 
 /// For how long a waiter that is next stays awake.
 const AWAKE_NS: i64 = 500_000;
@@ -118,6 +124,8 @@ pub enum Failure {
 pub struct Taken {
     /// It was handed over.
     pub handed: bool,
+    /// It was handed to another thread, which did not take it.
+    pub taken_back: bool,
     /// The thread stood in the table.
     pub stood: bool,
     /// It waited for longer than the bound.
@@ -322,18 +330,47 @@ impl Mutex {
         let waiter = Waiter { urgency: if policy.inherit { me.urgency } else { 0 }, ..me };
         let limit = Deadline::after_ns(policy.bound_ns);
         let mut wait = Wait { mutex: self, table, waiter, until, taken: Taken::default() };
-        let place = if wait.is_behind_less_urgent() { wait.stand(false) } else { None };
-        let place = if place.is_some() { place } else { wait.overtaken(limit)? };
-        if let Some(place) = place {
-            wait.standing(place)?;
+        if !(self.is_handed_over() && wait.take_back()) {
+            let place = if wait.is_behind_less_urgent() { wait.stand(false) } else { None };
+            let place = if place.is_some() { place } else { wait.overtaken(limit)? };
+            if let Some(place) = place {
+                wait.standing(place)?;
+            }
         }
-        if !wait.taken.handed {
+        if wait.taken.handed || wait.taken.taken_back {
+            self.belongs_to(me.thread);
+        } else {
             self.count_in(me.thread);
         }
         if kind == RECURSIVE {
             self.count.store(1, Ordering::Relaxed);
         }
         Ok(wait.taken)
+    }
+
+    /// Takes a mutex that was handed to a thread that did not take it within the limit. For
+    /// attempts that have failed.
+    pub fn try_take_back(&self, table: &Table, me: impl FnOnce() -> u32) -> bool {
+        if self.fitness().is_err() || !self.is_handed_over() {
+            return false;
+        }
+        let me = me();
+        let taken = table.take_back(self.address(), me, &self.owner);
+        if taken {
+            self.belongs_to(me);
+        }
+        taken
+    }
+
+    /// Whether it was handed over, and the next owner has not taken it yet.
+    fn is_handed_over(&self) -> bool {
+        table::is_mark(self.owner.load(Ordering::Relaxed))
+    }
+
+    /// A thread has it that is counted in already.
+    fn belongs_to(&self, me: u32) {
+        // Release: who sees this owner also sees that it was put aside. Pairs with `Wait::owner`.
+        self.owner.store(me, Ordering::Release);
     }
 
     /// Takes the mutex if it is free, and marks it as waited for.
@@ -364,10 +401,11 @@ impl Mutex {
         {
             return None;
         }
-        let next = table.hand_over(self.address(), me, |thread| {
-            // Whoever looks at the word now must find that somebody may wait.
+        let next = table.hand_over(self.address(), me, |mark| {
+            // Whoever looks at the word now must find that somebody may wait. And no thread has it
+            // yet: a handler of the next one may want it, too.
             self.word.swap(2, Ordering::Relaxed);
-            self.owner.store(thread, Ordering::Relaxed);
+            self.owner.store(mark, Ordering::Relaxed);
         });
         if next.is_none() {
             // The one that was chosen may have given up after all.
@@ -450,14 +488,15 @@ impl<'a> Wait<'a> {
             if self.mutex.try_take() {
                 return Ok(None);
             }
-            let soon = match self.waiter.urgency {
-                0 => limit,
-                // The owner may be another one by then, and less urgent.
-                _ => Deadline::or_before(Some(limit), Deadline::after_ns(NET_NS)),
-            };
+            // By then the owner may be another one, and less urgent, or one that does not come.
+            let look_ns = if self.waiter.urgency == 0 { OFFER_NS } else { NET_NS };
+            let soon = Deadline::or_before(Some(limit), Deadline::after_ns(look_ns));
             let sleep_until = Deadline::or_before(self.until, soon);
             if futex::wait(&self.mutex.word, 2, Some(sleep_until), true) == Woken::Maybe {
                 continue;
+            }
+            if self.take_back() {
+                return Ok(None);
             }
             if self.is_over() {
                 // Not without a last look: a wake-up that came now was this thread's alone.
@@ -482,16 +521,45 @@ impl<'a> Wait<'a> {
             if self.mutex.try_take() {
                 return Ok(());
             }
-            if futex::wait(&self.mutex.word, 2, self.until, true) == Woken::TimedOut {
-                return if self.mutex.try_take() { Ok(()) } else { Err(Failure::TimedOut) };
+            if futex::wait(&self.mutex.word, 2, self.until_late(), true) == Woken::TimedOut {
+                if self.take_back() || self.mutex.try_take() {
+                    return Ok(());
+                }
+                if self.is_over() {
+                    return Err(Failure::TimedOut);
+                }
             }
+        }
+    }
+
+    /// Takes the mutex back from a thread that did not take it in time.
+    fn take_back(&mut self) -> bool {
+        let (mutex, me) = (self.mutex, self.waiter.thread);
+        self.taken.taken_back = self.table.take_back(mutex.address(), me, &mutex.owner);
+        self.taken.taken_back
+    }
+
+    /// When to look whether the mutex can be taken back.
+    fn until_late(&self) -> Option<Deadline> {
+        match self.until {
+            // Instead of that, the models wake those who are to look.
+            until if cfg!(loom) => until,
+            until => Some(Deadline::or_before(until, Deadline::after_ns(OFFER_NS))),
         }
     }
 
     /// Whether this is a real-time thread, and the owner is less urgent.
     fn is_behind_less_urgent(&self) -> bool {
-        let owner = self.mutex.owner.load(Ordering::Relaxed);
-        self.waiter.urgency > 0 && owner != 0 && urgency_of(owner) < self.waiter.urgency
+        self.waiter.urgency > 0 && {
+            let owner = self.owner();
+            owner != 0 && urgency_of(owner) < self.waiter.urgency
+        }
+    }
+
+    /// The thread that has the mutex, or to which it was handed.
+    fn owner(&self) -> u32 {
+        let owner = self.mutex.owner.load(Ordering::Acquire);
+        self.table.marked(owner).unwrap_or(owner)
     }
 
     fn stand(&mut self, patient: bool) -> Option<&'a Place> {
@@ -506,16 +574,28 @@ impl<'a> Wait<'a> {
     fn standing(&mut self, place: &Place) -> Result<(), Failure> {
         // An owner that the kernel would not lend to.
         let mut refused = 0;
+        // Whether it may be time to look for a thread that does not take the mutex.
+        let mut late = false;
+        let waits_long = self.waiter.urgency == 0;
         loop {
-            if self.table.was_granted(place, self.waiter.thread) {
+            if self.table.accept(place, self.waiter.thread) {
                 self.taken.handed = true;
                 return Ok(());
             }
-            if self.mutex.try_take() {
-                // Nobody else can hand it over.
+            if Table::was_put_aside(place) {
+                if !self.table.stand_again(place, self.waiter.thread) {
+                    return self.wait_as_ever();
+                }
+                // Pairs with the one in `Mutex::let_go`.
+                fence(Ordering::SeqCst);
+            }
+            // Nobody else can hand it over when this thread has it.
+            let is_late = late && (waits_long || self.mutex.is_handed_over());
+            if self.mutex.try_take() || is_late && self.take_back() {
                 self.table.leave(place, self.waiter.thread);
                 return Ok(());
             }
+            late = true;
             if self.is_over() {
                 if self.table.leave(place, self.waiter.thread) {
                     return if self.mutex.try_take() { Ok(()) } else { Err(Failure::TimedOut) };
@@ -529,10 +609,11 @@ impl<'a> Wait<'a> {
                     continue;
                 }
                 let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
-                futex::wait_either(words, self.until, NET_NS);
+                let woken = futex::wait_either(words, self.until_late(), NET_NS);
+                late = cfg!(loom) || woken == Woken::TimedOut;
                 continue;
             }
-            let owner = self.mutex.owner.load(Ordering::Acquire);
+            let owner = self.owner();
             // The owner is this thread when the mutex was handed over just now.
             let is_lendable = ![0, refused, self.waiter.thread].contains(&owner)
                 && owner != place.avoided.load(Ordering::SeqCst)
@@ -577,17 +658,15 @@ impl<'a> Wait<'a> {
 
     /// Lends this thread's priority to the owner until it gives it back, or for a while.
     fn lend(&mut self, place: &Place, owner: u32) -> Result<(), NotLent> {
-        place.lent.store(owner, Ordering::SeqCst);
-        // Pairs with the one in `Mutex::let_go`: either the owner sees what it was lent, or we
-        // see that it is not the owner any more.
-        fence(Ordering::SeqCst);
-        let is_owner = self.mutex.owner.load(Ordering::SeqCst) == owner;
-        if !is_owner && !Mutant::OwnerNotLookedAtAgain.is_on() {
-            return Ok(());
-        }
-        self.taken.lent += 1;
+        // It may be the owner again, after it has put us aside.
+        let is_owner = || {
+            self.owner() == owner && !Table::was_put_aside(place)
+                || Mutant::OwnerNotLookedAtAgain.is_on()
+        };
         let limit = Deadline::or_before(self.until, Deadline::after_ns(NET_NS));
-        futex::lock_pi(&place.lent, self.waiter.thread, limit)
+        let lent = self.table.lend_from(place, self.waiter.thread, owner, limit, is_owner);
+        self.taken.lent += u32::from(lent.is_some());
+        lent.unwrap_or(Ok(()))
     }
 }
 

@@ -21,7 +21,7 @@
 //!  +--------+--------+-----------------+---------+---------+---------+---------+
 //!  32       36       40       44       48       52       56
 //!  +--------+--------+--------+--------+--------+--------+   writer, shared and flags
-//!  | state  | phase  | tag    | 0      | flags  | 0      |   are the C library's own,
+//!  | state  | phase  | tag    | since  | flags  | 0      |   are the C library's own,
 //!  +--------+--------+--------+--------+--------+--------+   in its places
 //! ```
 //!
@@ -35,6 +35,8 @@
 //! - Readers sleep on `phase`, which changes when they are let in; a writer sleeps in its place.
 //! - [Lenders](Lender) lend their priority to who is inside: to the writer, whose id the lock has,
 //!   or to readers, who are in a [register](Readers) beside it.
+//! - A reader that waits too long behind a writer that waits gives the lock the C library's order
+//!   ([`order`]): readers that need readers would wait for ever.
 //! - Who gives up looks behind the door whether it was let in, and if not, leaves the queue, and
 //!   lets in those who waited because of it.
 //! - Who lets the lock go touches it no more once others can get it, except behind the door; and
@@ -50,6 +52,7 @@
 //! nothing survives the process, so there is nothing that a crash half-way could leave behind.
 
 mod door;
+mod order;
 mod queue;
 mod readers;
 mod reads;
@@ -64,6 +67,7 @@ use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::Deadline;
 use crate::mutant::Mutant;
 use door::Door;
+use order::{READERS_FIRST, TOLD};
 use queue::{READERS, WAITERS, WRITE};
 use turn::Attempt;
 
@@ -125,7 +129,8 @@ pub struct Rwlock {
     /// Changes when the readers that wait are let in.
     phase: AtomicU32,
     tag: AtomicU32,
-    pad: AtomicU32,
+    /// Since when the first writer waits for the readers inside, in milliseconds.
+    since_ms: AtomicU32,
     flags: AtomicU32,
     /// Behind the end of the C library's structure: whatever was there before.
     end: AtomicU32,
@@ -150,7 +155,7 @@ impl Rwlock {
             state: AtomicU32::new(0),
             phase: AtomicU32::new(0),
             tag: AtomicU32::new(0),
-            pad: AtomicU32::new(0),
+            since_ms: AtomicU32::new(0),
             flags: AtomicU32::new(0),
             end: AtomicU32::new(0),
         }
@@ -171,10 +176,10 @@ impl Rwlock {
     /// Whether the lock is ours.
     #[inline(always)]
     pub fn is_claimed(&self) -> bool {
-        self.tag.load(Ordering::Acquire) & !KNOWN == TAG
+        self.tag.load(Ordering::Acquire) & !(KNOWN | READERS_FIRST | TOLD) == TAG
     }
 
-    /// Whether the lock is ours, and its readers need not be known.
+    /// Whether the lock is ours, its readers need not be known, and the order is its own.
     #[inline(always)]
     pub fn is_claimed_plainly(&self) -> bool {
         self.tag.load(Ordering::Acquire) == TAG
@@ -201,7 +206,7 @@ impl Rwlock {
         if self.is_claimed() {
             return true;
         }
-        let unused = [&self.state, &self.writer, &self.shared, &self.phase, &self.pad]
+        let unused = [&self.state, &self.writer, &self.shared, &self.phase, &self.since_ms]
             .iter()
             .all(|word| word.load(Ordering::Relaxed) == 0)
             && self.door.is_unused();
@@ -456,7 +461,7 @@ impl Rwlock {
         let mut state = self.state.load(Ordering::Relaxed);
         let overtakes = Mutant::ReaderOvertakesWriter.is_on();
         // Both bits are above the number.
-        while state < MOST_READERS || (overtakes && state & WRITE == 0) {
+        while state < MOST_READERS || self.may_join(state) || (overtakes && state & WRITE == 0) {
             let (from, to) = (Ordering::Acquire, Ordering::Relaxed);
             match self.state.compare_exchange_weak(state, state + 1, from, to) {
                 Ok(_) => return true,

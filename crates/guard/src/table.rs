@@ -7,19 +7,28 @@
 //! that lends priority.
 //!
 //! ```text
-//!   place:  FREE -> TAKEN -> WAITING -> GRANTED -> GONE -> FREE   handed the mutex, by its holder
+//!   place:  FREE -> TAKEN -> WAITING -> OFFERED -> GONE -> FREE   handed the mutex, by its holder
+//!                               |          |-----> ASIDE -> WAITING   did not take it in time
 //!                               |----------------> GONE -> FREE   gave up, or found it free
 //! ```
 //!
-//! `WAITING` is left by one compare-and-swap, so that a waiter that gives up and a holder that
-//! hands over agree. A place stays in its list until its waiter has seen what became of it: an
-//! earlier holder may still have to give back what it was lent. A place that is gone is taken out
-//! by whoever passes next. All zero is the empty table, which is what a forked child finds: the
-//! waiters were its parent's.
+//! `WAITING` and `OFFERED` are left by one compare-and-swap each, so that a waiter that gives up
+//! and a holder that hands over agree, and the waiter that takes what it is handed and another
+//! one that [takes it back](Table::take_back): the mutex is whose step succeeds. A waiter does not
+//! take it in time when it is in a signal handler that came in between, perhaps for something that
+//! somebody does who needs the mutex, or when it has left its wait by a jump or by its end. Then it
+//! is *put aside*, out of its list, until it shows up again. While it is handed over the mutex has a
+//! [mark](mark_of) of the place as its owner, which says that the hand-over is of this very mutex,
+//! and not of one that was there before.
+//!
+//! A place stays in its list until its waiter has seen what became of it: an earlier holder may
+//! still have to give back what it was lent. A place that is gone is taken out by whoever passes
+//! next. Signals are blocked while a list is changed, so that no handler keeps others from it. All
+//! zero is the empty table, which is what a forked child finds: the waiters were its parent's.
 //! Called by [`crate::mutex`].
 
 use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::futex::{self, Deadline, NotLent};
+use crate::futex::{self, Clock, Deadline, NotLent};
 use crate::kernel;
 use crate::mutant::Mutant;
 
@@ -29,15 +38,37 @@ const PLACES: usize = if cfg!(loom) { 3 } else { 512 };
 /// How long a waiter that lends its priority sleeps before it looks for itself.
 pub(crate) const NET_NS: i64 = 1_000_000;
 
+/// How long a mutex that was handed over is its new owner's alone, before it has taken it.
+pub(crate) const OFFER_NS: i64 = 20_000_000;
+
+/// The same after one that was not taken in time: several threads may be held up at once.
+const NEXT_OFFER_NS: i64 = 1_000_000;
+
 /// At most 2 to the power of this hand-overs go without a call after one that came too early.
 const MOST_EARLY: u32 = 10;
+
+/// Says that a mutex' owner is no thread but a place. More than any thread's id.
+const MARK: u32 = 1 << 31;
+
+/// The owner of a mutex that was handed to the waiter in a place of this number.
+fn mark_of(number: u32) -> u32 {
+    MARK | number
+}
+
+/// Whether a mutex' owner is such a mark.
+pub(crate) fn is_mark(owner: u32) -> bool {
+    owner & MARK != 0
+}
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 /// The waiter stands in its list.
 pub(crate) const WAITING: u32 = 2;
-const GRANTED: u32 = 3;
+/// It was handed the mutex, and has not taken it yet.
+const OFFERED: u32 = 3;
 const GONE: u32 = 4;
+/// It did not take it in time, and stands in no list.
+const ASIDE: u32 = 5;
 
 /// A thread that wants a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +100,8 @@ pub(crate) struct Place {
     called: AtomicU32,
     mutex: AtomicUsize,
     arrival: AtomicU64,
+    /// Until when the mutex that it was handed is its own, on the monotonic clock.
+    offered_until_ns: AtomicU64,
 }
 
 struct Bucket {
@@ -80,6 +113,8 @@ struct Bucket {
     early: AtomicU32,
     /// How often whoever is next is not to be called, for that reason.
     silence: AtomicU32,
+    /// 1 when the last mutex that was handed over was not taken in time.
+    refused: AtomicU32,
 }
 
 /// The table.
@@ -87,6 +122,8 @@ struct Bucket {
 pub struct Table {
     /// How many places are in lists.
     waiting: AtomicU32,
+    /// How many of their waiters lend their priority just now.
+    lenders: AtomicU32,
     arrivals: AtomicU64,
     buckets: [Bucket; BUCKETS],
     places: [Place; PLACES],
@@ -102,6 +139,7 @@ macro_rules! constructors {
                     first: AtomicU32::new(0),
                     early: AtomicU32::new(0),
                     silence: AtomicU32::new(0),
+                    refused: AtomicU32::new(0),
                 }
             }
         }
@@ -120,6 +158,7 @@ macro_rules! constructors {
                     called: AtomicU32::new(0),
                     mutex: AtomicUsize::new(0),
                     arrival: AtomicU64::new(0),
+                    offered_until_ns: AtomicU64::new(0),
                 }
             }
         }
@@ -142,6 +181,8 @@ struct Inside<'t> {
     table: &'t Table,
     bucket: &'t Bucket,
     me: u32,
+    /// The signals that were blocked before.
+    signals: kernel::Signals,
 }
 
 impl Table {
@@ -150,6 +191,7 @@ impl Table {
     pub const fn new() -> Table {
         Table {
             waiting: AtomicU32::new(0),
+            lenders: AtomicU32::new(0),
             arrivals: AtomicU64::new(0),
             buckets: [const { Bucket::new() }; BUCKETS],
             places: [const { Place::new() }; PLACES],
@@ -162,6 +204,7 @@ impl Table {
     pub fn new() -> Table {
         Table {
             waiting: AtomicU32::new(0),
+            lenders: AtomicU32::new(0),
             arrivals: AtomicU64::new(0),
             buckets: core::array::from_fn(|_| Bucket::new()),
             places: core::array::from_fn(|_| Place::new()),
@@ -180,50 +223,47 @@ impl Table {
         &self.buckets[(mixed >> 32) as usize % BUCKETS]
     }
 
-    /// Goes into a bucket. `None` when this very thread is inside, which a signal handler has
-    /// interrupted, or when it is not to be had.
+    /// Goes into a bucket, with all signals blocked. `None` when it is not to be had: the kernel
+    /// has no such futexes.
     fn enter(&self, mutex: usize, me: u32) -> Option<Inside<'_>> {
         const ID: u32 = 0x3fff_ffff;
         const FAR_NS: i64 = 1_000_000_000;
         let (bucket, me) = (self.bucket(mutex), kernel::own_id(me));
-        let inside = Inside { table: self, bucket, me };
+        let signals = kernel::block_signals();
         // Acquire: pairs with the release in `drop`.
         let tried = bucket.inside.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
-        match tried {
-            Ok(_) => return Some(inside),
-            Err(owner) if owner & ID == me => return None,
-            Err(_) => {}
-        }
-        loop {
-            match futex::lock_pi(&bucket.inside, me, Deadline::after_ns(FAR_NS)) {
-                Ok(()) => {
-                    // Acquire: pairs with the release in `drop`; the kernel orders them anyway.
-                    let _ = bucket.inside.load(Ordering::Acquire);
-                    fence(Ordering::Acquire);
-                    return Some(inside);
+        let entered = match tried {
+            Ok(_) => true,
+            Err(owner) if owner & ID == me => false,
+            Err(_) => loop {
+                match futex::lock_pi(&bucket.inside, me, Deadline::after_ns(FAR_NS)) {
+                    Ok(()) => {
+                        // Acquire: pairs with the release in `drop`; the kernel orders them anyway.
+                        let _ = bucket.inside.load(Ordering::Acquire);
+                        fence(Ordering::Acquire);
+                        break true;
+                    }
+                    Err(NotLent::TimedOut) => {}
+                    Err(NotLent::Refused) => break false,
                 }
-                Err(NotLent::TimedOut) => {}
-                Err(NotLent::Refused) => return None,
-            }
+            },
+        };
+        if !entered {
+            kernel::restore_signals(signals);
+            return None;
         }
+        Some(Inside { table: self, bucket, me, signals })
     }
 
     /// Puts a waiter into the list of its mutex, who may be passed over a few times if it is
     /// patient. `None` when the table is full.
     pub(crate) fn stand(&self, mutex: usize, waiter: Waiter, patient: bool) -> Option<&Place> {
-        let take = |place: &&Place| {
-            place.state.load(Ordering::Relaxed) == FREE
-                && place
-                    .state
-                    .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-        };
+        let inside = self.enter(mutex, waiter.thread)?;
         let start = waiter.thread as usize % PLACES;
-        let place = self.places[start..].iter().chain(&self.places[..start]).find(take)?;
-        let Some(inside) = self.enter(mutex, waiter.thread) else {
-            place.state.store(FREE, Ordering::Release);
-            return None;
-        };
+        let mut places = self.places[start..].iter().chain(&self.places[..start]);
+        let place = places.find(|place| place.take(FREE)).or_else(|| {
+            self.places.iter().find(|place| place.is_abandoned() && place.take(ASIDE))
+        })?;
         // Relaxed: the list is behind the bucket's word.
         place.thread.store(waiter.thread, Ordering::Relaxed);
         place.urgency.store(waiter.urgency, Ordering::Relaxed);
@@ -245,21 +285,99 @@ impl Table {
     pub(crate) fn leave(&self, place: &Place, me: u32) -> bool {
         // Relaxed: nobody but this waiter changes it now.
         let mutex = place.mutex.load(Ordering::Relaxed);
-        // Acquire: if the mutex was handed over, with all that its holder did.
-        let left = place.state.compare_exchange(WAITING, GONE, Ordering::AcqRel, Ordering::Acquire);
-        let was_granted = left.is_err() && !Mutant::HandOverForgotten.is_on();
-        self.take_out(place, mutex, me);
-        !was_granted
+        if place.go(WAITING, GONE) {
+            self.take_out(mutex, me);
+            return true;
+        }
+        if Mutant::HandOverForgotten.is_on() && place.go(OFFERED, GONE) {
+            self.take_out(mutex, me);
+            return true;
+        }
+        if self.accept(place, me) {
+            return false;
+        }
+        // It was put aside, and stands nowhere.
+        self.give_back(mutex, me, false);
+        place.state.store(FREE, Ordering::Release);
+        true
     }
 
-    /// Whether a waiter was handed the mutex; its place is free then.
-    pub(crate) fn was_granted(&self, place: &Place, me: u32) -> bool {
-        // Acquire: pairs with the release in `hand_over`, with all that the holder did.
-        let granted = place.state.load(Ordering::Acquire) == GRANTED;
-        if granted {
-            self.take_out(place, place.mutex.load(Ordering::Relaxed), me);
+    /// Takes the mutex that a waiter was handed; its place is free then. False when it was not, or
+    /// did not take it in time.
+    pub(crate) fn accept(&self, place: &Place, me: u32) -> bool {
+        let mutex = place.mutex.load(Ordering::Relaxed);
+        let accepted = if Mutant::TakenBackUnseen.is_on() {
+            place.state.load(Ordering::Acquire) == OFFERED && {
+                place.state.store(GONE, Ordering::Release);
+                true
+            }
+        } else {
+            place.state.load(Ordering::Relaxed) == OFFERED && place.go(OFFERED, GONE)
+        };
+        if accepted {
+            self.bucket(mutex).refused.store(0, Ordering::Relaxed);
+            self.take_out(mutex, me);
         }
-        granted
+        accepted
+    }
+
+    /// Takes a mutex back that was handed to a waiter who did not take it in time, or whom the
+    /// calling thread has interrupted. The mutex is the calling thread's then, as if it was handed
+    /// to that one. `owner` is the mutex' own word.
+    pub(crate) fn take_back(&self, mutex: usize, me: u32, owner: &AtomicU32) -> bool {
+        if self.has_nothing_for_waiters_of(mutex) || !futex::have_limits() {
+            return false;
+        }
+        let Some(inside) = self.enter(mutex, me) else { return false };
+        let is_over = |place: &Place| {
+            let until_ns = place.offered_until_ns.load(Ordering::Relaxed);
+            let is_late = cfg!(loom) || futex::now(Clock::Monotonic) as u64 >= until_ns;
+            let is_mine = place.thread.load(Ordering::Relaxed) == me;
+            (is_late || is_mine) && !Mutant::NeverTakenBack.is_on()
+        };
+        let Some(place) = inside.offered(mutex).filter(|place| is_over(place)) else {
+            return false;
+        };
+        // Another mutex may have come to its address, when the waiter had left its wait.
+        let is_this = owner.load(Ordering::Relaxed) == mark_of(inside.number(place));
+        // It may take it just now.
+        if !place.go(OFFERED, ASIDE) {
+            return false;
+        }
+        inside.unlink(place);
+        inside.bucket.refused.store(1, Ordering::Relaxed);
+        is_this
+    }
+
+    /// The thread whose place a mutex' owner is a mark of.
+    pub(crate) fn marked(&self, owner: u32) -> Option<u32> {
+        let number = owner.checked_sub(MARK)?;
+        self.places.get(number.wrapping_sub(1) as usize).map(|at| at.thread.load(Ordering::Relaxed))
+    }
+
+    /// Saves the way into a bucket in which nobody stands. Not in the models: loom forgets who has
+    /// loaded a word when the thread loads it that changes it next.
+    fn has_nothing_for_waiters_of(&self, mutex: usize) -> bool {
+        !cfg!(loom) && self.has_nobody_for(mutex)
+    }
+
+    /// Puts a waiter that was put aside into its list again, at its old rank, and gives back what
+    /// others have lent to it. False when that is not possible; its place is free then.
+    pub(crate) fn stand_again(&self, place: &Place, me: u32) -> bool {
+        let mutex = place.mutex.load(Ordering::Relaxed);
+        let Some(inside) = self.enter(mutex, me) else {
+            place.state.store(FREE, Ordering::Release);
+            return false;
+        };
+        inside.give_back(mutex, me, false);
+        place.state.store(WAITING, Ordering::Relaxed);
+        inside.link(place);
+        true
+    }
+
+    /// Whether a waiter was put aside.
+    pub(crate) fn was_put_aside(place: &Place) -> bool {
+        place.state.load(Ordering::Relaxed) == ASIDE
     }
 
     /// Whether a waiter was [called](Table::hand_over), once for each call.
@@ -278,8 +396,8 @@ impl Table {
         bucket.silence.store((1 << often.min(MOST_EARLY)) - 1, Ordering::Relaxed);
     }
 
-    fn take_out(&self, place: &Place, mutex: usize, me: u32) {
-        place.state.store(GONE, Ordering::Release);
+    /// Takes those out that are gone.
+    fn take_out(&self, mutex: usize, me: u32) {
         // Where that is not possible now, somebody else will do it.
         if let Some(inside) = self.enter(mutex, me) {
             inside.sweep();
@@ -296,8 +414,8 @@ impl Table {
     /// Chooses who is handed the mutex: the most urgent waiter, of equals the one that came first.
     /// A patient one is passed over [once or twice](quota) before, the last time with a call to be
     /// awake at the next: a thread that must first wake takes as long for that as for a short
-    /// section. Tells the holder, by `prepare`, before the waiter is told. Returns the new
-    /// holder's id.
+    /// section. Tells the holder, by `prepare`, before the waiter is told, and with the place's
+    /// mark. Returns the id of the thread that may now take the mutex.
     pub(crate) fn hand_over(&self, mutex: usize, me: u32, prepare: impl Fn(u32)) -> Option<u32> {
         let inside = self.enter(mutex, me)?;
         inside.sweep();
@@ -321,23 +439,22 @@ impl Table {
                 return None;
             }
             let thread = first.thread.load(Ordering::Relaxed);
-            prepare(thread);
-            // Release: pairs with the acquire of the waiter.
-            let granted = first.state.compare_exchange(
-                WAITING,
-                GRANTED,
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
-            if granted.is_err() {
+            prepare(mark_of(inside.number(first)));
+            first.offered_until_ns.store(inside.end_of_an_offer(), Ordering::Relaxed);
+            if !first.go(WAITING, OFFERED) {
                 // It has given up just now.
                 continue;
             }
-            // Pairs with the one in `Wait::lend`: either a waiter sees the new owner, or we see
+            // Pairs with the one in `lend_from`: either a waiter sees the new owner, or we see
             // what it has lent.
             fence(Ordering::SeqCst);
             futex::wake(&first.state, 1, true);
             inside.give_back(mutex, me, false);
+            // In the models the limit is over at once: now all others may look.
+            #[cfg(loom)]
+            if futex::have_limits() {
+                inside.places().for_each(|place| futex::wake(&place.state, 1, true));
+            }
             return Some(thread);
         }
     }
@@ -354,15 +471,27 @@ impl Table {
         holds: impl Fn() -> bool,
     ) -> Result<(), NotLent> {
         let place = self.stand(lock, waiter, false).ok_or(NotLent::Refused)?;
+        let result = self.lend_from(place, waiter.thread, owner, until, holds);
+        self.leave(place, waiter.thread);
+        result.unwrap_or(Ok(()))
+    }
+
+    /// The same from a place where the waiter stands. `None` if nothing was to be lent.
+    pub(crate) fn lend_from(
+        &self,
+        place: &Place,
+        me: u32,
+        owner: u32,
+        until: Deadline,
+        holds: impl Fn() -> bool,
+    ) -> Option<Result<(), NotLent>> {
+        self.lenders.fetch_add(1, Ordering::SeqCst);
         place.lent.store(owner, Ordering::SeqCst);
         // Pairs with the one in `let_go`: either the owner sees what it was lent, or we see that
         // it has let go.
         fence(Ordering::SeqCst);
-        let result = match holds() {
-            true => futex::lock_pi(&place.lent, waiter.thread, until),
-            false => Ok(()),
-        };
-        self.leave(place, waiter.thread);
+        let result = holds().then(|| futex::lock_pi(&place.lent, me, until));
+        self.lenders.fetch_sub(1, Ordering::SeqCst);
         result
     }
 
@@ -378,6 +507,10 @@ impl Table {
     /// Gives back what waiters for a mutex have lent to this thread, which has let it go, or is
     /// about to without looking here (`unseen`). They wake, and look for themselves.
     pub(crate) fn give_back(&self, mutex: usize, me: u32, unseen: bool) {
+        // Relaxed: there was a fence before, as for `is_empty`.
+        if !unseen && self.lenders.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         if let Some(inside) = self.enter(mutex, me) {
             inside.give_back(mutex, me, unseen);
         }
@@ -395,7 +528,42 @@ fn quota(place: &Place) -> u32 {
     if place.arrival.load(Ordering::Relaxed).is_multiple_of(3) { 2 } else { 1 }
 }
 
+impl Place {
+    /// One step from a state to another, with all that was done before and is done after it.
+    fn go(&self, from: u32, to: u32) -> bool {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        self.state.compare_exchange(from, to, success, failure).is_ok()
+    }
+
+    /// Takes a place that has this state.
+    fn take(&self, from: u32) -> bool {
+        self.state.load(Ordering::Relaxed) == from && self.go(from, TAKEN)
+    }
+
+    /// Whether its waiter was put aside, and has ended since.
+    fn is_abandoned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ASIDE
+            && kernel::has_ended(self.thread.load(Ordering::Relaxed))
+    }
+}
+
 impl Inside<'_> {
+    /// The place whose waiter was handed a mutex and has not taken it yet.
+    fn offered(&self, mutex: usize) -> Option<&Place> {
+        self.places().find(|place| {
+            place.mutex.load(Ordering::Relaxed) == mutex
+                // Acquire: with the mutex' owner, which is its mark.
+                && place.state.load(Ordering::Acquire) == OFFERED
+        })
+    }
+
+    /// Until when a mutex that is handed over now is its new owner's alone.
+    fn end_of_an_offer(&self) -> u64 {
+        let was_refused = self.bucket.refused.load(Ordering::Relaxed) != 0;
+        let limit_ns = if was_refused { NEXT_OFFER_NS } else { OFFER_NS };
+        (futex::now(Clock::Monotonic) + limit_ns) as u64
+    }
+
     /// The places of the list.
     fn places(&self) -> impl Iterator<Item = &Place> {
         let place = |number: u32| self.table.places.get(number.wrapping_sub(1) as usize);
@@ -474,6 +642,7 @@ impl Drop for Inside<'_> {
             self.bucket.inside.fetch_or(0, Ordering::Release);
             futex::unlock_pi(&self.bucket.inside, self.me);
         }
+        kernel::restore_signals(self.signals);
     }
 }
 
@@ -504,9 +673,57 @@ mod tests {
         assert_eq!((hand_over(), Table::was_called(places[1])), (None, true));
         assert_eq!(hand_over(), Some(3));
         for (place, thread) in places.into_iter().zip([2, 3]) {
-            assert!(table.was_granted(place, thread));
+            assert!(table.accept(place, thread));
         }
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn mutex_that_is_not_taken_in_time_is_taken_back_and_its_waiter_stands_again() {
+        let table = Table::new();
+        let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let (waiter, other) = (Waiter { thread, urgency: 0 }, Waiter { thread: 1, urgency: 0 });
+        let place = table.stand(MUTEX, waiter, false).unwrap();
+        let lender = table.stand(MUTEX, other, false).unwrap();
+        let owner = AtomicU32::new(ME);
+        let other = |table: &Table| table.take_back(MUTEX, 1, &owner);
+        let hand_over =
+            |me| table.hand_over(MUTEX, me, |mark| owner.store(mark, Ordering::Relaxed));
+        assert!(!other(&table), "it was not handed over");
+        assert_eq!((hand_over(ME), table.marked(ME)), (Some(thread), None));
+        assert_eq!(table.marked(owner.load(Ordering::Relaxed)), Some(thread));
+        assert!(!other(&table), "it may still take it");
+        place.offered_until_ns.store(0, Ordering::Relaxed);
+        assert!(other(&table) && !other(&table));
+        assert!(Table::was_put_aside(place) && !table.accept(place, thread));
+        // Who has lent to it as to the next owner gets that back when it shows up.
+        lender.lent.store(thread, Ordering::Relaxed);
+        assert!(table.stand_again(place, thread));
+        assert_eq!(lender.lent.load(Ordering::Relaxed), 0);
+        // It came first, and has its rank.
+        assert_eq!(hand_over(1), Some(thread));
+        let until_ns = place.offered_until_ns.load(Ordering::Relaxed) as i64;
+        assert!(until_ns <= futex::now(Clock::Monotonic) + NEXT_OFFER_NS, "after one in vain");
+        // A handler of its own thread wants the mutex: at once.
+        assert!(table.take_back(MUTEX, thread, &owner));
+        assert!(table.leave(place, thread) && table.leave(lender, 1));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn places_of_threads_that_have_ended_aside_serve_others() {
+        let table = Table::new();
+        let nobody = Waiter { thread: (1 << 22) - 1, urgency: 0 };
+        for _ in 0..PLACES {
+            let place = table.stand(MUTEX, nobody, false).unwrap();
+            assert_eq!(table.hand_over(MUTEX, ME, |_| ()), Some(nobody.thread));
+            place.offered_until_ns.store(0, Ordering::Relaxed);
+            // Another mutex is there by now, which somebody has.
+            assert!(!table.take_back(MUTEX, ME, &AtomicU32::new(ME)));
+            assert!(Table::was_put_aside(place));
+        }
+        assert!(table.is_empty(), "nobody has to look at them");
+        assert!(table.stand(MUTEX, nobody, false).is_some());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use guard::mutant::Mutant;
 use guard::mutex::{Failure, Mutex, Policy, model};
-use guard::{Deadline, Table, Waiter};
+use guard::{Deadline, Table, Waiter, interrupt_next_sleep, with_limits};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -121,6 +121,40 @@ fn giving_up_model(urgency: u32) {
     });
 }
 
+/// A thread takes the mutex again that it has perhaps handed to a waiter. If the waiter is
+/// interrupted in the table, its handler waits until that is done.
+fn again_model(urgency: u32, is_interrupted: bool) {
+    with_limits(|| {
+        check(3, move || {
+            let scene = Scene::new();
+            assert!(scene.lock(1, ORDINARY, None));
+            let taken = Arc::new(loom::sync::Notify::new());
+            let waiter = {
+                let (scene, taken) = (scene.clone(), taken.clone());
+                thread::spawn(move || {
+                    if is_interrupted {
+                        interrupt_next_sleep(move || taken.wait());
+                    }
+                    assert!(scene.use_it(2, urgency, None));
+                })
+            };
+            scene.unlock(1);
+            assert!(scene.use_it(1, ORDINARY, None));
+            taken.notify();
+            waiter.join().unwrap();
+            // SAFETY: nobody else is there any more.
+            scene.taken.with(|taken| assert_eq!(unsafe { *taken }, 2));
+            assert!(scene.table.is_empty());
+            assert!(scene.mutex.is_free());
+        });
+    });
+}
+
+/// Mutexes are taken back from threads that are about to take them.
+fn late_model(urgencies: &'static [u32]) {
+    with_limits(|| all_get_it(urgencies));
+}
+
 /// The C library lets the mutex go by itself, as inside a wait for a condition.
 fn unseen_model() {
     check(4, || {
@@ -186,6 +220,20 @@ fn waiter_that_gives_up_leaves_nothing_behind() {
 }
 
 #[test]
+fn mutex_of_an_interrupted_waiter_can_be_had() {
+    again_model(ORDINARY, true);
+    again_model(URGENT, true);
+}
+
+#[test]
+fn mutex_that_is_taken_back_has_one_owner() {
+    again_model(ORDINARY, false);
+    again_model(URGENT, false);
+    late_model(&[ORDINARY, ORDINARY, ORDINARY]);
+    late_model(&[ORDINARY, URGENT, ORDINARY]);
+}
+
+#[test]
 fn mutex_that_is_let_go_unseen_is_found() {
     unseen_model();
 }
@@ -214,6 +262,16 @@ fn mutant_that_does_not_look_at_the_owner_again_is_found() {
 #[test]
 fn mutant_that_forgets_a_hand_over_is_found() {
     must_fail(Mutant::HandOverForgotten, || giving_up_model(URGENT));
+}
+
+#[test]
+fn mutant_that_never_takes_a_mutex_back_is_found() {
+    must_fail(Mutant::NeverTakenBack, || again_model(ORDINARY, true));
+}
+
+#[test]
+fn mutant_that_takes_what_was_taken_back_is_found() {
+    must_fail(Mutant::TakenBackUnseen, || again_model(ORDINARY, false));
 }
 
 #[test]

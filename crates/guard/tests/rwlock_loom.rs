@@ -8,7 +8,7 @@
 
 use guard::mutant::Mutant;
 use guard::rwlock::{Failure, Lender, Readers, Reads, Rwlock, Unlocked, Waiting};
-use guard::{Clock, Deadline, Table, Waiter};
+use guard::{Clock, Deadline, Table, Waiter, with_limits};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -194,6 +194,46 @@ fn reader_gives_up() {
         let _ = reader.join().unwrap();
         guarded.check_idle();
     });
+}
+
+/// A reader inside waits for another reader while a writer waits.
+fn reader_needs_reader() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let reads = Reads::new();
+        guarded.lock.read(&reads, 1, None).unwrap();
+        let writer = spawn(&guarded, |guarded| guarded.write(2, None));
+        let reader = spawn(&guarded, |guarded| guarded.read(3, None));
+        assert_eq!(reader.join().unwrap(), Ok(0));
+        guarded.lock.unlock(&reads, 1).unwrap();
+        writer.join().unwrap().unwrap();
+        guarded.check_idle();
+    });
+}
+
+fn reader_that_needs_a_reader() {
+    with_limits(reader_needs_reader);
+}
+
+/// A reader's limit is over while the lock is perhaps handed to the writer that it waits for, or
+/// to another one.
+fn limit_beside_writers() {
+    fn model() {
+        check(2, || {
+            let guarded = Guarded::new();
+            let reads = Reads::new();
+            guarded.lock.read(&reads, 1, None).unwrap();
+            let writer = spawn(&guarded, |guarded| guarded.write(2, None));
+            let reader = spawn(&guarded, |guarded| guarded.read(3, None));
+            guarded.lock.unlock(&reads, 1).unwrap();
+            guarded.write(1, None).unwrap();
+            writer.join().unwrap().unwrap();
+            assert!(reader.join().unwrap().unwrap() <= 2);
+            assert_eq!(guarded.look(), 2);
+            guarded.check_idle();
+        });
+    }
+    with_limits(model);
 }
 
 /// A thread that reads reads again while a writer waits.
@@ -414,6 +454,8 @@ models! {
     writer_that_gives_up_loses_no_hand_over: writer_gives_up_late;
     reader_that_gives_up_is_not_counted: reader_gives_up;
     thread_that_reads_may_read_again_while_a_writer_waits: nested_reader;
+    reader_that_needs_a_reader_gets_it: reader_that_needs_a_reader;
+    reader_whose_limit_is_over_excludes_writers: limit_beside_writers;
     attempts_leave_no_mark: attempts;
     nobody_touches_a_lock_that_its_last_owner_may_free: last_owner_may_free_the_lock;
     nobody_touches_a_lock_that_its_next_owner_may_free: next_owner_may_free_the_lock;
@@ -424,7 +466,7 @@ models! {
     writer_does_not_lend_to_who_waits_for_it: lending_writer_before_a_reader;
 }
 
-const MUTANTS: [(Mutant, fn(), &str); 13] = [
+const MUTANTS: [(Mutant, fn(), &str); 15] = [
     (Mutant::ReaderOvertakesWriter, reader_behind_a_writer, "a reader overtook a writer"),
     (Mutant::WriterNotTold, two_readers_and_a_writer, "deadlock"),
     (Mutant::WriterLeavesItsMark, writer_gives_up, "deadlock"),
@@ -432,6 +474,8 @@ const MUTANTS: [(Mutant, fn(), &str); 13] = [
     (Mutant::EntryForgotten, reader_gives_up, "somebody was left behind"),
     (Mutant::DoorNotWaitedFor, last_owner_may_free_the_lock, "the lock is still in use"),
     (Mutant::FreeBeforeDoorCloses, next_owner_may_free_the_lock, "the lock is still in use"),
+    (Mutant::LimitForgotten, reader_that_needs_a_reader, "deadlock"),
+    (Mutant::LimitIgnoresWriter, limit_beside_writers, "Causality violation"),
     (Mutant::NestedReaderWaits, nested_reader, "deadlock"),
     (Mutant::ReaderLeavesLate, lending_writer_and_two_readers, "deadlock"),
     (Mutant::ReaderNotLookedAtAgain, lending_writer_and_two_readers, "deadlock"),

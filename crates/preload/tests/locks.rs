@@ -3,6 +3,7 @@
 
 mod support;
 
+use record::guard::GuardCount;
 use record::{Action, Class};
 use support::{Folder, Mode, Subject, program};
 
@@ -54,6 +55,35 @@ fn guarded_read_write_locks_answer_the_same_but_for_whose_turn_it_is() {
     let folder = Folder::new();
     let (subject, [full, ..]) = subject(&folder, "rwlock.c");
     subject.arg("without-turns").compare([full]);
+}
+
+#[test]
+fn readers_that_need_other_readers_get_in_while_a_writer_waits() {
+    let folder = Folder::new();
+    let subject = Subject::new(program(&folder, "readers.c"));
+    subject.compare(Mode::all());
+    for mode in Mode::guarded().map(Mode::boosted) {
+        assert_eq!(guarded(&subject, &mode, GuardCount::RwlockReadersFirst), 4, "{}", mode.name);
+    }
+}
+
+#[test]
+fn mutexes_handed_to_threads_that_cannot_take_them_can_be_had() {
+    let folder = Folder::new();
+    let subject = Subject::new(program(&folder, "handlers.c"));
+    subject.compare(Mode::all());
+    for mode in &Mode::guarded()[1..] {
+        assert!(guarded(&subject, mode, GuardCount::TakenBack) > 0, "{}", mode.name);
+    }
+}
+
+/// Runs a program, which must end well, and returns what was counted.
+fn guarded(subject: &Subject, mode: &Mode, what: GuardCount) -> u64 {
+    let recorder = support::Recorder::new(mode);
+    support::run(&mut recorder.invite(subject)).success();
+    let counts = recorder.recording().side().guard_counts();
+    recorder.finish();
+    counts[what as usize]
 }
 
 #[test]

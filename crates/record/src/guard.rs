@@ -71,10 +71,15 @@ pub enum GuardCount {
     /// Processes whose lock functions are not the C library's own, as under a sanitizer, or that run
     /// under Valgrind.
     Intercepted,
+    /// Read-write locks that got the C library's order, since readers waited too long for writers
+    /// that wait.
+    RwlockReadersFirst,
+    /// Mutexes that were handed to a thread that did not take them in time, and taken back.
+    TakenBack,
 }
 
 /// How many counters there are.
-pub const GUARD_COUNTS: usize = 16;
+pub const GUARD_COUNTS: usize = 18;
 
 impl GuardCount {
     /// All of them, in the order of their numbers.
@@ -95,6 +100,8 @@ impl GuardCount {
         GuardCount::RwlockShared,
         GuardCount::RwlockBusy,
         GuardCount::Intercepted,
+        GuardCount::RwlockReadersFirst,
+        GuardCount::TakenBack,
     ];
 }
 

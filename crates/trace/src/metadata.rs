@@ -206,6 +206,18 @@ pub struct GuardCounts {
     pub rwlocks_busy: u64,
     /// Processes that were not guarded, since their lock functions are not the C library's own.
     pub intercepted: u64,
+    /// Read-write locks that got the C library's order, since readers waited too long for writers
+    /// that wait.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rwlocks_readers_first: u64,
+    /// Mutexes that were handed to a thread that did not take them in time, and taken back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub taken_back: u64,
+}
+
+/// Counts that older readers do not know are written only where there is something to say.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The machine.

@@ -110,6 +110,8 @@ pub fn summary(guard: &metadata::Guard, processes: usize) -> String {
         (counts.outlasted_bound, "waits outlasted the bound"),
         (counts.handed_over, "hand-overs"),
         (counts.lent, "waits lent a priority"),
+        (counts.taken_back, "hand-overs taken back"),
+        (counts.rwlocks_readers_first, "read-write locks given the C library's order"),
         (counts.table_full, "waits found no place in the table"),
     ];
     let left = [

@@ -175,22 +175,22 @@ impl Queue {
         Some(word)
     }
 
-    /// The state when so many readers are inside, or a writer is, or nobody after a writer or
-    /// after readers; and whom to let in, whom the state counts already.
+    /// The state when so many readers are inside, or a writer is, or nobody; and whom to let in,
+    /// whom the state counts already. Readers come first after a writer, and wherever the lock has
+    /// the C library's order.
     ///
     /// A free lock keeps the bit that sends all behind the door, until one who comes there clears
     /// it: then whoever let the lock go has left the door.
-    pub(super) fn next(&self, inside: u32, writing: bool, after_writer: bool) -> (u32, Admit) {
+    pub(super) fn next(&self, inside: u32, writing: bool, readers_first: bool) -> (u32, Admit) {
         if writing {
             return (WRITE | self.flag(), Admit::Nobody);
         }
         let more_writers = if self.has_writers() { WAITERS } else { 0 };
+        if self.readers > 0 && (readers_first || !self.has_writers()) {
+            return ((inside + self.readers) | more_writers, Admit::Readers);
+        }
         if inside > 0 && self.has_writers() {
             return (inside | WAITERS, Admit::Nobody);
-        }
-        let after_writer = after_writer && !Mutant::WriterOvertakesReaders.is_on();
-        if self.readers > 0 && (after_writer || !self.has_writers()) {
-            return ((inside + self.readers) | more_writers, Admit::Readers);
         }
         match Self::at(self.writers) {
             Some(first) => {
@@ -254,6 +254,11 @@ mod tests {
         queue.forget_readers();
         queue.remove_writer(&places[0]);
         assert_eq!(queue.next(0, false, true), (WRITE, Admit::Writer));
+        // The lock has the C library's order: readers do not wait for readers.
+        queue.add_reader();
+        assert_eq!(queue.next(3, false, true), (4 | WAITERS, Admit::Readers));
+        assert_eq!(queue.next(0, true, true), (WRITE | WAITERS, Admit::Nobody));
+        queue.forget_readers();
         // The last writer gave up: its readers join those inside.
         queue.remove_writer(&places[1]);
         queue.add_reader();

@@ -4,6 +4,7 @@
 //! readers let the lock go, or read it once more, in one step; so it changes here by comparing
 //! too.
 
+use super::order::LIMIT_NS;
 use super::queue::{Admit, Queue, READERS, WAITERS, WRITE, Waiter};
 use super::readers::Readers;
 use super::{Failure, MOST_READERS, Reads, Rwlock, Unlocked};
@@ -61,7 +62,7 @@ pub(super) enum Attempt<T> {
 
 /// Who has left.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaver {
+pub(super) enum Leaver {
     Reader,
     Writer,
     /// Somebody who was not inside.
@@ -108,7 +109,8 @@ impl Rwlock {
                 return Attempt::Failed(Failure::Again);
             }
             let nested = nested && readers > 0 && !Mutant::NestedReaderWaits.is_on();
-            let free = state & WRITE == 0 && (nested || !queue.has_writers());
+            let joins = nested || self.lets_readers_first();
+            let free = state & WRITE == 0 && (joins || !queue.has_writers());
             let next = match free {
                 true => (readers + 1) | queue.flag(),
                 false if waits => state | WAITERS,
@@ -151,6 +153,9 @@ impl Rwlock {
             }
         }
         if let Some(place) = place {
+            if !queue.has_writers() {
+                self.writers_wait_from_now();
+            }
             queue.add_writer(place);
         }
         Attempt::Queued(())
@@ -159,11 +164,18 @@ impl Rwlock {
     #[cold]
     pub(super) fn try_read_slowly(&self, nested: bool, me: u32) -> Result<(), Failure> {
         let state = self.state.load(Ordering::Relaxed);
-        let waits_for = if nested { WRITE } else { WRITE | WAITERS };
+        let joins = nested || self.lets_readers_first() || self.keeps_readers_out_too_long();
+        let waits_for = if joins { WRITE } else { WRITE | WAITERS };
         if state & waits_for != 0 && state & !WAITERS != 0 {
             return Err(Failure::Busy);
         }
-        match self.behind_door(me, |queue, _| self.read_attempt(queue, nested, false)) {
+        let attempt = self.behind_door(me, |queue, tell| {
+            if queue.has_writers() && self.keeps_readers_out_too_long() {
+                self.put_readers_first(queue, tell);
+            }
+            self.read_attempt(queue, nested, false)
+        });
+        match attempt {
             Attempt::Entered => Ok(()),
             Attempt::Failed(failure) => Err(failure),
             Attempt::Queued(_) => Err(Failure::Busy),
@@ -195,24 +207,51 @@ impl Rwlock {
             }
         }
         let mut turn = 0;
+        let mut limit = Deadline::limit_ns(LIMIT_NS);
         // Acquire pairs with the release of whoever lets us in.
         while self.phase.load(Ordering::Acquire) == phase {
-            if self.sleep(&self.phase, phase, until, lender, &mut turn) == Woken::TimedOut {
-                return self.behind_door(me, |queue, tell| {
-                    let entered = self.phase.load(Ordering::Acquire) != phase;
-                    if entered && !Mutant::EntryForgotten.is_on() {
-                        return Ok(());
-                    }
-                    if !entered {
-                        queue.remove_reader();
-                        self.hand_on(queue, tell, Leaver::Waiter);
-                    }
-                    Err(Failure::TimedOut)
+            let soon = limit.map_or(until, |limit| Some(Deadline::or_before(until, limit)));
+            if self.sleep(&self.phase, phase, soon, lender, &mut turn) == Woken::TimedOut {
+                let give_up = until.is_some_and(|until| cfg!(loom) || until.is_over());
+                let outlasted = limit.is_some_and(|limit| cfg!(loom) || limit.is_over());
+                let result = self.behind_door(me, |queue, tell| {
+                    self.read_or_give_up(queue, tell, phase, [outlasted, give_up])
                 });
+                if let Some(result) = result {
+                    return result;
+                }
+                // A writer is inside: when it leaves, all readers that wait get in.
+                limit = limit.filter(|_| !outlasted);
             }
         }
         self.let_door_close(me);
         Ok(())
+    }
+
+    /// What becomes of a reader whose wait has outlasted the limit, or is to end.
+    fn read_or_give_up(
+        &self,
+        queue: &mut Queue,
+        tell: &mut Tell,
+        phase: u32,
+        [outlasted, give_up]: [bool; 2],
+    ) -> Option<Result<(), Failure>> {
+        let entered = || self.phase.load(Ordering::Acquire) != phase;
+        let state = self.state.load(Ordering::Relaxed);
+        if !entered()
+            && queue.has_writers()
+            && (outlasted && self.may_change_order(state) || self.keeps_readers_out_too_long())
+        {
+            self.put_readers_first(queue, tell);
+        }
+        if entered() && !Mutant::EntryForgotten.is_on() {
+            return Some(Ok(()));
+        }
+        if give_up && !entered() {
+            queue.remove_reader();
+            self.hand_on(queue, tell, Leaver::Waiter);
+        }
+        give_up.then_some(Err(Failure::TimedOut))
     }
 
     #[cold]
@@ -347,15 +386,20 @@ impl Rwlock {
     }
 
     /// The state after somebody has left, with all let in whose turn it is.
-    fn hand_on(&self, queue: &mut Queue, tell: &mut Tell, leaver: Leaver) {
+    pub(super) fn hand_on(&self, queue: &mut Queue, tell: &mut Tell, leaver: Leaver) {
         let mut state = self.state.load(Ordering::Relaxed);
         let admit = loop {
             let (inside, writing) = match leaver {
                 Leaver::Writer => (0, false),
                 Leaver::Reader => ((state & READERS).saturating_sub(1), false),
-                Leaver::Waiter => (state & READERS, state & WRITE != 0),
+                Leaver::Waiter => {
+                    let writing = state & WRITE != 0 && !Mutant::LimitIgnoresWriter.is_on();
+                    (state & READERS, writing)
+                }
             };
-            let (next, admit) = queue.next(inside, writing, leaver == Leaver::Writer);
+            let after_writer = leaver == Leaver::Writer && !Mutant::WriterOvertakesReaders.is_on();
+            let readers_first = after_writer || self.lets_readers_first();
+            let (next, admit) = queue.next(inside, writing, readers_first);
             let (from, to) = (Ordering::AcqRel, Ordering::Relaxed);
             match self.state.compare_exchange(state, next, from, to) {
                 Ok(_) => break admit,
@@ -366,6 +410,7 @@ impl Rwlock {
             Admit::Nobody => {}
             Admit::Readers => {
                 queue.forget_readers();
+                self.writers_wait_from_now();
                 self.phase.fetch_add(1, Ordering::Release);
                 tell.readers = true;
             }

@@ -165,6 +165,94 @@ fn thread_that_reads_gets_in_again_while_a_writer_waits() {
     guarded.check_idle();
 }
 
+/// A writer waits for the calling thread, which reads, while `act` runs.
+fn while_a_writer_waits(guarded: &Guarded, act: impl FnOnce()) {
+    thread::scope(|scope| {
+        guarded.read(None).unwrap();
+        scope.spawn(|| {
+            guarded.write(None).unwrap();
+            guarded.unlock().unwrap();
+        });
+        guarded.await_waiting(0, 1);
+        act();
+        guarded.unlock().unwrap();
+    });
+}
+
+#[test]
+fn reader_that_waits_too_long_for_a_waiting_writer_gives_the_lock_the_librarys_order() {
+    let guarded = Guarded::new();
+    assert!(guarded.lock.claim());
+    while_a_writer_waits(&guarded, || {
+        // Two at once: both get in while this thread reads on.
+        thread::scope(|scope| {
+            let read = || {
+                guarded.read(None).unwrap();
+                guarded.unlock().unwrap();
+            };
+            scope.spawn(read);
+            scope.spawn(read);
+        });
+        assert!(guarded.lock.is_claimed() && !guarded.lock.is_claimed_plainly());
+        assert!(guarded.lock.was_put_in_the_librarys_order());
+        assert!(!guarded.lock.was_put_in_the_librarys_order(), "it is told once");
+        // From now on readers get in at once.
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(guarded.try_read(), Ok(()));
+                guarded.unlock().unwrap();
+            });
+        });
+    });
+    guarded.check_idle();
+}
+
+#[test]
+fn lock_whose_writers_come_first_in_the_library_keeps_its_order() {
+    let bytes = Bytes::new();
+    // SAFETY: nobody else has the bytes. The flags prefer writers, also before nested readers.
+    unsafe { bytes.0.get().cast::<u32>().add(12).write(2) };
+    let (lock, reads) = (bytes.lock(), Reads::new());
+    assert!(lock.claim());
+    lock.read(&reads, me(), None).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            lock.write(me(), None).unwrap();
+            lock.unlock(&Reads::new(), me()).unwrap();
+        });
+        while lock.waiting(me()).writers == 0 {
+            thread::yield_now();
+        }
+        scope.spawn(|| {
+            let until = Some(Deadline::after_ns(150 * MS));
+            assert_eq!(lock.read(&Reads::new(), me(), until), Err(Failure::TimedOut));
+        });
+        while lock.waiting(me()).readers == 0 {
+            thread::yield_now();
+        }
+        while lock.waiting(me()).readers != 0 {
+            thread::yield_now();
+        }
+        assert!(!lock.lets_readers_first() && !writer.is_finished());
+        lock.unlock(&reads, me()).unwrap();
+    });
+}
+
+#[test]
+fn reader_that_waits_long_for_a_writer_inside_changes_nothing() {
+    let guarded = Guarded::new();
+    guarded.write(None).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let until = Some(Deadline::after_ns(150 * MS));
+            assert_eq!(guarded.read(until), Err(Failure::TimedOut));
+        });
+    });
+    assert!(!guarded.lock.lets_readers_first());
+    guarded.unlock().unwrap();
+    guarded.check_idle();
+}
+
 #[test]
 fn thread_that_reads_more_locks_than_its_table_holds_never_waits_for_itself() {
     let many: Vec<Guarded> = (0..20).map(|_| Guarded::new()).collect();

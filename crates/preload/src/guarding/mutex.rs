@@ -157,9 +157,25 @@ pub unsafe fn attempt(lock: Object, from: usize) -> c_int {
         before_use(lock, from);
         match real::pthread_mutex_trylock()(lock) {
             libc::EDEADLK if Mutex::at(lock).is_converted_and_checks() => libc::EBUSY,
+            libc::EBUSY => take_back(lock),
             result => result,
         }
     }
+}
+
+/// Takes a mutex that was busy, if it was handed to a thread that does not take it.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+#[cold]
+unsafe fn take_back(lock: Object) -> c_int {
+    // SAFETY: the caller's promise.
+    let mutex = unsafe { Mutex::at(lock) };
+    let taken = table().is_some_and(|table| mutex.try_take_back(table, thread));
+    if taken {
+        count(GuardCount::TakenBack);
+    }
+    if taken { 0 } else { libc::EBUSY }
 }
 
 fn is_in_its_own_library(lock: Object, from: usize) -> bool {
@@ -284,6 +300,9 @@ fn wait_in_turn(mutex: &Mutex, table: &Table, until: Option<Deadline>, policy: P
     };
     if taken.handed {
         count(GuardCount::HandedOver);
+    }
+    if taken.taken_back {
+        count(GuardCount::TakenBack);
     }
     if taken.lent > 0 {
         count(GuardCount::Lent);

@@ -132,10 +132,20 @@ impl Guarded<'_> {
     #[inline(always)]
     pub fn try_read(self) -> c_int {
         let reads = this().reads();
-        answer(match BOOST.load(Ordering::Relaxed) {
+        let result = answer(match BOOST.load(Ordering::Relaxed) {
             true => self.0.try_read_lending(reads, lender(0)),
             false => self.0.try_read(reads, thread()),
-        })
+        });
+        self.count_order();
+        result
+    }
+
+    /// Counts the lock if it has got the C library's order.
+    #[inline(always)]
+    fn count_order(self) {
+        if self.0.was_put_in_the_librarys_order() {
+            count(GuardCount::RwlockReadersFirst);
+        }
     }
 
     /// `pthread_rwlock_rdlock`
@@ -147,14 +157,17 @@ impl Guarded<'_> {
     #[inline(always)]
     fn read_by(self, until: Option<Deadline>) -> c_int {
         let reads = this().reads();
-        if !BOOST.load(Ordering::Relaxed) {
-            return answer(self.0.read(reads, thread(), until));
-        }
-        // Who need not wait need not know how urgent it is.
-        match self.try_read() {
-            0 => 0,
-            _ => answer(self.0.read_lending(reads, urgent_lender(), until)),
-        }
+        let result = if !BOOST.load(Ordering::Relaxed) {
+            answer(self.0.read(reads, thread(), until))
+        } else {
+            // Who need not wait need not know how urgent it is.
+            match self.try_read() {
+                0 => 0,
+                _ => answer(self.0.read_lending(reads, urgent_lender(), until)),
+            }
+        };
+        self.count_order();
+        result
     }
 
     #[inline(always)]

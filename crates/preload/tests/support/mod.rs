@@ -93,6 +93,14 @@ impl Mode {
         ]
     }
 
+    /// The same, where holders of read-write locks are boosted.
+    pub fn boosted(mut self) -> Mode {
+        if let Some(guard) = &mut self.settings.guard {
+            guard.boost = true;
+        }
+        self
+    }
+
     pub fn bytes(self, bytes: u64) -> Mode {
         Mode { bytes, ..self }
     }

@@ -49,5 +49,7 @@ fn place(counts: &mut GuardCounts, what: GuardCount) -> &mut u64 {
         GuardCount::RwlockShared => &mut counts.rwlocks_shared,
         GuardCount::RwlockBusy => &mut counts.rwlocks_busy,
         GuardCount::Intercepted => &mut counts.intercepted,
+        GuardCount::RwlockReadersFirst => &mut counts.rwlocks_readers_first,
+        GuardCount::TakenBack => &mut counts.taken_back,
     }
 }
