@@ -77,6 +77,15 @@ fn mutexes_handed_to_threads_that_cannot_take_them_can_be_had() {
     }
 }
 
+#[test]
+fn mutexes_that_another_thread_lets_go_are_free() {
+    let folder = Folder::new();
+    let subject = Subject::new(program(&folder, "let-go.c"));
+    subject.compare(Mode::all());
+    let [inherit, ..] = &Mode::guarded();
+    assert!(guarded(&subject, inherit, GuardCount::MutexLetGoByOthers) >= 3);
+}
+
 /// Runs a program, which must end well, and returns what was counted.
 fn guarded(subject: &Subject, mode: &Mode, what: GuardCount) -> u64 {
     let recorder = support::Recorder::new(mode);

@@ -76,10 +76,12 @@ pub enum GuardCount {
     RwlockReadersFirst,
     /// Mutexes that were handed to a thread that did not take them in time, and taken back.
     TakenBack,
+    /// Mutexes that were made inheritance mutexes, and that another thread than their owner let go.
+    MutexLetGoByOthers,
 }
 
 /// How many counters there are.
-pub const GUARD_COUNTS: usize = 18;
+pub const GUARD_COUNTS: usize = 19;
 
 impl GuardCount {
     /// All of them, in the order of their numbers.
@@ -102,6 +104,7 @@ impl GuardCount {
         GuardCount::Intercepted,
         GuardCount::RwlockReadersFirst,
         GuardCount::TakenBack,
+        GuardCount::MutexLetGoByOthers,
     ];
 }
 

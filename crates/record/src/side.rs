@@ -4,7 +4,7 @@
 //!   byte 4096     settings: magic, version, flags, libraries        written before anybody attaches
 //!        5152     counters: processes, troubles, bytes of names
 //!        5288     the guard: flags, bound, libraries, counters
-//!        6472     the bandwidth lock: period, socket, counters
+//!        6480     the bandwidth lock: period, socket, counters
 //!        8192     names, one after the other, to the end of the area
 //!
 //!   name          | length | kind | process | a | b | bytes, padded to 8 |

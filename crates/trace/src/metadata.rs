@@ -213,6 +213,9 @@ pub struct GuardCounts {
     /// Mutexes that were handed to a thread that did not take them in time, and taken back.
     #[serde(skip_serializing_if = "is_zero")]
     pub taken_back: u64,
+    /// Mutexes that were made inheritance mutexes, and that another thread than their owner let go.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub mutexes_let_go_by_others: u64,
 }
 
 /// Counts that older readers do not know are written only where there is something to say.

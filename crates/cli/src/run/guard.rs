@@ -122,6 +122,7 @@ pub fn summary(guard: &metadata::Guard, processes: usize) -> String {
         (counts.mutexes_destroyed, "destroyed mutexes"),
         (counts.mutexes_busy, "mutexes in use"),
         (counts.mutexes_of_unknown_users, "mutexes without an initialiser"),
+        (counts.mutexes_let_go_by_others, "mutexes let go by another thread than their owner"),
         (counts.rwlocks_shared, "read-write locks of several processes"),
         (counts.rwlocks_busy, "read-write locks in use"),
         (

@@ -127,6 +127,12 @@ fn hands_over() -> bool {
     MUTEXES.load(Ordering::Relaxed) >= FAIR
 }
 
+/// Whether mutexes are made inheritance mutexes.
+#[inline(always)]
+fn inherits() -> bool {
+    MUTEXES.load(Ordering::Relaxed) == INHERIT
+}
+
 /// The table, while mutexes may stand in it.
 #[inline(always)]
 pub fn table() -> Option<&'static Table> {

@@ -220,8 +220,13 @@ pub unsafe fn lock_now(lock: Object) -> bool {
 /// As for [`lock_now`].
 #[inline(always)]
 pub unsafe fn is_left_alone(lock: Object, from: usize) -> bool {
+    if super::hands_over() {
+        return !origin::is_guarded(from);
+    }
     // SAFETY: the caller's promise.
-    !origin::is_guarded(from) || !super::hands_over() && unsafe { Mutex::at(lock) }.is_converted()
+    let mutex = unsafe { Mutex::at(lock) };
+    // Whoever takes one that we have converted must not wait for it in the C library.
+    !mutex.was_converted() && (!origin::is_guarded(from) || mutex.is_converted())
 }
 
 /// Takes a mutex that [`lock_now`] could not take, and that is [not left alone](is_left_alone).
@@ -239,7 +244,7 @@ pub unsafe fn lock_guarded(lock: Object, from: usize) -> c_int {
             return 0;
         }
         match mutex.fitness() {
-            Err(_) if !mutex.is_taken() => real(),
+            Err(_) if !mutex.is_taken() && !mutex.was_converted() => real(),
             _ => wait(lock, from, None, real),
         }
     }
@@ -276,9 +281,15 @@ pub unsafe fn wait(
     until: Option<Deadline>,
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
-    let (Some(Way::Hand(policy)), Some(table)) = (mutexes(from), table()) else { return wait() };
     // SAFETY: the caller's promise.
     let mutex = unsafe { Mutex::at(lock) };
+    let (Some(Way::Hand(policy)), Some(table)) = (mutexes(from), table()) else {
+        return match super::inherits() && mutex.was_converted() {
+            // SAFETY: the caller's promise.
+            true => unsafe { inherit(lock, mutex, until) },
+            false => wait(),
+        };
+    };
     if let Err(unfit) = mutex.fitness() {
         count(counter(unfit));
         return wait();
@@ -287,6 +298,27 @@ pub unsafe fn wait(
     match unsafe { real::pthread_mutex_trylock()(lock) } {
         libc::EBUSY => wait_in_turn(mutex, table, until, policy),
         other => other,
+    }
+}
+
+/// Takes a mutex that was converted. The C library would wait for it in the kernel until its owner
+/// lets it go, but a program may let it go in another thread.
+///
+/// # Safety
+/// `lock` must be what the program passed to take it.
+unsafe fn inherit(lock: Object, mutex: &Mutex, until: Option<Deadline>) -> c_int {
+    loop {
+        // SAFETY: the caller's promise.
+        let tried = unsafe { real::pthread_mutex_trylock()(lock) };
+        if tried != libc::EBUSY {
+            return tried;
+        }
+        if until.is_some_and(Deadline::is_over) {
+            return libc::ETIMEDOUT;
+        }
+        if mutex.inherit(thread(), until) {
+            return 0;
+        }
     }
 }
 
@@ -361,7 +393,7 @@ pub unsafe fn wait_until(
 pub unsafe fn release(lock: Object, handed_to: impl FnOnce(u32)) -> c_int {
     let Some(table) = table() else {
         // SAFETY: the caller's promise.
-        return unsafe { real::pthread_mutex_unlock()(lock) };
+        return unsafe { release_inherited(lock) };
     };
     // SAFETY: the caller's promise; a null pointer is the program's own mistake, as without us.
     if let Some(next) = unsafe { Mutex::at(lock) }.hand_over(table, thread) {
@@ -372,6 +404,34 @@ pub unsafe fn release(lock: Object, handed_to: impl FnOnce(u32)) -> c_int {
     let result = unsafe { real::pthread_mutex_unlock()(lock) };
     Mutex::let_go(lock as usize, table, thread);
     result
+}
+
+/// Lets a mutex go that may have been converted: also one that another thread has.
+///
+/// # Safety
+/// `lock` must be what the program passed to let it go.
+#[inline(always)]
+unsafe fn release_inherited(lock: Object) -> c_int {
+    // SAFETY: the caller's promise, in all calls.
+    unsafe {
+        let let_go = || real::pthread_mutex_unlock()(lock);
+        if !super::inherits() || !Mutex::at(lock).was_converted() {
+            return let_go();
+        }
+        let mutex = Mutex::at(lock);
+        let (before, bell) = (mutex.is_let_go_by_others(), mutex.bell());
+        if mutex.let_go_for_its_owner(thread()) {
+            if !before {
+                count(GuardCount::MutexLetGoByOthers);
+            }
+            return 0;
+        }
+        let result = let_go();
+        if before {
+            bell.ring();
+        }
+        result
+    }
 }
 
 /// The C library is about to let a mutex go, inside a wait for a condition.

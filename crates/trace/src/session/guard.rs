@@ -51,5 +51,6 @@ fn place(counts: &mut GuardCounts, what: GuardCount) -> &mut u64 {
         GuardCount::Intercepted => &mut counts.intercepted,
         GuardCount::RwlockReadersFirst => &mut counts.rwlocks_readers_first,
         GuardCount::TakenBack => &mut counts.taken_back,
+        GuardCount::MutexLetGoByOthers => &mut counts.mutexes_let_go_by_others,
     }
 }
