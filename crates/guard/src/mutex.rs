@@ -41,16 +41,20 @@
 //!
 //! If the holder sees nobody, the waiter sees the word free or the owner gone.
 
-use crate::atomic::{AtomicU32, Ordering, fence};
-use crate::futex::{self, Deadline, NotLent, Woken};
-use crate::kernel::{self, urgency_of};
-use crate::mutant::Mutant;
-use crate::table::{self, NET_NS, OFFER_NS, Place, Table, WAITING, Waiter};
+mod inherit;
+#[cfg(any(loom, test))]
+pub mod model;
+#[cfg(all(test, not(loom)))]
+mod soak;
+mod wait;
 
-/// For how long a waiter that is next stays awake.
-const AWAKE_NS: i64 = 500_000;
-/// Within which time a thread comes back at once.
-const BACK_NS: i64 = 5_000;
+pub use inherit::Bell;
+
+use crate::atomic::{AtomicU32, Ordering};
+use crate::futex::{self, Deadline};
+use crate::mutant::Mutant;
+use crate::table::{self, Table, Waiter};
+use wait::Wait;
 
 /// `pthread_mutex_t` on x86-64; the same in glibc 2.31 to 2.42.
 #[repr(C)]
@@ -76,16 +80,6 @@ pub struct Mutex {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Mutex>() == 40);
 
-/// In [`Mutex::spins`], which inheritance mutexes do not use: it was made one.
-const CONVERTED: u32 = u32::from_le_bytes(*b"KTgi");
-/// The same, and another thread than its owner has let it go since.
-const LET_GO_BY_OTHERS: u32 = u32::from_le_bytes(*b"KTgo");
-/// The owner in the word of an inheritance mutex.
-const THREAD: u32 = 0x3fff_ffff;
-/// For how long the kernel is asked at a time to wait for a converted mutex.
-const INHERIT_NS: i64 = 20_000_000;
-/// How long to wait before another look at a mutex that the kernel cannot wait for.
-const LOOK_NS: i64 = 1_000_000;
 const RECURSIVE: u32 = 1;
 const ERROR_CHECKING: u32 = 2;
 const TYPE: u32 = 3;
@@ -97,16 +91,6 @@ const SHARED: u32 = 128;
 const ELISION: u32 = 256 | 512;
 /// The kind of a mutex that was destroyed.
 const DESTROYED: u32 = u32::MAX;
-
-/// Where threads wait for a converted mutex, also when its memory may be gone.
-pub struct Bell(*const AtomicU32);
-
-impl Bell {
-    /// Wakes one of them, after the mutex was let go. One that comes just now looks by itself.
-    pub fn ring(self) {
-        futex::wake(self.0, 1, true);
-    }
-}
 
 /// Why a mutex is left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,112 +211,6 @@ impl Mutex {
 
     fn words(&self) -> [u32; 4] {
         [&self.word, &self.count, &self.owner, &self.users].map(|word| word.load(Ordering::Relaxed))
-    }
-
-    /// Makes a free mutex an inheritance mutex of the same type, without elision. The caller
-    /// knows that nobody is about to take it who has looked at its kind before.
-    ///
-    /// # Errors
-    /// Why it is left as it is; `None` when it is not free now.
-    pub fn convert(&self) -> Result<(), Option<Unfit>> {
-        self.fitness().map_err(Some)?;
-        let kind = self.kind.load(Ordering::Relaxed);
-        let is_used = self.word.load(Ordering::Relaxed) | self.users.load(Ordering::Relaxed) != 0;
-        if is_used && !Mutant::ConvertedWhileHeld.is_on() {
-            return Err(None);
-        }
-        let converted = kind & !ELISION | INHERITS;
-        let changed =
-            self.kind.compare_exchange(kind, converted, Ordering::Relaxed, Ordering::Relaxed);
-        if changed.is_ok() {
-            self.in_kernel.store(0, Ordering::Relaxed);
-            self.bell.store(0, Ordering::Relaxed);
-            self.spins.store(CONVERTED, Ordering::Relaxed);
-        }
-        changed.map(|_| ()).map_err(|now| Some(unfit(now)))
-    }
-
-    /// Whether it was [converted](Mutex::convert).
-    pub fn was_converted(&self) -> bool {
-        let spins = self.spins.load(Ordering::Relaxed);
-        self.is_converted() && (spins == CONVERTED || spins == LET_GO_BY_OTHERS)
-    }
-
-    /// Whether it was converted, and another thread than its owner has let it go since.
-    pub fn is_let_go_by_others(&self) -> bool {
-        self.is_converted() && self.spins.load(Ordering::Relaxed) == LET_GO_BY_OTHERS
-    }
-
-    /// Lets a converted mutex go that another thread has, or had before a fork, if it is of a type
-    /// for which the C library allows that; otherwise does nothing. The kernel lets only the owner
-    /// go what threads wait for in it; they look again by themselves ([`Mutex::inherit`]).
-    pub fn let_go_for_its_owner(&self, me: u32) -> bool {
-        let kind = self.kind.load(Ordering::Relaxed) & TYPE;
-        let owner = self.word.load(Ordering::Relaxed) & THREAD;
-        if owner == 0 || owner == me || kind == RECURSIVE || kind == ERROR_CHECKING {
-            return false;
-        }
-        if !self.was_converted() {
-            return false;
-        }
-        self.spins.store(LET_GO_BY_OTHERS, Ordering::SeqCst);
-        // For those in the kernel the owner still has it: none may be left when it is another's.
-        // It takes as long as they wait without looking; one that is in a signal handler is not
-        // waited for. In the child of a fork nobody is.
-        let is_here = kernel::is_thread_of_this_process(owner);
-        let end = Deadline::after_ns(2 * INHERIT_NS);
-        loop {
-            let waiting = self.in_kernel.load(Ordering::SeqCst);
-            if waiting == 0 || !is_here || end.is_over() {
-                break;
-            }
-            let soon = Deadline::or_before(Some(end), Deadline::after_ns(LOOK_NS));
-            let _ = futex::wait(&self.in_kernel, waiting, Some(soon), true);
-        }
-        let bell = self.bell();
-        self.let_others_in();
-        bell.ring();
-        true
-    }
-
-    /// What wakes one of those that wait for a converted mutex and not in the kernel for its owner.
-    pub fn bell(&self) -> Bell {
-        Bell(&raw const self.bell)
-    }
-
-    /// Waits for a converted mutex for a while, until a deadline at most, and lends the owner this
-    /// thread's priority. False when it is not this thread's then; whoever waits looks again and
-    /// again, since it may be free by now although the kernel does not know that.
-    pub fn inherit(&self, me: u32, until: Option<Deadline>) -> bool {
-        let until = Deadline::or_before(until, Deadline::after_ns(INHERIT_NS));
-        // SeqCst: pairs with `let_go_for_its_owner`. Either we see its mark, or it sees us.
-        self.in_kernel.fetch_add(1, Ordering::SeqCst);
-        let lent = match self.spins.load(Ordering::SeqCst) {
-            CONVERTED => futex::lock_pi(&self.word, me, until),
-            _ => Err(NotLent::Refused),
-        };
-        self.in_kernel.fetch_sub(1, Ordering::SeqCst);
-        match lent {
-            Ok(()) => {
-                if self.kind.load(Ordering::Relaxed) & TYPE == RECURSIVE {
-                    self.count.store(1, Ordering::Relaxed);
-                }
-                self.count_in(me);
-                return true;
-            }
-            Err(NotLent::TimedOut) => return false,
-            // The owner is dead or waits for this thread, or the kernel has not got it.
-            Err(NotLent::Refused) => {}
-        }
-        let soon = Deadline::or_before(Some(until), Deadline::after_ns(LOOK_NS));
-        let _ = futex::wait(&self.bell, 0, Some(soon), true);
-        false
-    }
-
-    /// Whether it is an error-checking mutex that was [converted](Mutex::convert). The C library
-    /// answers an attempt at it by its owner with `EDEADLK`, at any other with `EBUSY`.
-    pub fn is_converted_and_checks(&self) -> bool {
-        self.kind.load(Ordering::Relaxed) == ERROR_CHECKING | INHERITS && self.was_converted()
     }
 
     /// The id of the thread that has it, 0 for nobody.
@@ -524,7 +402,7 @@ impl Mutex {
         #[cfg(not(loom))]
         crate::atomic::compiler_fence(Ordering::SeqCst);
         #[cfg(loom)]
-        fence(Ordering::SeqCst);
+        crate::atomic::fence(Ordering::SeqCst);
         if !table.has_nobody_for(address) && !Mutant::NoSecondLook.is_on() {
             Mutex::give_back(address, table, me(), false);
         }
@@ -565,214 +443,6 @@ fn unfit(kind: u32) -> Unfit {
         _ => Unfit::Destroyed,
     }
 }
-
-/// A wait for a mutex.
-struct Wait<'a> {
-    mutex: &'a Mutex,
-    table: &'a Table,
-    waiter: Waiter,
-    until: Option<Deadline>,
-    taken: Taken,
-}
-
-impl<'a> Wait<'a> {
-    fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| cfg!(loom) || until.is_over())
-    }
-
-    /// Waits as the C library does until the bound is over; then returns a place in the table.
-    /// `None`: it has the mutex.
-    fn overtaken(&mut self, limit: Deadline) -> Result<Option<&'a Place>, Failure> {
-        loop {
-            if self.mutex.try_take() {
-                return Ok(None);
-            }
-            // By then the owner may be another one, and less urgent, or one that does not come.
-            let look_ns = if self.waiter.urgency == 0 { OFFER_NS } else { NET_NS };
-            let soon = Deadline::or_before(Some(limit), Deadline::after_ns(look_ns));
-            let sleep_until = Deadline::or_before(self.until, soon);
-            if futex::wait(&self.mutex.word, 2, Some(sleep_until), true) == Woken::Maybe {
-                continue;
-            }
-            if self.take_back() {
-                return Ok(None);
-            }
-            if self.is_over() {
-                // Not without a last look: a wake-up that came now was this thread's alone.
-                return if self.mutex.try_take() { Ok(None) } else { Err(Failure::TimedOut) };
-            }
-            let is_behind = self.is_behind_less_urgent();
-            self.taken.outlasted = cfg!(loom) || limit.is_over();
-            if !is_behind && !self.taken.outlasted {
-                continue;
-            }
-            match self.stand(!is_behind) {
-                Some(place) => return Ok(Some(place)),
-                // The table is full: on as before.
-                None => return self.wait_as_ever().map(|()| None),
-            }
-        }
-    }
-
-    /// Waits as the C library does.
-    fn wait_as_ever(&mut self) -> Result<(), Failure> {
-        loop {
-            if self.mutex.try_take() {
-                return Ok(());
-            }
-            if futex::wait(&self.mutex.word, 2, self.until_late(), true) == Woken::TimedOut {
-                if self.take_back() || self.mutex.try_take() {
-                    return Ok(());
-                }
-                if self.is_over() {
-                    return Err(Failure::TimedOut);
-                }
-            }
-        }
-    }
-
-    /// Takes the mutex back from a thread that did not take it in time.
-    fn take_back(&mut self) -> bool {
-        let (mutex, me) = (self.mutex, self.waiter.thread);
-        self.taken.taken_back = self.table.take_back(mutex.address(), me, &mutex.owner);
-        self.taken.taken_back
-    }
-
-    /// When to look whether the mutex can be taken back.
-    fn until_late(&self) -> Option<Deadline> {
-        match self.until {
-            // Instead of that, the models wake those who are to look.
-            until if cfg!(loom) => until,
-            until => Some(Deadline::or_before(until, Deadline::after_ns(OFFER_NS))),
-        }
-    }
-
-    /// Whether this is a real-time thread, and the owner is less urgent.
-    fn is_behind_less_urgent(&self) -> bool {
-        self.waiter.urgency > 0 && {
-            let owner = self.owner();
-            owner != 0 && urgency_of(owner) < self.waiter.urgency
-        }
-    }
-
-    /// The thread that has the mutex, or to which it was handed.
-    fn owner(&self) -> u32 {
-        let owner = self.mutex.owner.load(Ordering::Acquire);
-        self.table.marked(owner).unwrap_or(owner)
-    }
-
-    fn stand(&mut self, patient: bool) -> Option<&'a Place> {
-        let place = self.table.stand(self.mutex.address(), self.waiter, patient);
-        self.taken.stood = place.is_some();
-        // Pairs with the one in `Mutex::let_go`.
-        fence(Ordering::SeqCst);
-        place
-    }
-
-    /// Waits in the table.
-    fn standing(&mut self, place: &Place) -> Result<(), Failure> {
-        // An owner that the kernel would not lend to.
-        let mut refused = 0;
-        // Whether it may be time to look for a thread that does not take the mutex.
-        let mut late = false;
-        let waits_long = self.waiter.urgency == 0;
-        loop {
-            if self.table.accept(place, self.waiter.thread) {
-                self.taken.handed = true;
-                return Ok(());
-            }
-            if Table::was_put_aside(place) {
-                if !self.table.stand_again(place, self.waiter.thread) {
-                    return self.wait_as_ever();
-                }
-                // Pairs with the one in `Mutex::let_go`.
-                fence(Ordering::SeqCst);
-            }
-            // Nobody else can hand it over when this thread has it.
-            let is_late = late && (waits_long || self.mutex.is_handed_over());
-            if self.mutex.try_take() || is_late && self.take_back() {
-                self.table.leave(place, self.waiter.thread);
-                return Ok(());
-            }
-            late = true;
-            if self.is_over() {
-                if self.table.leave(place, self.waiter.thread) {
-                    return if self.mutex.try_take() { Ok(()) } else { Err(Failure::TimedOut) };
-                }
-                self.taken.handed = true;
-                return Ok(());
-            }
-            if self.waiter.urgency == 0 {
-                if Table::was_called(place) {
-                    self.stay_awake(place);
-                    continue;
-                }
-                let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
-                let woken = futex::wait_either(words, self.until_late(), NET_NS);
-                late = cfg!(loom) || woken == Woken::TimedOut;
-                continue;
-            }
-            let owner = self.owner();
-            // The owner is this thread when the mutex was handed over just now.
-            let is_lendable = ![0, refused, self.waiter.thread].contains(&owner)
-                && owner != place.avoided.load(Ordering::SeqCst)
-                && urgency_of(owner) < self.waiter.urgency;
-            if !is_lendable {
-                let words = [(&self.mutex.word, 2), (&place.state, WAITING)];
-                futex::wait_either(words, self.until_net(), NET_NS);
-                place.avoided.store(0, Ordering::Relaxed);
-                continue;
-            }
-            if self.lend(place, owner) == Err(NotLent::Refused) {
-                refused = owner;
-            }
-        }
-    }
-
-    /// Looks, without sleeping, until it is handed the mutex or nobody takes it; for as long as
-    /// a short section takes. Does not itself come before a thread that comes back at once.
-    fn stay_awake(&self, place: &Place) {
-        let end = Deadline::or_before(self.until, Deadline::after_ns(AWAKE_NS));
-        let mut free_until: Option<Deadline> = None;
-        let mut early = false;
-        while place.state.load(Ordering::Relaxed) == WAITING && !early {
-            if self.mutex.word.load(Ordering::Relaxed) != 0 {
-                free_until = None;
-            } else if free_until.get_or_insert_with(|| Deadline::after_ns(BACK_NS)).is_over() {
-                break;
-            }
-            core::hint::spin_loop();
-            early = end.is_over();
-        }
-        self.table.was_too_early(self.mutex.address(), early);
-    }
-
-    /// When to look again, also if nothing woke this thread. The models do without.
-    fn until_net(&self) -> Option<Deadline> {
-        match self.until {
-            until if cfg!(loom) => until,
-            until => Some(Deadline::or_before(until, Deadline::after_ns(NET_NS))),
-        }
-    }
-
-    /// Lends this thread's priority to the owner until it gives it back, or for a while.
-    fn lend(&mut self, place: &Place, owner: u32) -> Result<(), NotLent> {
-        // It may be the owner again, after it has put us aside.
-        let is_owner = || {
-            self.owner() == owner && !Table::was_put_aside(place)
-                || Mutant::OwnerNotLookedAtAgain.is_on()
-        };
-        let limit = Deadline::or_before(self.until, Deadline::after_ns(NET_NS));
-        let lent = self.table.lend_from(place, self.waiter.thread, owner, limit, is_owner);
-        self.taken.lent += u32::from(lent.is_some());
-        lent.unwrap_or(Ok(()))
-    }
-}
-
-#[cfg(any(loom, test))]
-pub mod model;
-#[cfg(all(test, not(loom)))]
-mod soak;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
