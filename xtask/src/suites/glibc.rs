@@ -83,6 +83,10 @@ fn programs(text: &str, build: &Path, limit: Duration) -> Vec<Program> {
         let mut program = Program::one(name, command, &folder, limit);
         program.variables = variables;
         program.variables.push((PATIENCE.0.into(), PATIENCE.1.into()));
+        // Beside a test lie the libraries that it loads; the C library itself does not.
+        let beside = Path::new(&program.command[0]).parent().unwrap_or(build);
+        let beside = beside.to_string_lossy().into_owned();
+        program.variables.push(("LD_LIBRARY_PATH".into(), beside));
         Some(program)
     };
     text.split(SEPARATORS[1]).filter_map(program).collect()
@@ -142,7 +146,12 @@ mod tests {
         assert_eq!(cond.name, "nptl/tst-cond1");
         assert_eq!(cond.command, ["/b/nptl/tst-cond1", "--x=y", "exec /b/nptl/tst-cond1 -r"]);
         assert_eq!(cond.folder, Path::new("/s/nptl"));
-        let variables = [("LC_ALL", "C"), ("GCONV_PATH", "/b/iconvdata"), PATIENCE];
+        let variables = [
+            ("LC_ALL", "C"),
+            ("GCONV_PATH", "/b/iconvdata"),
+            PATIENCE,
+            ("LD_LIBRARY_PATH", "/b/nptl"),
+        ];
         assert_eq!(cond.variables, variables.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(fixed.command, ["/b/nptl/tst-static"]);
     }
