@@ -28,6 +28,9 @@ const KILLED: i32 = 128 + 9;
 /// So much of the end of an output is looked at.
 const KEPT_BYTES: u64 = 64 << 10;
 
+/// How `keeptime run` begins what it says.
+pub const SAID: &str = "keeptime run: ";
+
 /// What a run does before the program: its folder for temporary files and its shared memory are
 /// made, and what lies in the ordinary `/tmp` of the trees that it needs is kept there. What it
 /// writes into the folder that it runs in is seen by no other run.
@@ -235,7 +238,7 @@ fn end_of(status: ExitStatus, took: Duration, limit: Duration) -> String {
     match code {
         KILLED if took >= limit => TIME_LIMIT.to_owned(),
         // As shells say it: a run in its own process ids does not tell one from the other.
-        129.. => format!("signal {}", code - 128),
+        129..=192 => format!("signal {}", code - 128),
         _ => format!("exit {code}"),
     }
 }
@@ -249,10 +252,10 @@ fn tail(file: &mut File) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The lines of `keeptime run` in an output, which it writes last.
+/// What `keeptime run` said in an output: where the program's last line has no end, behind that.
 fn said(output: &str) -> Vec<String> {
-    let lines = output.lines().filter_map(|line| line.strip_prefix("keeptime run: "));
-    lines.map(str::to_owned).collect()
+    let lines = output.lines().filter_map(|line| line.split_once(SAID));
+    lines.map(|(_, said)| said.to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -268,6 +271,7 @@ mod tests {
         assert_eq!(end(3 << 8, 1), "exit 3");
         assert_eq!(end(127 << 8, 1), "exit 127");
         assert_eq!(end(139 << 8, 1), "signal 11");
+        assert_eq!(end(201 << 8, 1), "exit 201");
         assert_eq!(end(11, 1), "signal 11");
         assert_eq!(end(137 << 8, 1), "signal 9");
         assert_eq!(end(137 << 8, 10), TIME_LIMIT);
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn lines_of_keeptime_are_found_among_the_programs() {
-        let output = "ok\nkeeptime run: t.kt: 12 records, 0 lost\nkeeptime runs\n\
+        let output = "ok\nno endkeeptime run: t.kt: 12 records, 0 lost\nkeeptime runs\n\
                       keeptime run: guard fair: nothing was to be done\n";
         let lines = ["t.kt: 12 records, 0 lost", "guard fair: nothing was to be done"];
         assert_eq!(said(output), lines);

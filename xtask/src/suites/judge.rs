@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::Program;
-use super::attempt::{Attempt, Outcome, Runner, TIME_LIMIT};
+use super::attempt::{Attempt, Outcome, Runner, SAID, TIME_LIMIT};
 use super::mode::Mode;
 use super::pool;
 
@@ -178,7 +178,8 @@ fn came_to(outcome: &Outcome, name: &str) -> String {
 /// The lines of an output in order of the alphabet, without `keeptime`'s and without numbers: of
 /// threads, nobody knows who writes first, and addresses and process ids are not the same.
 fn shown(output: &str) -> Vec<String> {
-    let lines = output.lines().filter(|line| !line.starts_with("keeptime run: "));
+    let lines = output.lines().map(|line| line.split(SAID).next().unwrap_or_default());
+    let lines = lines.filter(|line| !line.is_empty());
     let mut lines: Vec<String> = lines.map(without_numbers).collect();
     lines.sort();
     lines
