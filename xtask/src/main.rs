@@ -24,7 +24,7 @@ mod sumo;
 mod tidy;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -103,6 +103,8 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
             .arg(format!("BUILD={}", build.display()))
     })?;
     devices::vulkan_driver();
+    // Without it, the test that needs it says so.
+    debian::have(&["valgrind"], || debian::runs(Command::new("valgrind").arg("--version")));
     let mut variables = vec![
         (perfetto::VARIABLE, perfetto::folder()?),
         (devices::ONNX_VARIABLE, devices::onnx_library()?),

@@ -1,15 +1,19 @@
 //! The CUDA driver, a fake one that counts what it does: programs that reach it in any way get the
 //! same results, and everything is recorded.
 
+#[path = "support/refusals.rs"]
+mod refusals;
 mod support;
 
+use bandwidth::holders::{Config, Holders};
+use record::bandwidth::{Bandwidth, BandwidthCount};
 use record::cuda::{Category, FUNCTIONS};
 use record::{Action, Class, Kind, Record, Trouble};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use support::{Folder, Mode, Subject, Trace, compile, program, shared_folder};
+use support::{Folder, Mode, Recorder, Subject, Trace, compile, program, run, shared_folder};
 
 /// Where the fake driver and the programs that come with it are built.
 fn fake() -> &'static Path {
@@ -155,7 +159,8 @@ fn per_thread_variants_have_their_own_hooks(trace: &Trace, way: &str) {
 
 #[test]
 fn checks_of_the_driver_pass_recorded_too() {
-    for check in ["driver", "streams", "graphs", "locks"] {
+    // Not `locks`, which counts those of the driver, and asking it takes some.
+    for check in ["driver", "streams", "graphs"] {
         let subject = subject(format!("check_{check}"));
         for mode in [Mode::full().bytes(128 << 20), Mode::default_filter()] {
             let (ended, trace) = subject.recorded(&mode);
@@ -256,6 +261,37 @@ fn stand_ins_for_the_driver_work_with_and_without_it() {
         assert_eq!(output, answer.repeat(3));
         for trace in traces {
             assert!(trace.all().filter(|record| record.kind == Kind::Enter).count() >= 3, "{name}");
+        }
+    }
+}
+
+#[test]
+fn hooks_of_the_driver_do_not_allocate_on_the_oldest_kernel() {
+    let folder = Folder::new();
+    let refuse = program(&folder, "refuse.c");
+    let reentry = compile(&folder, "reentry.c", "reentry.so", &["-shared", "-fPIC"]);
+    let socket = folder.path("bandwidth.sock");
+    let _regulator =
+        Holders::start(Config { socket: socket.clone(), ..Config::default() }).expect("a socket");
+    // Not `locks`, which counts those of the driver, and asking it takes some.
+    for check in ["driver", "streams", "graphs"] {
+        let subject = Subject::new(&refuse)
+            .args(refusals::REFUSALS.iter().map(refusals::Refusal::rule))
+            .arg("--")
+            .arg(fake().join(format!("check_{check}")))
+            .env("LD_LIBRARY_PATH", fake())
+            .preload_before(&reentry);
+        let bare = subject.bare();
+        bare.success();
+        for mut mode in Mode::all() {
+            let (socket, period_ns) = (socket.clone(), 1_000_000);
+            mode.settings.bandwidth = Some(Bandwidth { socket, period_ns });
+            let recorder = Recorder::new(&mode);
+            let ended = run(&mut recorder.invite(&subject));
+            subject.assert_same(&format!("{}, check_{check}", mode.name), &bare, &ended);
+            let counts = recorder.recording().side().bandwidth_counts();
+            assert_eq!(counts[BandwidthCount::Attached as usize], 1, "check_{check}");
+            recorder.finish();
         }
     }
 }

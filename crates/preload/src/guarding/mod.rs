@@ -37,6 +37,8 @@ impl Wiped {
 /// The waiters of this process, and its readers where they are to be known.
 pub static TABLE: Wiped = Wiped(Table::new(), Readers::new());
 
+/// Whether mutexes are the C library's own, with the words that we know.
+static ARE_THE_C_LIBRARYS: AtomicBool = AtomicBool::new(false);
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static MUTEXES: AtomicU8 = AtomicU8::new(ALONE);
 static BOUND_NS: AtomicI64 = AtomicI64::new(0);
@@ -71,8 +73,9 @@ pub fn begin(side: &Side) -> Option<Begun> {
     guard::number_memory_by(attachment::memory);
     // Whoever stands between this library and the C library sees what the program calls.
     let rwlocks = flags.phase_fair() && !real::wraps_rwlocks();
-    let are_known = || !real::wraps_mutexes() && mutex::words_are_known();
-    let mutexes = if are_known() { flags.mutexes() } else { Mutexes::Alone };
+    let are_known = !real::wraps_mutexes() && mutex::words_are_known();
+    ARE_THE_C_LIBRARYS.store(are_known, Ordering::Relaxed);
+    let mutexes = if are_known { flags.mutexes() } else { Mutexes::Alone };
     if (rwlocks, mutexes) != (flags.phase_fair(), flags.mutexes()) {
         side.count_guard(GuardCount::Intercepted);
     }

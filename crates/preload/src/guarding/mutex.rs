@@ -130,7 +130,7 @@ unsafe fn lock_by_realtime(lock: Object, deadline: Deadline) -> c_int {
 /// The calling thread's id as the C library knows it, whose words it writes it to; without a system
 /// call. None where mutexes are not the C library's, or a thread is not.
 pub fn id_in_the_c_library() -> Option<u32> {
-    if !super::hands_over() {
+    if !super::ARE_THE_C_LIBRARYS.load(Ordering::Relaxed) {
         return None;
     }
     let mutex = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL.cast_unsigned());

@@ -1,0 +1,65 @@
+//! `keeptime run` and a server with its client on kernels as old as Linux 5.3, by a filter that
+//! refuses what came later.
+
+#[path = "../../preload/tests/support/refusals.rs"]
+mod refusals;
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use support::{Folder, preload_library};
+
+/// One of the programs that test the preload library.
+fn program(folder: &Folder, name: &str) -> String {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/programs");
+    let (source, program) = (sources.join(name).with_extension("c"), folder.0.join(name));
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-O1", "-pthread", "-o"]).arg(&program).arg(source);
+    assert!(command.status().expect("a C compiler").success());
+    program.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// Runs keeptime on the oldest kernel that it can be used on.
+fn keeptime(folder: &Folder, arguments: &[&str]) -> Output {
+    // What keeptime cannot do without: random bytes, and a descriptor for a process.
+    let needed = [libc::SYS_getrandom, libc::SYS_pidfd_open];
+    let refused = refusals::REFUSALS.iter().filter(|refusal| !needed.contains(&refusal.number));
+    let mut command = Command::new(program(folder, "refuse"));
+    command.args(refused.map(refusals::Refusal::rule)).arg("--");
+    command.arg(env!("CARGO_BIN_EXE_keeptime")).args(arguments);
+    command.env("KEEPTIME_PRELOAD", preload_library()).env_remove("LD_PRELOAD");
+    command.output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn programs_are_recorded_and_guarded_as_on_a_new_kernel() {
+    let folder = Folder::new();
+    let program = program(&folder, "contended");
+    let trace = folder.trace();
+    let trace = trace.to_str().expect("a path in UTF-8");
+    let ways: [&[&str]; 4] = [
+        &["--record", trace, "--all-locks", "--memory", "4MiB"],
+        &["--guard", "inherit", "--guard-all"],
+        &["--guard", "fair+inherit", "--guard-all"],
+        &["--guard", "fair+inherit", "--guard-all", "--record", trace, "--memory", "4MiB"],
+    ];
+    for way in ways {
+        let output = keeptime(&folder, &[&["run"], way, &["--", &program]].concat());
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{way:?}: {err}");
+        assert_eq!(text(&output.stdout), "1200 counted, 300 written, 160 turns\n", "{way:?}");
+        assert!(!folder.trace().exists() || !folder.open().metadata().processes.is_empty());
+    }
+    assert!(folder.trace().exists());
+}
+
+#[test]
+fn requests_are_served_as_on_a_new_kernel() {
+    let folder = Folder::new();
+    let output = keeptime(&folder, &["bench", "requests", "--samples", "50", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
