@@ -243,7 +243,19 @@ fn connecting_waits_for_a_place_and_gives_up_in_time() {
     assert_eq!(Socket::connect(&path, Duration::ZERO).unwrap_err(), Errno::AGAIN);
     assert_eq!(Socket::connect(&path, Duration::from_millis(20)).unwrap_err(), Errno::AGAIN);
     std::thread::scope(|scope| {
-        let second = scope.spawn(|| Socket::connect(&path, PATIENCE));
+        let (tell, told) = std::sync::mpsc::channel();
+        let path = &path;
+        let second = scope.spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            Socket::connect(path, PATIENCE)
+        });
+        // It sleeps in the connect, or has given up and gone.
+        let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+        let is_awake =
+            |stat: String| stat.rsplit_once(") ").is_some_and(|(_, s)| !s.starts_with('S'));
+        while std::fs::read_to_string(&stat).is_ok_and(is_awake) {
+            std::thread::yield_now();
+        }
         rustix::net::accept(&listener).unwrap();
         let second = second.join().unwrap().expect("the place that became free");
         rustix::net::accept(&listener).unwrap();
