@@ -42,6 +42,10 @@ pub struct Args {
     /// Print JSON instead of text; times are in nanoseconds
     #[arg(long)]
     json: bool,
+    /// List so many locks in JSON, or all of them, beside those that the report refers to
+    #[arg(long, value_name = "N", requires = "json", default_value = "1000",
+        value_parser = parse_locks)]
+    locks: usize,
     /// Write a page with plots and the locking patterns to this file
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
@@ -54,6 +58,11 @@ pub struct Args {
     /// Print only the answer in one sentence, and say nothing while reading
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
+}
+
+fn parse_locks(number: &str) -> Result<usize, String> {
+    let expected = |_| "expected a whole number, or all".to_owned();
+    if number == "all" { Ok(usize::MAX) } else { number.parse().map_err(expected) }
 }
 
 fn parse_focus(kind: &str) -> Result<Focus, String> {
@@ -138,6 +147,7 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
         verdicts,
         focus,
         worst: args.worst as usize,
+        locks: args.locks,
     })
 }
 

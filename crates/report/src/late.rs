@@ -60,6 +60,8 @@ pub struct Findings<'t> {
     pub focus: Focus,
     /// How many of each group.
     pub worst: usize,
+    /// How many locks the report for machines lists, at most, beside those it refers to.
+    pub locks: usize,
 }
 
 /// Calls that the report is about.

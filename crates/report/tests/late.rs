@@ -243,6 +243,38 @@ fn locks_are_named_with_what_they_are_who_takes_them_and_both_distributions() {
 }
 
 #[test]
+fn report_for_machines_lists_as_many_locks_as_wanted_and_those_it_refers_to() {
+    let trace = late_launch(["infer", "copy-3"]).trace();
+    let mut findings = findings(&trace);
+    let names = |json: &serde_json::Value| -> Vec<String> {
+        let locks = json["locks"].as_array().unwrap();
+        locks.iter().map(|lock| lock["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = late::json(&findings);
+    assert_eq!(names(&all), ["M1", "R1"]);
+    assert_eq!(
+        all["locks_left_out"],
+        serde_json::json!({ "locks": 0, "acquisitions": 0, "contended": 0 })
+    );
+    // A lock that nothing refers to.
+    let mut idle = findings.survey.locks[0].clone();
+    idle.name = "M2".to_owned();
+    (idle.in_launches, idle.others.contended) = (false, 0);
+    findings.survey.locks.push(idle);
+    findings.locks = 0;
+    let few = late::json(&findings);
+    assert_eq!(names(&few), ["M1", "R1"]);
+    let numbers: Vec<_> = few["locks"].as_array().unwrap().iter().map(|l| &l["number"]).collect();
+    assert_eq!(numbers, [0, 1]);
+    assert_eq!(
+        few["locks_left_out"],
+        serde_json::json!({ "locks": 1, "acquisitions": 202, "contended": 0 })
+    );
+    findings.locks = 3;
+    assert_eq!(names(&late::json(&findings)), ["M1", "R1", "M2"]);
+}
+
+#[test]
 fn pattern_shows_nested_locks_over_the_time_of_a_call() {
     let trace = late_launch(["infer", "copy-3"]).trace();
     let text = text(&findings(&trace));
@@ -324,7 +356,7 @@ fn json_is_one_object_with_these_keys_whose_parts_add_up() {
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "schema version headline beside file command outcome machine tier tier_reasons \
         settings guard duration_ns records unknown losses calls worst unfinished open_waits circles audit locks \
-        forgotten_locks verdicts sequences graph_advice threads launches load gpu";
+        locks_left_out forgotten_locks verdicts sequences graph_advice threads launches load gpu";
     assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(json["headline"], HEADLINE);
     let worst = json["worst"].as_array().unwrap();

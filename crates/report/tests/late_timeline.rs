@@ -209,6 +209,7 @@ fn page(trace: &Trace, script: &str) -> PathBuf {
         verdicts,
         focus: Focus::default(),
         worst: 10,
+        locks: 1000,
     };
     let page = html(&findings, Some(section.html)).unwrap();
     // A browser without a window may draw no frames, for which drawing waits.

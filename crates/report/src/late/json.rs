@@ -17,7 +17,8 @@
 //! | `worst[].timeline` | the same in the order of time; without `from_ns` what was added up |
 //! | `open_waits` | waits that did not end: `thread`, `lock`, `family`, `read`, `call`, `at_ns`, `until_end_ns`, `circle`, and `holders`, of which `waits` is a place in `open_waits` |
 //! | `circles` | threads that wait for one another: places in `open_waits`, each one's holder is the next |
-//! | `locks` | `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
+//! | `locks` | those in launches, the most waited for and the most taken, and all that the report refers to: `number`, `name`, `family`, `attributes`, `shared`, `takers`, `read`, `other` with `wait` and `hold`, and so on |
+//! | `locks_left_out` | the others: `locks`, `acquisitions`, `contended` |
 //! | `verdicts` | `verdict`, its numbers, `lock`, `severity_ns`, `worst`, `words`, `remedies` |
 //! | `sequences` | launches, copies and memory sets that repeat; what `verdicts` refer to |
 //! | `graph_advice` | what CUDA graphs would save, an estimate: `sequences`, `own_graph_launch`, `share_of_kernels_in_graphs`, `cuts`, `forgotten` (sequences for which there was no room), `about` |
@@ -26,8 +27,9 @@
 //! | `graph_advice...cuts` | calls that ended sequences, since no graph can contain them: `call`, `reason` (`wait`, `blocking`, `memory`, `code`, `callback`), `times` |
 //! | `threads`, `launches`, `load`, `gpu` | as their names say |
 //!
-//! In `cause` and among the numbers of a verdict, a `lock`, `call` or `kind`, `thread` and
-//! `sequence` that is a number is a place in `locks`, `calls`, `threads` and `sequences`.
+//! In `cause` and among the numbers of a verdict, a `call` or `kind`, `thread` and `sequence` that
+//! is a number is a place in `calls`, `threads` and `sequences`; a `lock` is the `number` of one of
+//! `locks`.
 //!
 //! A distribution has `count`, `total_ns`, `mean_ns`, `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`,
 //! `p99_9_ns`, `max_ns` and `buckets` (upper edge in nanoseconds, count). `p99_ns` is null for
@@ -42,6 +44,8 @@ use super::text::tier;
 use super::unknown::unknown;
 use super::{Findings, Late, graph, open};
 use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use trace::late::Distribution;
 use trace::late::Task;
 use trace::late::Verdict;
@@ -57,7 +61,17 @@ pub fn json(findings: &Findings<'_>) -> Value {
     let (survey, metadata) = (&findings.survey, findings.metadata);
     let lists = findings.lists();
     let worst = lists.iter().flat_map(|(_, list)| list).map(|late| of_worst(findings, *late));
-    let mut locks = (0u32..).zip(&survey.locks);
+    let worst = Value::from_iter(worst);
+    let verdicts = findings.verdicts.iter().map(|verdict| of_verdict(findings, verdict));
+    let verdicts = Value::from_iter(verdicts);
+    let calls = survey.kinds.iter().map(|kind| of_kind(findings, kind));
+    let calls = Value::from_iter(calls);
+    let mut referred = Referred::default();
+    let open_waits = json!(open::values(findings));
+    for part in [&worst, &verdicts, &calls, &open_waits] {
+        referred.add(part);
+    }
+    let (locks, left_out) = locks(findings, &referred);
     json!({
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,
@@ -75,20 +89,21 @@ pub fn json(findings: &Findings<'_>) -> Value {
         "records": survey.records,
         "unknown": unknown(findings),
         "losses": survey.losses,
-        "calls": survey.kinds.iter().map(|kind| of_kind(findings, kind)).collect::<Vec<_>>(),
-        "worst": worst.collect::<Vec<_>>(),
+        "calls": calls,
+        "worst": worst,
         "unfinished": survey.unfinished.iter().map(|open| json!({
             "call": findings.call(open.kind),
             "thread": of_thread_place(findings, open.thread),
             "at_ns": open.at_ns,
             "until_end_ns": open.until_end_ns,
         })).collect::<Vec<_>>(),
-        "open_waits": open::values(findings),
+        "open_waits": open_waits,
         "circles": survey.circles,
         "audit": findings.audit(),
-        "locks": locks.by_ref().map(|(_, lock)| of_lock(findings, lock)).collect::<Vec<_>>(),
+        "locks": locks,
+        "locks_left_out": left_out,
         "forgotten_locks": survey.forgotten,
-        "verdicts": findings.verdicts.iter().map(|v| of_verdict(findings, v)).collect::<Vec<_>>(),
+        "verdicts": verdicts,
         "sequences": survey.sequences.iter().map(|s| of_sequence(findings, s)).collect::<Vec<_>>(),
         "graph_advice": graph::value(findings),
         "threads": survey.threads.iter().map(of_thread).collect::<Vec<_>>(),
@@ -100,6 +115,58 @@ pub fn json(findings: &Findings<'_>) -> Value {
             "memsets": durations(&gpu.memsets),
         })),
     })
+}
+
+/// The locks that are listed, and what the others come to.
+fn locks(findings: &Findings<'_>, referred: &Referred) -> (Value, Value) {
+    let locks = &findings.survey.locks;
+    let count = |lock: &Lock, of: fn(&Use) -> u64| of(&lock.readers) + of(&lock.others);
+    let mut order: Vec<usize> = (0..locks.len()).collect();
+    order.sort_by_key(|place| {
+        let lock = &locks[*place];
+        let (contended, taken) = (count(lock, |u| u.contended), count(lock, |u| u.acquisitions));
+        Reverse((referred.has(*place, lock), lock.in_launches, contended, taken))
+    });
+    let has = |place: &usize| referred.has(*place, &locks[*place]);
+    let listed = findings.locks.max(order.iter().take_while(|place| has(place)).count());
+    let (listed, others) = order.split_at_mut(listed.min(locks.len()));
+    listed.sort_unstable();
+    let listed = listed.iter().map(|place| of_lock(findings, *place, &locks[*place]));
+    let sum = |of| others.iter().map(|place| count(&locks[*place], of)).sum::<u64>();
+    let left_out = json!({
+        "locks": others.len(),
+        "acquisitions": sum(|usage| usage.acquisitions),
+        "contended": sum(|usage| usage.contended),
+    });
+    (Value::from_iter(listed), left_out)
+}
+
+/// Locks that other parts of the report refer to.
+#[derive(Default)]
+struct Referred {
+    numbers: BTreeSet<u64>,
+    names: BTreeSet<String>,
+}
+
+impl Referred {
+    fn add(&mut self, part: &Value) {
+        match part {
+            Value::Array(parts) => parts.iter().for_each(|part| self.add(part)),
+            Value::Object(parts) => {
+                match parts.get("lock") {
+                    Some(Value::String(name)) => _ = self.names.insert(name.clone()),
+                    Some(Value::Number(number)) => self.numbers.extend(number.as_u64()),
+                    _ => {}
+                }
+                parts.values().for_each(|part| self.add(part));
+            }
+            _ => {}
+        }
+    }
+
+    fn has(&self, place: usize, lock: &Lock) -> bool {
+        self.numbers.contains(&(place as u64)) || self.names.contains(&lock.name)
+    }
 }
 
 /// Times. Quantiles of too few values are null, since they would be the maximum.
@@ -260,12 +327,13 @@ fn of_thread(thread: &Thread) -> Value {
     })
 }
 
-fn of_lock(findings: &Findings<'_>, lock: &Lock) -> Value {
+fn of_lock(findings: &Findings<'_>, number: usize, lock: &Lock) -> Value {
     let takers = lock.kinds.iter().map(
         |(kind, times)| json!({ "call": kind.map(|kind| findings.call(kind)), "times": times }),
     );
     let tally = |tally: &Tally| json!({ "count": tally.count, "worst": of_instance(findings, tally.worst.as_ref()) });
     json!({
+        "number": number,
         "name": lock.name,
         "family": lock.family,
         "process": lock.process,

@@ -17,6 +17,7 @@ pub fn findings(trace: &Trace) -> Findings<'_> {
         explained,
         focus: Focus::default(),
         worst: 5,
+        locks: 1000,
     }
 }
 
