@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::bail;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use trace::kernel::Wanted;
 use trace::metadata::{Outcome, Tier};
 use trace::session::{Finished, Options};
@@ -130,33 +129,41 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(file) => trace::session::record(&mut command, &options, file)?,
         None => trace::session::guard(&mut command, &options)?,
     };
-    if !args.quiet {
-        tell(args, &finished)?;
+    // From here on the program has run, and its own status is what counts.
+    if let Some(reason) = &finished.unwritten {
+        tell!("{}", unwritten(&finished, reason));
+    }
+    let told = if args.quiet { String::new() } else { told(args, &finished) };
+    if !told.is_empty() {
+        tell!("{told}");
     }
     Ok(end_like(&finished.outcome))
 }
 
-/// Says what came of it, on the standard error stream.
-fn tell(args: &Args, finished: &Finished) -> anyhow::Result<()> {
+/// What came of the trace.
+fn unwritten(finished: &Finished, reason: &str) -> String {
+    match &finished.file {
+        None => format!("keeptime run: {reason}; there is no trace"),
+        Some(file) => format!("keeptime run: {reason}; {} has what there is", file.display()),
+    }
+}
+
+/// Says what came of it.
+fn told(args: &Args, finished: &Finished) -> String {
     if args.json {
-        tell!("{}", serde_json::to_string_pretty(&json(args.record.as_deref(), finished))?);
-        return Ok(());
+        return format!("{:#}", json(finished));
     }
-    if let Some(file) = &args.record {
-        tell!("keeptime run: {}", summary(finished, file));
-    }
-    if let Some(guard) = &finished.guard {
-        tell!("keeptime run: {}", guard::summary(guard, finished.processes));
-    }
-    if let Some(bandwidth) = &finished.bandwidth {
-        tell!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
-    }
-    Ok(())
+    let mut lines = Vec::from_iter(finished.unloaded.as_deref().map(unloaded));
+    lines.extend(finished.file.as_deref().map(|file| summary(finished, file)));
+    lines.extend(finished.guard.as_ref().map(|guard| guard::summary(guard, finished.processes)));
+    let bandwidth = finished.bandwidth.as_ref();
+    lines.extend(bandwidth.map(|lock| bandwidth::summary(lock, finished.processes)));
+    lines.iter().map(|line| format!("keeptime run: {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// The same as one object.
-fn json(file: Option<&Path>, finished: &Finished) -> serde_json::Value {
-    let trace = file.map(|file| {
+fn json(finished: &Finished) -> serde_json::Value {
+    let trace = finished.file.as_deref().map(|file| {
         serde_json::json!({
             "file": file,
             "records": finished.records,
@@ -172,6 +179,7 @@ fn json(file: Option<&Path>, finished: &Finished) -> serde_json::Value {
         "version": 1,
         "outcome": finished.outcome,
         "processes": finished.processes,
+        "unloaded": finished.unloaded,
         "trace": trace,
         "guard": finished.guard,
         "bandwidth_lock": finished.bandwidth,
@@ -188,14 +196,20 @@ fn run_audit(args: &Args, mut options: Options, command: &mut Command) -> anyhow
     options.settings.libraries = args.guard.libraries().to_vec();
     options.kernel = Wanted::Exactly(Tier::Preload);
     let finished = trace::session::record(command, &options, file)?;
-    let audit = audit::audit(file, args.guard.everywhere())?;
-    let said = match args.json {
-        true => audit.json(finished.bandwidth.as_ref())?,
-        false => audit.text(),
-    };
-    tell!("{}", said.trim_end());
-    if let Some(bandwidth) = finished.bandwidth.as_ref().filter(|_| !args.json) {
-        tell!("keeptime run: {}", bandwidth::summary(bandwidth, finished.processes));
+    let said = finished.file.as_ref().map_or_else(
+        || anyhow::bail!("{}", finished.unwritten.as_deref().unwrap_or("there is no trace")),
+        |file| {
+            let audit = audit::audit(file, args.guard.everywhere())?;
+            if args.json { audit.json(finished.bandwidth.as_ref()) } else { Ok(audit.text()) }
+        },
+    );
+    tell!("{}", said.unwrap_or_else(|error| format!("keeptime run: {error:#}")).trim_end());
+    if !args.json {
+        let bandwidth = finished.bandwidth.as_ref();
+        let bandwidth = bandwidth.map(|lock| bandwidth::summary(lock, finished.processes));
+        for line in finished.unloaded.as_deref().map(unloaded).into_iter().chain(bandwidth) {
+            tell!("keeptime run: {line}");
+        }
     }
     if finished.lost > 0 {
         tell!(
@@ -245,6 +259,11 @@ fn find_library() -> anyhow::Result<PathBuf> {
     )
 }
 
+/// One line about a program that was run as it is.
+fn unloaded(reason: &str) -> String {
+    format!("the program did not load the library, and ran as it is: {reason}")
+}
+
 /// One line about the recording.
 fn summary(finished: &Finished, file: &Path) -> String {
     let Finished { records, lost, overwritten, .. } = finished;
@@ -257,10 +276,6 @@ fn summary(finished: &Finished, file: &Path) -> String {
         Tier::Switches => ", tier switches",
         Tier::Scheduler => ", tier scheduler",
     };
-    if finished.processes == 0 {
-        line += "; the program did not load the library: it is linked statically, for another \
-            architecture, or runs with the rights of another user";
-    }
     for reason in &finished.tier_reasons {
         line += &format!("; {reason}");
     }
@@ -278,11 +293,9 @@ fn end_like(outcome: &Outcome) -> ExitCode {
         Outcome::Exited(status) => ExitCode::from(*status as u8),
         Outcome::Unknown => ExitCode::from(2),
         Outcome::Killed(signal) => {
-            // The program has dumped its core, if it was to; ours would say nothing.
-            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-            // Does not return, but for signals whose default it does not know, such as real-time
-            // ones: then as shells do.
-            let _ = signal_hook::low_level::emulate_default_handler(*signal);
+            // Does not return, unless this is the first process of its namespace, which no signal
+            // ends: then as shells do.
+            trace::session::end_by(*signal);
             ExitCode::from(128u8.wrapping_add(*signal as u8))
         }
     }
@@ -311,10 +324,13 @@ mod tests {
     fn summary_names_what_is_missing_and_why() {
         let mut finished = Finished {
             outcome: Outcome::Exited(0),
+            file: None,
+            unwritten: None,
             records: 12,
             lost: 0,
             overwritten: 0,
             processes: 1,
+            unloaded: None,
             tier: Tier::Scheduler,
             tier_reasons: Vec::new(),
             troubles: Vec::new(),
@@ -325,9 +341,8 @@ mod tests {
         assert_eq!(line, "t.kt: 12 records, 0 lost, tier scheduler");
         finished.tier = Tier::Switches;
         finished.tier_reasons = vec!["no wake-ups: run as root".to_owned()];
-        finished.processes = 0;
         let line = summary(&finished, Path::new("t.kt"));
-        assert!(line.contains("tier switches; the program did not load the library"), "{line}");
+        assert!(line.contains(", tier switches"), "{line}");
         assert!(line.ends_with("; no wake-ups: run as root"), "{line}");
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use record::{Action, Class, Kind, Record};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 use support::Folder;
@@ -128,15 +128,16 @@ fn without_internal_signals(output: &Output) -> String {
 }
 
 #[test]
-fn signals_that_were_ignored_stay_ignored_for_the_program() {
+fn signals_that_were_ignored_or_blocked_stay_so_for_the_program() {
     let folder = Folder::new();
     let env = || {
         let mut command = Command::new("env");
-        command.args(["--default-signal", "--ignore-signal=INT,HUP,CHLD"]);
+        command.args(["--default-signal", "--ignore-signal=INT,HUP,PIPE,CHLD"]);
+        command.arg("--block-signal=USR1,CHLD");
         command
     };
     let ignored = |command: &mut Command| -> String {
-        let output = command.args(["grep", "^SigIgn", "/proc/self/status"]).output().unwrap();
+        let output = command.args(["grep", "^Sig[BI]", "/proc/self/status"]).output().unwrap();
         without_internal_signals(&output)
     };
     let keeptime = folder.keeptime(&["--quiet"]);
@@ -144,7 +145,8 @@ fn signals_that_were_ignored_stay_ignored_for_the_program() {
     recorded.arg(keeptime.get_program()).args(keeptime.get_args());
     recorded.env("KEEPTIME_PRELOAD", support::preload_library());
     let bare = ignored(&mut bare);
-    assert!(bare.ends_with("10003"), "CHLD, INT and HUP are bits 16, 1 and 0: {bare}");
+    let expected = "SigBlk 10200\nSigIgn 11003";
+    assert_eq!(bare, expected, "CHLD, PIPE, USR1, INT and HUP are bits 16, 12, 9, 1 and 0");
     assert_eq!(ignored(&mut recorded), bare);
     assert_eq!(folder.open().metadata().outcome, Outcome::Exited(0));
 }
@@ -277,30 +279,6 @@ fn sigterm_is_passed_on_and_the_trace_is_written() {
     assert_eq!(lines.next().unwrap().unwrap(), "told");
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert_eq!(folder.open().metadata().outcome, Outcome::Exited(3));
-}
-
-#[test]
-fn interrupt_of_the_terminal_is_the_programs_affair() {
-    let folder = Folder::new();
-    let mut child = folder
-        .keeptime(&[])
-        .args(["sh", "-c", "echo ready; read line; echo \"$line\""])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    // As if the program went on in spite of them: only keeptime gets them.
-    send(child.id(), rustix::process::Signal::INT);
-    send(child.id(), rustix::process::Signal::QUIT);
-    child.stdin.take().unwrap().write_all(b"went on\n").unwrap();
-    output.read_to_string(&mut line).unwrap();
-    assert_eq!(line, "ready\nwent on\n");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(folder.open().metadata().outcome, Outcome::Exited(0));
 }
 
 fn send(process: u32, signal: rustix::process::Signal) {
@@ -456,4 +434,54 @@ fn program_that_does_not_load_the_library_is_told() {
     assert_eq!(output.status.code(), Some(5));
     assert!(text(&output.stderr).contains("did not load the library"), "{output:?}");
     assert_eq!(folder.open().records(), 0);
+}
+
+#[test]
+fn closed_standard_descriptors_stay_closed_for_the_program() {
+    let folder = Folder::new();
+    let program = folder.compile(
+        r#"
+        #include <fcntl.h>
+        #include <unistd.h>
+        int main(void) {
+            int open = 0;
+            for (int fd = 0; fd < 3; fd++) open |= (fcntl(fd, F_GETFD) != -1) << fd;
+            return open;
+        }
+        "#,
+    );
+    for (closed, open) in [("<&-", 6), (">&-", 5), ("2>&-", 3), ("<&- >&- 2>&-", 0), ("", 7)] {
+        let keeptime = folder.keeptime(&[]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$@\" {closed}"), "sh"]).arg(keeptime.get_program());
+        shell.args(keeptime.get_args()).arg(&program);
+        let status = shell.env("KEEPTIME_PRELOAD", support::preload_library()).status().unwrap();
+        assert_eq!(status.code(), Some(open), "{closed}");
+        assert_eq!(folder.open().metadata().processes.len(), 1);
+    }
+}
+
+#[test]
+fn limit_on_files_is_the_programs_and_ends_nothing() {
+    let folder = Folder::new();
+    let run = |limit: &str, script: &str| {
+        let keeptime = folder.keeptime(&["--tier", "preload"]);
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh"]);
+        shell.arg(keeptime.get_program()).args(keeptime.get_args()).args(["bash", "-c", script]);
+        shell.env("KEEPTIME_PRELOAD", support::preload_library()).output().unwrap()
+    };
+    // In KiB: below the recording's 4 MiB.
+    let output = run("-S -f 64", "ulimit -S -f; exit 3");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "64\n".to_owned()));
+    assert_eq!(folder.open().metadata().processes.len(), 1);
+    let output = run("-f 3072", "ulimit -H -f; exit 4");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(4), "3072\n".to_owned()));
+    let trace = folder.open();
+    assert_eq!(trace.metadata().processes.len(), 1);
+    let troubles = &trace.metadata().troubles;
+    assert!(troubles.iter().any(|note| note.trouble.contains("ulimit -H -f")), "{troubles:?}");
+    let output = run("-f 64", "exit 0");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("at most 65536 bytes (ulimit -H -f)"), "{output:?}");
 }

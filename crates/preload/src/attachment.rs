@@ -6,7 +6,7 @@
 //! in a forked child, whichever way it was forked, without any system call here.
 
 use crate::elf::Library;
-use crate::{bandwidth, guarding, program, real};
+use crate::{bandwidth, guarding, hook, program, real};
 use realtime::clock::Reader;
 use record::attach::{Invitation, VARIABLE, knock};
 use record::guard::GuardCount;
@@ -57,6 +57,7 @@ static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static GPU: AtomicBool = AtomicBool::new(false);
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 static PREPARED: AtomicBool = AtomicBool::new(false);
+static SUSPENDED: AtomicBool = AtomicBool::new(false);
 /// How much memory is put in place before the accelerator is used.
 const PREPARED_BYTES: usize = 1 << 30;
 
@@ -124,6 +125,11 @@ pub fn is_on() -> bool {
 #[inline(always)]
 pub fn is_attached() -> bool {
     ATTACHED.load(Ordering::Relaxed)
+}
+
+/// Whether the program has restricted its system calls, or is about to.
+pub fn is_suspended() -> bool {
+    SUSPENDED.load(Ordering::Relaxed)
 }
 
 /// Whether locks are recorded wherever they are taken from.
@@ -326,6 +332,7 @@ pub struct Suspended {
 /// Ends the recording of this process and of all that it will start, without a system call: the
 /// gate closes, and the invitation in its environment becomes invalid.
 pub fn suspend() -> Suspended {
+    SUSPENDED.store(true, Ordering::Relaxed);
     // Each thread may restrict itself.
     let ended = |gate: u8| if gate & (GUARDED | ENDED) != 0 { ENDED } else { OFF };
     let gate = GATE.load(Ordering::Acquire);
@@ -358,6 +365,7 @@ impl Suspended {
             unsafe { at.write_volatile(byte) };
         }
         guard::restrict(IS_CAREFUL.load(Ordering::Relaxed));
+        SUSPENDED.store(false, Ordering::Relaxed);
         GATE.store(self.gate, Ordering::Release);
         if self.held {
             bandwidth::resume();
@@ -412,6 +420,7 @@ fn value(text: &CStr) -> &[u8] {
 /// the order of preloading has it.
 extern "C" fn construct() {
     real::prepare();
+    hook::exec::prepare();
     if is_on() || is_guarded() || bandwidth::is_on() {
         enter();
     }

@@ -103,6 +103,13 @@ functions! {
     mlockall(c_int) -> c_int;
     prctl(c_int, usize, usize, usize, usize) -> c_int;
     syscall(i64, usize, usize, usize, usize, usize, usize) -> i64;
+    execve(Object, Object, Object) -> c_int;
+    execvpe(Object, Object, Object) -> c_int;
+    fexecve(c_int, Object, Object) -> c_int;
+    execv(Object, Object) -> c_int;
+    execvp(Object, Object) -> c_int;
+    posix_spawn(Object, Object, Object, Object, Object, Object) -> c_int;
+    posix_spawnp(Object, Object, Object, Object, Object, Object) -> c_int;
     _dl_find_object(Object, Object) -> c_int;
 }
 

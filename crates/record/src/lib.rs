@@ -7,7 +7,8 @@
 //! - [`side`]: beside the logs, the settings of the recording and the names in it.
 //! - [`guard`]: how the program's locks are guarded, and what was counted.
 //! - [`bandwidth`]: how the program holds the bandwidth lock, and what was counted.
-//! - [`attach`]: how a process of the recorded program finds that memory.
+//! - [`attach`]: how a process of the recorded program finds that memory; [`door`]: the socket for
+//!   those that cannot open it.
 //! - [`cuda`]: the functions of the CUDA driver, by number.
 //!
 //! ```
@@ -29,6 +30,7 @@ pub mod attach;
 pub mod bandwidth;
 pub mod clock;
 pub mod cuda;
+pub mod door;
 mod error;
 pub mod guard;
 pub mod layout;

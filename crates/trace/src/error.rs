@@ -130,6 +130,14 @@ pub enum Error {
         /// Available.
         available: u64,
     },
+    /// Files may not be as large as the smallest recording.
+    #[error("files may have at most {limit} bytes (ulimit -H -f), a recording needs {least}")]
+    FileLimit {
+        /// The limit, in bytes.
+        limit: u64,
+        /// What the smallest recording needs.
+        least: u64,
+    },
     /// The library cannot be preloaded.
     #[error("{}: cannot be preloaded: {reason}", file.display())]
     Preload {

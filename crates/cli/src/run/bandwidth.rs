@@ -49,7 +49,7 @@ pub fn summary(bandwidth: &session::bandwidth::Bandwidth, processes: usize) -> S
     let b = bandwidth;
     let mut line = "bandwidth lock: ".to_owned();
     if processes == 0 {
-        line += "the program did not load the library, so nothing was held";
+        line += "nothing was held";
         return line;
     }
     line += &match (b.attached, b.acquisitions) {

@@ -101,7 +101,7 @@ pub fn summary(guard: &metadata::Guard, processes: usize) -> String {
     let counts = &guard.counts;
     let mut line = format!("guard {}", guard.mutexes);
     if processes == 0 {
-        line += ": the program did not load the library, so nothing was guarded";
+        line += ": nothing was guarded";
         return line;
     }
     let said = [

@@ -16,6 +16,7 @@
 mod barrier;
 mod c11;
 mod condition;
+pub mod exec;
 mod library;
 mod mutex;
 mod once;

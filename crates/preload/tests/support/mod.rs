@@ -11,7 +11,8 @@ pub mod trace;
 pub use build::{Folder, can_compile, compile, library, program, program_with, shared_folder};
 pub use trace::Trace;
 
-use record::attach::{Door, Invitation, VARIABLE};
+use record::attach::{Invitation, VARIABLE};
+use record::door::Door;
 use record::guard::{Guard, Mutexes};
 use record::{Recording, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -326,12 +327,12 @@ impl Recorder {
     pub fn new(mode: &Mode) -> Recorder {
         let recording = Recording::create(mode.bytes, &mode.settings).expect("memory");
         let recording = std::sync::Arc::new(recording);
-        let invitation = Invitation::new().expect("random bytes");
+        let invitation = Invitation::new(recording.fd()).expect("random bytes");
         let door = Door::open(invitation).expect("a socket");
         let (watch, stop) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
         let shared = recording.clone();
-        let door = std::thread::spawn(move || keep_door(&door, &shared, &watch));
+        let door = std::thread::spawn(move || keep_door(door, &shared, &watch));
         Recorder { recording, invitation, stop, door }
     }
 
@@ -360,13 +361,11 @@ impl Recorder {
     }
 }
 
-fn keep_door(door: &Door, recording: &Recording, stop: &OwnedFd) {
+fn keep_door(mut door: Door, recording: &Recording, stop: &OwnedFd) {
     loop {
-        let fds = &mut [
-            PollFd::new(stop, PollFlags::IN),
-            PollFd::from_borrowed_fd(door.fd(), PollFlags::IN),
-        ];
-        match poll(fds, None) {
+        let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
+        fds.extend(door.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        match poll(&mut fds, None) {
             Ok(_) if !fds[0].revents().is_empty() => return,
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll: {error}"),

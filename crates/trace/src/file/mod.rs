@@ -8,4 +8,4 @@ pub mod read;
 pub mod write;
 
 pub use read::{Block, Stream, StreamKind, Trace};
-pub use write::{BlockHead, TraceWriter};
+pub use write::{BlockHead, Kept, TraceWriter};

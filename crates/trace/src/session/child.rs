@@ -4,9 +4,10 @@
 //! The forked child tells its process id through one pipe, then reads one byte from another. Only
 //! then it becomes the program. When the recorder lets go of the pipe, or dies, the child reads
 //! its end instead and is gone without having run anything. `Command::spawn` returns only after
-//! all that, so a thread of its own calls it.
+//! all that, so a thread of its own calls it. That thread waits for the program's end: a program
+//! that asked for a signal when its parent dies gets it when the thread ends that started it.
 
-use super::signals::Caught;
+use super::inherited::Inherited;
 use crate::Error;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -14,20 +15,29 @@ use rustix::process::{Pid, getpid};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Command, ExitStatus};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// A child that waits. When it is dropped, the child never runs the program.
 pub struct Held<'scope> {
     pid: Pid,
     go: OwnedFd,
-    spawner: ScopedJoinHandle<'scope, io::Result<Child>>,
+    spawner: ScopedJoinHandle<'scope, Spawned>,
     program: String,
 }
 
+/// A child that may have become the program.
+pub struct Running<'scope> {
+    spawner: ScopedJoinHandle<'scope, Spawned>,
+    program: String,
+}
+
+/// Why it was not started; or else how it ended, or why that is not known.
+type Spawned = io::Result<io::Result<ExitStatus>>;
+
 impl<'scope> Held<'scope> {
-    /// Forks the child of `command`, which can be used only once. The child gets the
-    /// dispositions of `signals` that there were before they were caught.
+    /// Forks the child of `command`, which can be used only once. The child gets what this process
+    /// had `inherited`.
     ///
     /// # Errors
     /// [`Error::Start`] when it cannot be forked, or was killed at once; [`Error::System`] when
@@ -35,7 +45,7 @@ impl<'scope> Held<'scope> {
     pub fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         command: &'scope mut Command,
-        signals: Vec<Caught>,
+        inherited: &Inherited,
     ) -> Result<Held<'scope>, Error> {
         let program = command.get_program().to_string_lossy().into_owned();
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(Error::system("pipe2"));
@@ -46,14 +56,15 @@ impl<'scope> Held<'scope> {
             wait: wait.as_raw_fd(),
             others: [told.as_raw_fd(), go.as_raw_fd()],
         };
+        let inherited = *inherited;
         // SAFETY: `hold` makes only calls that are async-signal-safe, and allocates nothing. The
         // spawner keeps its ends open until the child has been forked, `start` and `Held` theirs
         // until the child has been forked and has told its id.
-        unsafe { command.pre_exec(move || hold(&ends, &signals)) };
+        unsafe { command.pre_exec(move || hold(&ends, &inherited)) };
         let spawner = scope.spawn(move || {
             let spawned = command.spawn();
             drop((tell, wait));
-            spawned
+            spawned.map(|mut child| child.wait())
         });
         let mut id = [0; 4];
         let told = read_all(&told, &mut id).map_err(Error::system("read"))?;
@@ -64,10 +75,7 @@ impl<'scope> Held<'scope> {
         drop(go);
         let reason = match spawner.join().expect("the spawner does not panic") {
             Err(error) => error,
-            Ok(mut child) => {
-                child.wait().map_err(Error::system("waitpid"))?;
-                io::Error::other("it was killed before it ran")
-            }
+            Ok(_) => io::Error::other("it was killed before it ran"),
         };
         Err(Error::Start { program, reason })
     }
@@ -77,17 +85,26 @@ impl<'scope> Held<'scope> {
         self.pid
     }
 
-    /// Lets it become the program.
-    ///
-    /// # Errors
-    /// [`Error::Start`] when there is no such program, or it cannot be run.
-    pub fn release(self) -> Result<Child, Error> {
+    /// Lets it become the program. Returns at once: the child may be stopped.
+    pub fn release(self) -> Running<'scope> {
         let Held { go, spawner, program, .. } = self;
         // Fails only when the child was killed meanwhile, as its parent will hear.
         let _ = rustix::io::write(&go, &[1]);
-        drop(go);
-        let spawned = spawner.join().expect("the spawner does not panic");
-        spawned.map_err(|reason| Error::Start { program, reason })
+        Running { spawner, program }
+    }
+}
+
+impl Running<'_> {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// [`Error::Start`] when there is no such program, or it cannot be run; [`Error::System`] when
+    /// nobody knows how it ended.
+    pub fn wait(self) -> Result<ExitStatus, Error> {
+        let spawned = self.spawner.join().expect("the spawner does not panic");
+        let program = self.program;
+        let ended = spawned.map_err(|reason| Error::Start { program, reason })?;
+        ended.map_err(Error::system("waitpid"))
     }
 }
 
@@ -99,12 +116,8 @@ struct Ends {
 }
 
 /// Runs in the child.
-fn hold(ends: &Ends, signals: &[Caught]) -> io::Result<()> {
-    for Caught { signal, was_ignored } in signals {
-        let disposition = if *was_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
-        // SAFETY: neither disposition runs any code of ours.
-        unsafe { libc::signal(*signal, disposition) };
-    }
+fn hold(ends: &Ends, inherited: &Inherited) -> io::Result<()> {
+    inherited.restore()?;
     for other in ends.others {
         // SAFETY: the child's copy of the parent's end; nothing in the child uses it. While it
         // were open, the pipe would not end when the parent dies.
@@ -134,21 +147,25 @@ fn read_all(pipe: impl std::os::fd::AsFd, bytes: &mut [u8]) -> rustix::io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Stdio;
+
+    fn inherited() -> Inherited {
+        Inherited::new(0, false).unwrap()
+    }
 
     #[test]
     fn child_waits_until_it_is_released() {
+        let (read, write) = io::pipe().unwrap();
         let mut command = Command::new("echo");
-        command.arg("ran").stdout(Stdio::piped());
+        command.arg("ran").stdout(write);
         std::thread::scope(|scope| {
-            let held = Held::start(scope, &mut command, Vec::new()).unwrap();
+            let held = Held::start(scope, &mut command, &inherited()).unwrap();
             let pid = held.pid().as_raw_nonzero().get();
             let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
             assert!(!text.contains("(echo)"), "{text}");
-            let child = held.release().unwrap();
-            assert_eq!(child.id(), pid as u32);
-            assert_eq!(child.wait_with_output().unwrap().stdout, b"ran\n");
+            assert!(held.release().wait().unwrap().success());
         });
+        drop(command);
+        assert_eq!(io::read_to_string(read).unwrap(), "ran\n");
     }
 
     #[test]
@@ -157,7 +174,7 @@ mod tests {
         let (read, write) = io::pipe().unwrap();
         command.stdout(write);
         std::thread::scope(|scope| {
-            drop(Held::start(scope, &mut command, Vec::new()).unwrap());
+            drop(Held::start(scope, &mut command, &inherited()).unwrap());
         });
         drop(command);
         assert_eq!(io::read_to_string(read).unwrap(), "");
@@ -167,8 +184,8 @@ mod tests {
     fn program_that_is_not_there_is_named() {
         let mut command = Command::new("/no/such/program");
         std::thread::scope(|scope| {
-            let held = Held::start(scope, &mut command, Vec::new()).unwrap();
-            let text = held.release().unwrap_err().to_string();
+            let held = Held::start(scope, &mut command, &inherited()).unwrap();
+            let text = held.release().wait().unwrap_err().to_string();
             assert!(text.starts_with("cannot run /no/such/program: No such file"), "{text}");
         });
     }

@@ -2,6 +2,7 @@
 //! the machine does not have would be taken from other programs, by killing them.
 
 use crate::Error;
+use shm::log::{AREA_CHUNKS, CHUNK_BYTES};
 use std::fs;
 
 /// Refuses to take `bytes` of memory that is not there. Where the kernel does not say how much
@@ -14,6 +15,28 @@ pub fn check(bytes: u64) -> Result<(), Error> {
         Some(available) if available < bytes => Err(Error::Memory { bytes, available }),
         _ => Ok(()),
     }
+}
+
+/// As much memory as a file may have that this process makes, with what is to be told if that is
+/// less than wanted. A recording is a memory file, for which the limit holds, too.
+///
+/// # Errors
+/// [`Error::FileLimit`] when not even the smallest recording fits.
+pub fn within_limit(bytes: u64, limit: Option<u64>) -> Result<(u64, Option<String>), Error> {
+    let Some(limit) = limit else { return Ok((bytes, None)) };
+    let area = u64::from(AREA_CHUNKS) * CHUNK_BYTES as u64;
+    let most = limit.saturating_sub(area) / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
+    if most >= bytes {
+        return Ok((bytes, None));
+    }
+    if most == 0 {
+        return Err(Error::FileLimit { limit, least: area + CHUNK_BYTES as u64 });
+    }
+    let note = format!(
+        "memory for records: {most} bytes instead of {bytes}, since files may have at most {limit} \
+         (ulimit -H -f)"
+    );
+    Ok((most, Some(note)))
 }
 
 /// What the machine and this process's control groups have left, the least of them.
@@ -118,6 +141,19 @@ mod tests {
         assert_eq!(in_group("4:cpu,memory:/c", read), Some(0));
         assert_eq!(in_group("4:cpu:/c", read), None);
         assert_eq!(in_group("", read), None);
+    }
+
+    #[test]
+    fn limit_on_files_limits_the_memory() {
+        let chunk = CHUNK_BYTES as u64;
+        let area = u64::from(AREA_CHUNKS) * chunk;
+        assert_eq!(within_limit(5 * chunk, None).unwrap(), (5 * chunk, None));
+        assert_eq!(within_limit(5 * chunk, Some(area + 5 * chunk)).unwrap(), (5 * chunk, None));
+        let (bytes, note) = within_limit(5 * chunk, Some(area + 3 * chunk - 1)).unwrap();
+        assert_eq!(bytes, 2 * chunk);
+        assert!(note.unwrap().contains("(ulimit -H -f)"));
+        let text = within_limit(5 * chunk, Some(area)).unwrap_err().to_string();
+        assert!(text.contains("ulimit -H -f") && text.contains(&area.to_string()), "{text}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Records a program: starts it under the preload library, waits for it, and writes the trace.
 //!
 //! ```text
-//!   record ---- forks the child, which waits -> child
+//!   record ---- forks the keeper, which knows what the process group gets -> keeper
+//!     |         forks the child, which waits -> child
 //!     |         attaches the kernel collector -> kernel
-//!     |         lets the child become the program, waits for its end
-//!     +-------- meanwhile, on a thread of its own -> service: attaching processes, signals, the dead
+//!     |         lets the child become the program, passes signals on until its end -> relay
+//!     +-------- meanwhile, on a thread of its own -> service: attaching processes, the dead
 //!     |
 //!     +-------- copies the log and the collector's streams into blocks -> store, file
 //!               adds what is to be known about them -> facts, metadata
@@ -18,26 +19,38 @@ mod child;
 mod dead;
 mod facts;
 mod guard;
+mod inherited;
+mod keeper;
+mod library;
 mod memory;
+mod relay;
 mod service;
 mod signals;
 mod store;
+mod unloaded;
 
+use crate::file::Kept;
 use crate::kernel::{Collected, Collector, Request, Started, Wanted};
 use crate::metadata::{self, Metadata, Outcome, Tier, TroubleCount};
 use crate::{Error, TraceWriter};
 use bandwidth::Bandwidth;
 use child::Held;
-use record::attach::{Door, Invitation, VARIABLE};
+use keeper::Keeper;
+use record::attach::{Invitation, VARIABLE};
 use record::clock::Reading;
-use record::{Recording, Settings};
+use record::door::Door;
+use record::{Recording, Settings, Trouble};
+use relay::Relay;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use service::{Service, Stop};
 use signals::Signals;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use store::Counts;
 
 const LD_PRELOAD: &str = "LD_PRELOAD";
 /// Memory for records where nothing is recorded.
@@ -80,14 +93,20 @@ impl Options {
 pub struct Finished {
     /// How the program ended.
     pub outcome: Outcome,
+    /// Where the trace is: elsewhere than wanted if its folder has gone.
+    pub file: Option<PathBuf>,
+    /// Why the trace is not whole, not where it was wanted, or not there at all.
+    pub unwritten: Option<String>,
     /// Records in the trace.
     pub records: u64,
     /// Records that there was no room for.
     pub lost: u64,
     /// Records that gave way to later ones.
     pub overwritten: u64,
-    /// Process images that were recorded. None is a program that did not load the library.
+    /// Process images that were recorded.
     pub processes: usize,
+    /// Why there is none: the program did not load the library.
+    pub unloaded: Option<String>,
     /// What was recorded around the program.
     pub tier: Tier,
     /// Why it was not more.
@@ -114,93 +133,122 @@ pub fn guard(command: &mut Command, options: &Options) -> Result<Finished, Error
         kernel_bytes_per_processor: 0,
         preload: options.preload.clone(),
     };
-    let (run, recording, _, end) = start(command, &options)?;
+    let session = Session::prepare(command, &options)?;
+    let keeper = Keeper::start(&[], |_| ()).ok();
+    let run = session.run(command, keeper.as_ref())?;
+    let end = Reading::take();
+    let recording = &session.recording;
     let mut metadata = Metadata { outcome: outcome(run.status), ..Metadata::default() };
-    describe(&mut metadata, &recording, Collected::default(), run.door_failed);
-    Ok(Finished {
-        outcome: metadata.outcome,
-        records: 0,
-        lost: 0,
-        overwritten: 0,
-        processes: metadata.processes.len(),
-        tier: Tier::Preload,
-        tier_reasons: Vec::new(),
-        troubles: metadata.troubles,
-        guard: guarded(&options, &recording),
-        bandwidth: held(&options, &recording, end),
-    })
+    describe(&mut metadata, recording, Collected::default(), run.notes);
+    metadata.guard = guarded(&options, recording);
+    let unloaded = unloaded(command, recording, &mut metadata);
+    let bandwidth = held(&options, recording, end);
+    Ok(Finished { unloaded, bandwidth, ..Finished::of(&metadata) })
 }
 
 /// Runs a program, recorded, and writes the trace to `output`. The program keeps the standard
 /// streams and the terminal that `command` gives it.
 ///
-/// While it runs, SIGINT and SIGQUIT have no effect on this process, and SIGTERM and SIGHUP are
-/// passed on to the program; afterwards all four go on to have no effect. `command` cannot be
-/// used again.
+/// While it runs, signals that are sent to this process are passed on to the program; it stops and
+/// goes on with the program. Afterwards signals have no effect on the calling thread, and on those
+/// that it starts: they stay blocked. No other thread may be there. `command` cannot be used again.
+///
+/// If this process is killed, the trace is written when the program has ended, with what the
+/// program's processes recorded until then.
 ///
 /// # Errors
-/// When the trace could not be written, or not be recorded as asked for, nothing is run. Errors
-/// while the trace is written come after the program has run.
+/// When the trace could not be written, or not be recorded as asked for, nothing is run. That a
+/// trace could not be written afterwards is told in [`Finished::unwritten`].
 pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result<Finished, Error> {
-    let mut writer = TraceWriter::create(output)?;
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    let (run, recording, start, end) = start(command, options)?;
-
-    let mut metadata = Metadata {
-        command: words,
-        outcome: outcome(run.status),
-        clock: facts::clock(start, end),
-        tier: run.tier,
-        tier_reasons: run.tier_reasons,
-        futex: run.futex,
-        settings: settings(options),
-        guard: guarded(options, &recording),
-        machine: facts::machine(),
-        functions: record::cuda::FUNCTIONS.iter().map(|f| f.symbol.to_owned()).collect(),
-        lost_without_chunk: store::lost_without_chunk(&recording.log()),
-        ..Metadata::default()
+    let mut writer = Some(TraceWriter::create(output)?);
+    let session = Session::prepare(command, options)?;
+    let start = Reading::take();
+    let descriptors = Vec::from_iter(writer.as_ref().map(|writer| writer.as_fd().as_raw_fd()));
+    let orphaned = |program: Option<OwnedFd>| {
+        if let Some((writer, program)) = writer.take().zip(program) {
+            session.rescue(command, start, writer, &program);
+        }
     };
-    let clock = metadata.clock.calibration().ok_or_else(|| Error::Clock {
-        file: output.to_owned(),
-        start: metadata.clock.start,
-        end: metadata.clock.end,
-    })?;
-    let collected = run.collector.finish(&clock);
-    let threads = store::threads(&recording.log(), &mut writer)?;
-    let processors = store::processors(&collected.processors, &mut writer)?;
-    describe(&mut metadata, &recording, collected, run.door_failed);
-    let finished = Finished {
-        outcome: metadata.outcome.clone(),
-        records: threads.records + processors.records,
-        lost: threads.lost + processors.lost,
-        overwritten: threads.overwritten,
-        processes: metadata.processes.len(),
-        tier: metadata.tier,
-        tier_reasons: metadata.tier_reasons.clone(),
-        troubles: metadata.troubles.clone(),
-        guard: metadata.guard.clone(),
-        bandwidth: held(options, &recording, end),
+    // Without it, as when there may be no more processes, the program is recorded all the same.
+    let keeper = Keeper::start(&descriptors, orphaned).ok();
+    let run = session.run(command, keeper.as_ref())?;
+    let end = Reading::take();
+    let writer = writer.expect("only the keeper takes it");
+    let mut metadata = session.metadata(command, start, end);
+    metadata.outcome = outcome(run.status);
+    (metadata.tier, metadata.tier_reasons, metadata.futex) =
+        (run.tier, run.tier_reasons, run.futex);
+    let recording = &session.recording;
+    let mut finished =
+        Finished { bandwidth: held(options, recording, end), ..Finished::of(&metadata) };
+    describe_processes(&mut metadata, recording, run.notes);
+    finished.unloaded = unloaded(command, recording, &mut metadata);
+    finished.processes = metadata.processes.len();
+    let written = match metadata.clock.calibration().map(|clock| run.collector.finish(&clock)) {
+        Some(collected) => write(writer, recording, &mut metadata, collected),
+        None => {
+            let (file, metadata::Clock { start, end, .. }) =
+                (output.to_owned(), metadata.clock.clone());
+            Err(Error::Clock { file, start, end })
+        }
     };
-    writer.finish(&metadata)?;
+    finished.troubles = metadata.troubles;
+    finished.tell_of(written);
     Ok(finished)
 }
 
-/// Runs the program with the library; when that began and ended.
-fn start(
-    command: &mut Command,
-    options: &Options,
-) -> Result<(Run, Recording, Reading, Reading), Error> {
-    let preload = preload_value(command, &options.preload)?;
-    memory::check(options.memory_bytes)?;
-    let recording = Recording::create(options.memory_bytes, &options.settings)?;
-    let invitation = Invitation::new()?;
-    let door = Door::open(invitation)?;
-    let signals = Signals::catch()?;
-    command.env(VARIABLE, invitation.value()).env(LD_PRELOAD, preload);
-    let start = Reading::take();
-    let run = run(command, options, &recording, &door, &signals)?;
-    Ok((run, recording, start, Reading::take()))
+impl Finished {
+    /// What is known when a program has ended, before anything was written.
+    fn of(metadata: &Metadata) -> Finished {
+        Finished {
+            outcome: metadata.outcome.clone(),
+            file: None,
+            unwritten: None,
+            records: 0,
+            lost: 0,
+            overwritten: 0,
+            processes: metadata.processes.len(),
+            unloaded: None,
+            tier: metadata.tier,
+            tier_reasons: metadata.tier_reasons.clone(),
+            troubles: metadata.troubles.clone(),
+            guard: metadata.guard.clone(),
+            bandwidth: None,
+        }
+    }
+
+    fn tell_of(&mut self, written: Result<(Counts, Kept), Error>) {
+        match written {
+            Err(error) => self.unwritten = Some(error.to_string()),
+            Ok((counts, kept)) => {
+                self.records = counts.records - kept.left_out;
+                self.lost = counts.lost + kept.left_out;
+                self.overwritten = counts.overwritten;
+                self.file = Some(kept.file);
+                self.unwritten = kept.reason;
+            }
+        }
+    }
+}
+
+/// Writes the records of the program and of the kernel.
+fn write(
+    mut writer: TraceWriter,
+    recording: &Recording,
+    metadata: &mut Metadata,
+    collected: Collected,
+) -> Result<(Counts, Kept), Error> {
+    let log = recording.log();
+    let threads = store::threads(&log, &mut writer)?;
+    let processors = store::processors(&collected.processors, &mut writer)?;
+    metadata.lost_without_chunk = store::lost_without_chunk(&log);
+    describe_kernel(metadata, collected);
+    let counts = Counts {
+        records: threads.records + processors.records,
+        lost: threads.lost + processors.lost,
+        overwritten: threads.overwritten,
+    };
+    Ok((counts, writer.finish_with_what_fits(metadata)?))
 }
 
 fn guarded(options: &Options, recording: &Recording) -> Option<metadata::Guard> {
@@ -219,39 +267,108 @@ struct Run {
     tier: Tier,
     futex: bool,
     tier_reasons: Vec<String>,
-    /// How often processes could not be let in, and why the last time.
-    door_failed: Option<(u64, String)>,
+    /// What is to be told besides.
+    notes: Vec<TroubleCount>,
 }
 
-fn run(
-    command: &mut Command,
-    options: &Options,
-    recording: &Recording,
-    door: &Door,
-    signals: &Signals,
-) -> Result<Run, Error> {
-    std::thread::scope(|scope| {
-        let held = Held::start(scope, command, signals.caught().to_vec())?;
-        let program = service::process_descriptor(held.pid())?;
-        let request = Request {
-            process: held.pid().as_raw_nonzero().get() as u32,
-            wanted: options.kernel,
-            futex: options.futex,
-            keep_last: options.settings.keep_last,
-            bytes_per_processor: options.kernel_bytes_per_processor,
-        };
-        let Started { collector, tier, futex, reasons } = Collector::start(&request)?;
-        let keep_last = options.settings.keep_last;
-        let service = Service { door, recording, signals, program, keep_last };
-        let stop = Stop::new()?;
-        let watch = stop.watch()?;
-        let service = scope.spawn(move || service.run(&watch));
-        let mut child = held.release()?;
-        let status = child.wait().map_err(Error::system("waitpid"))?;
-        drop(stop);
-        let door_failed = service.join().expect("the service does not panic");
-        Ok(Run { status, collector, tier, futex, tier_reasons: reasons, door_failed })
-    })
+/// What a program is run with.
+struct Session<'a> {
+    options: &'a Options,
+    recording: Recording,
+    invitation: Invitation,
+    signals: Signals,
+    /// What is to be told of it.
+    note: Option<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Takes the memory, and has the program look for it.
+    fn prepare(command: &mut Command, options: &'a Options) -> Result<Session<'a>, Error> {
+        let preload = library::place(&library_file(&options.preload)?)?;
+        let preload = preload_value(command, preload);
+        let signals = Signals::block_all()?;
+        let limit = signals.inherited().largest_file_bytes();
+        let (memory_bytes, note) = memory::within_limit(options.memory_bytes, limit)?;
+        memory::check(memory_bytes)?;
+        let recording = Recording::create(memory_bytes, &options.settings)?;
+        let invitation = Invitation::new(recording.fd())?;
+        command.env(VARIABLE, invitation.value()).env(LD_PRELOAD, preload);
+        Ok(Session { options, recording, invitation, signals, note })
+    }
+
+    fn run(&self, command: &mut Command, keeper: Option<&Keeper>) -> Result<Run, Error> {
+        let Session { options, recording, signals, .. } = self;
+        let door = Door::open(self.invitation)?;
+        std::thread::scope(|scope| {
+            let early = signals.came();
+            keeper.inspect(|keeper| keeper.forget());
+            let held = Held::start(scope, command, signals.inherited())?;
+            let pid = held.pid();
+            keeper.inspect(|keeper| keeper.tell(pid));
+            let program = service::process_descriptor(pid)?;
+            let request = Request {
+                process: pid.as_raw_nonzero().get() as u32,
+                wanted: options.kernel,
+                futex: options.futex,
+                keep_last: options.settings.keep_last,
+                bytes_per_processor: options.kernel_bytes_per_processor,
+            };
+            let Started { collector, tier, futex, reasons } = Collector::start(&request)?;
+            let keep_last = options.settings.keep_last;
+            let service = Service { door, recording, keep_last };
+            let stop = Stop::new()?;
+            let watch = stop.watch()?;
+            let service = scope.spawn(move || service.run(&watch));
+            let running = held.release();
+            Relay { signals, keeper, early, pid, program }.run();
+            let status = running.wait()?;
+            drop(stop);
+            let door_failed = service.join().expect("the service does not panic");
+            let door_failed = door_failed.map(|(count, reason)| TroubleCount {
+                trouble: format!("processes could not be let into the recording: {reason}"),
+                count,
+            });
+            let note = self.note.clone().map(|trouble| TroubleCount { trouble, count: 1 });
+            let notes = note.into_iter().chain(door_failed).collect();
+            Ok(Run { status, collector, tier, futex, tier_reasons: reasons, notes })
+        })
+    }
+
+    /// Writes the trace in place of a recorder that was killed, when the program has ended.
+    fn rescue(&self, command: &Command, start: Reading, writer: TraceWriter, program: &OwnedFd) {
+        let mut watched = [PollFd::new(program, PollFlags::IN)];
+        while poll(&mut watched, None).is_err() {}
+        let end = Reading::take();
+        let mut metadata = self.metadata(command, start, end);
+        metadata.tier_reasons = vec!["keeptime was killed before the program ended".to_owned()];
+        describe_processes(&mut metadata, &self.recording, Vec::new());
+        if !metadata.processes.is_empty() && writer.rewind().is_ok() {
+            // There is nobody who could be told of an error.
+            let _ = write(writer, &self.recording, &mut metadata, Collected::default());
+        }
+    }
+
+    /// What is known beside the records.
+    fn metadata(&self, command: &Command, start: Reading, end: Reading) -> Metadata {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        Metadata {
+            command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+            clock: facts::clock(start, end),
+            settings: settings(self.options),
+            guard: guarded(self.options, &self.recording),
+            machine: facts::machine(),
+            functions: record::cuda::FUNCTIONS.iter().map(|f| f.symbol.to_owned()).collect(),
+            ..Metadata::default()
+        }
+    }
+}
+
+/// Ends this process by a signal, as it ended the program, without a core of its own. Comes back
+/// if that signal does not end a process.
+pub fn end_by(signal: i32) {
+    // The program has dumped its core, if it was to; ours would say nothing.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    signals::suffer(signal);
 }
 
 fn outcome(status: ExitStatus) -> Outcome {
@@ -274,42 +391,58 @@ fn describe(
     metadata: &mut Metadata,
     recording: &Recording,
     collected: Collected,
-    door_failed: Option<(u64, String)>,
+    notes: Vec<TroubleCount>,
 ) {
+    describe_processes(metadata, recording, notes);
+    describe_kernel(metadata, collected);
+}
+
+fn describe_processes(metadata: &mut Metadata, recording: &Recording, notes: Vec<TroubleCount>) {
     facts::add_names(&recording.side(), metadata);
+    metadata.troubles.extend(notes);
+}
+
+fn describe_kernel(metadata: &mut Metadata, collected: Collected) {
     metadata.tasks = collected.tasks;
     let notes = collected.notes.into_iter().map(|trouble| TroubleCount { trouble, count: 1 });
     metadata.troubles.extend(notes);
-    metadata.troubles.extend(door_failed.map(|(count, reason)| TroubleCount {
-        trouble: format!("processes could not be let into the recording: {reason}"),
-        count,
-    }));
 }
 
-/// What the program's `LD_PRELOAD` is to be: the library, then what it would have been.
-fn preload_value(command: &Command, library: &Path) -> Result<OsString, Error> {
+/// Why no process loaded the library, if none did; also for who reads the trace.
+fn unloaded(command: &Command, recording: &Recording, metadata: &mut Metadata) -> Option<String> {
+    if !metadata.processes.is_empty() {
+        return None;
+    }
+    let set = command.get_envs().find(|(name, _)| *name == "PATH");
+    let search =
+        set.map_or_else(|| std::env::var_os("PATH"), |(_, value)| value.map(OsStr::to_owned));
+    let failed = recording.side().troubles()[Trouble::NotAttached as usize];
+    let reason = unloaded::reason(command.get_program(), search.as_deref(), failed);
+    let trouble = format!("the program did not load the library: {reason}");
+    metadata.troubles.push(TroubleCount { trouble, count: 1 });
+    Some(reason)
+}
+
+/// The library's absolute path, since the program may change its directory before it runs others.
+fn library_file(library: &Path) -> Result<PathBuf, Error> {
     let refused = |reason: &str| Error::Preload { file: library.to_owned(), reason: reason.into() };
-    // Absolute, since the program may change its directory before it runs others.
     let path = std::fs::canonicalize(library).map_err(|error| refused(&error.to_string()))?;
-    if !path.is_file() {
-        return Err(refused("it is not a file"));
-    }
-    if path.as_os_str().as_bytes().iter().any(|byte| b": \t\n$".contains(byte)) {
-        return Err(refused(
-            "its path has a colon, a space or a dollar sign, which LD_PRELOAD cannot hold",
-        ));
-    }
+    if path.is_file() { Ok(path) } else { Err(refused("it is not a file")) }
+}
+
+/// What the program's `LD_PRELOAD` is to be: `first`, then what it would have been.
+fn preload_value(command: &Command, first: OsString) -> OsString {
     let set = command.get_envs().find(|(name, _)| *name == LD_PRELOAD);
     let before = match set {
         Some((_, value)) => value.map(OsStr::to_owned),
         None => std::env::var_os(LD_PRELOAD),
     };
-    let mut value = path.into_os_string();
+    let mut value = first;
     if let Some(before) = before.filter(|before| !before.is_empty()) {
         value.push(":");
         value.push(before);
     }
-    Ok(value)
+    value
 }
 
 #[cfg(test)]
@@ -318,24 +451,21 @@ mod tests {
 
     #[test]
     fn preload_comes_before_what_was_there() {
-        let library = std::env::current_exe().unwrap();
-        let value = |command: &Command| preload_value(command, &library).unwrap();
+        let value = |command: &Command| preload_value(command, "/first.so".into());
         let mut command = Command::new("true");
         command.env_remove(LD_PRELOAD);
-        assert_eq!(value(&command), library.as_os_str());
+        assert_eq!(value(&command), "/first.so");
         command.env(LD_PRELOAD, "/other.so /third.so");
-        let expected = format!("{}:/other.so /third.so", library.display());
-        assert_eq!(value(&command), expected.as_str());
+        assert_eq!(value(&command), "/first.so:/other.so /third.so");
         command.env(LD_PRELOAD, "");
-        assert_eq!(value(&command), library.as_os_str());
+        assert_eq!(value(&command), "/first.so");
     }
 
     #[test]
     fn preload_that_cannot_be_used_is_refused() {
-        let command = Command::new("true");
-        let text = preload_value(&command, Path::new("/absent.so")).unwrap_err().to_string();
+        let text = library_file(Path::new("/absent.so")).unwrap_err().to_string();
         assert!(text.starts_with("/absent.so: cannot be preloaded: No such file"), "{text}");
-        let text = preload_value(&command, Path::new("/")).unwrap_err().to_string();
+        let text = library_file(Path::new("/")).unwrap_err().to_string();
         assert_eq!(text, "/: cannot be preloaded: it is not a file");
     }
 

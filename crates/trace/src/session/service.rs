@@ -1,11 +1,10 @@
 //! What goes on beside the program while it is recorded, on one thread: processes that attach are
-//! given the memory, signals are passed on, and chunks of dead threads are closed.
+//! given the memory, and chunks of dead threads are closed.
 
 use super::dead::Dead;
-use super::signals::Signals;
 use crate::Error;
 use record::Recording;
-use record::attach::Door;
+use record::door::Door;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -46,46 +45,34 @@ impl Drop for Stop {
 /// What the service works on.
 pub struct Service<'a> {
     /// Where processes attach.
-    pub door: &'a Door,
+    pub door: Door,
     /// What they are given.
     pub recording: &'a Recording,
-    /// Signals that may have come.
-    pub signals: &'a Signals,
-    /// The program, to pass them on to.
-    pub program: OwnedFd,
     /// Whether chunks are given again.
     pub keep_last: bool,
 }
 
 impl Service<'_> {
     /// Serves until it is stopped. Returns what went wrong meanwhile, and how often.
-    pub fn run(&self, stop: &OwnedFd) -> Option<(u64, String)> {
+    pub fn run(mut self, stop: &OwnedFd) -> Option<(u64, String)> {
         let mut dead = self.keep_last.then(Dead::new);
         let mut next_round = Instant::now() + ROUND;
         let mut failed: Option<(u64, String)> = None;
         let mut rest_from_door = false;
         loop {
             let mut watched = vec![PollFd::new(stop, PollFlags::IN)];
-            watched.extend(
-                self.signals
-                    .descriptors()
-                    .map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)),
-            );
             if !rest_from_door {
-                watched.push(PollFd::from_borrowed_fd(self.door.fd(), PollFlags::IN));
+                let door = self.door.descriptors();
+                watched.extend(door.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             }
             let timed = dead.is_some() || rest_from_door;
-            let timeout = timed.then(|| next_round.saturating_duration_since(Instant::now()));
-            wait(&mut watched, timeout);
-            let is_ready = |fd: &PollFd| fd.revents().contains(PollFlags::IN);
-            if is_ready(&watched[0]) {
+            let round = timed.then(|| next_round.saturating_duration_since(Instant::now()));
+            wait(&mut watched, round.into_iter().chain(self.door.patience()).min());
+            if !watched[0].revents().is_empty() {
                 return failed;
             }
-            let knocked = !rest_from_door && watched.last().is_some_and(is_ready);
             rest_from_door = false;
-            self.pass_signals_on();
-            let served = || self.door.serve(self.recording.fd(), self.recording.size());
-            if knocked && let Err(error) = served() {
+            if let Err(error) = self.door.serve(self.recording.fd(), self.recording.size()) {
                 failed = Some((failed.map_or(1, |(count, _)| count + 1), error.to_string()));
                 // Such as too many open files: it may be better in the next round.
                 rest_from_door = true;
@@ -93,13 +80,6 @@ impl Service<'_> {
             if Instant::now() >= next_round {
                 next_round = self.look_for_dead(dead.as_mut());
             }
-        }
-    }
-
-    fn pass_signals_on(&self) {
-        for signal in self.signals.came() {
-            // Fails only when the program is gone.
-            let _ = rustix::process::pidfd_send_signal(&self.program, signal);
         }
     }
 
