@@ -6,7 +6,7 @@
 //! in a forked child, whichever way it was forked, without any system call here.
 
 use crate::elf::Library;
-use crate::{bandwidth, guarding, hook, program, real};
+use crate::{bandwidth, guarding, hook, program, real, thread};
 use realtime::clock::Reader;
 use record::attach::{Invitation, VARIABLE, knock};
 use record::guard::GuardCount;
@@ -14,7 +14,7 @@ use record::{Flags, Side, Trouble};
 use rustix::fd::OwnedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
-use shm::log::{AREA_CHUNKS, CHUNK_BYTES, Log};
+use shm::log::{self, AREA_CHUNKS, CHUNK_BYTES, Log, Process};
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -27,11 +27,20 @@ struct Page {
     process: AtomicU32,
     /// Number of the memory that this process alone has, or shares with others; 0 as above.
     memory: AtomicU32,
-    rest: [u8; 4088],
+    /// Number of the namespace that its thread ids are in; 0 before it is known.
+    space: AtomicU32,
+    /// How many of its threads look for memory of the log.
+    inside: AtomicU32,
+    rest: [u8; 4080],
 }
 
-static IMAGE: Page =
-    Page { process: AtomicU32::new(0), memory: AtomicU32::new(0), rest: [0; 4088] };
+static IMAGE: Page = Page {
+    process: AtomicU32::new(0),
+    memory: AtomicU32::new(0),
+    space: AtomicU32::new(0),
+    inside: AtomicU32::new(0),
+    rest: [0; 4080],
+};
 
 /// Whether there is a recording, and of what, and whether locks are guarded: the one word that
 /// every hook looks at.
@@ -58,6 +67,8 @@ static GPU: AtomicBool = AtomicBool::new(false);
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 static PREPARED: AtomicBool = AtomicBool::new(false);
 static SUSPENDED: AtomicBool = AtomicBool::new(false);
+/// 1 while some of the recording's memory is not mapped.
+static UNMAPPED: AtomicU32 = AtomicU32::new(0);
 /// How much memory is put in place before the accelerator is used.
 const PREPARED_BYTES: usize = 1 << 30;
 
@@ -152,6 +163,22 @@ pub fn prepare() {
     }
 }
 
+/// Makes a call that counts all memory of the process, without that of the recording that it does not
+/// use. What is not there meanwhile is mapped again, and is not locked.
+pub fn without_unused<T>(call: impl FnOnce() -> T) -> T {
+    let is_mapped = is_on() || is_guarded() || bandwidth::is_on();
+    if !is_mapped {
+        return call();
+    }
+    // SAFETY: the memory was written before the gate opened.
+    let log = unsafe { &(*MEMORY.0.get()).assume_init_ref().0 };
+    let result = log.without_unused(process(), call);
+    if PREPARED.load(Ordering::Relaxed) {
+        log.prepare(PREPARED_BYTES);
+    }
+    result
+}
+
 /// Gives this process image its number; `None` when there is no recording.
 #[cold]
 pub fn enter() -> Option<u32> {
@@ -160,6 +187,8 @@ pub fn enter() -> Option<u32> {
     if known != 0 {
         return Some(known);
     }
+    // Relaxed: who does not know it yet does without.
+    IMAGE.space.store(program::thread_space(), Ordering::Relaxed);
     let number = side.enter_process();
     // Release: pairs with the acquire in `process`. Of two threads that enter at once, one wins.
     let won = IMAGE.process.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
@@ -279,7 +308,9 @@ fn map(invitation: Invitation) -> Option<(Log, Side, Flags)> {
     let flags = side.flags(size)?;
     // SAFETY: as above; mappings begin at a page.
     let log = unsafe { Log::over(base.cast(), size, flags.keep())? };
-    Some((log, side, flags))
+    let gate = log::Gate { inside: &IMAGE.inside, shut: &UNMAPPED };
+    let space = || IMAGE.space.load(Ordering::Relaxed);
+    Some((log.of_process(Process { space, is_dead: thread::is_dead, gate }), side, flags))
 }
 
 fn map_bytes(memory: &OwnedFd, size: usize) -> Option<*mut std::ffi::c_void> {

@@ -55,6 +55,16 @@ pub fn is_under_valgrind() -> bool {
     answer != 0
 }
 
+/// The number of the namespace that this process' thread ids are in; 0 where there is no `/proc`.
+pub fn thread_space() -> u32 {
+    let mut place = [MaybeUninit::uninit(); 64];
+    let found = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/ns/pid", &mut place);
+    let text = found.map_or(&[] as &[u8], |(text, _)| text);
+    // `pid:[4026531836]`
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit());
+    digits.fold(0u32, |number, digit| number.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')))
+}
+
 /// Names this process image to the recording.
 pub fn introduce(side: &Side, number: u32) {
     // SAFETY: plain system calls.

@@ -226,6 +226,11 @@ fn own_priority(thread: u32) -> u32 {
     policy << 16 | (nice as u32 & 0xffff)
 }
 
+/// Whether no thread that this process could know has this id. A signal of number 0 is not sent.
+pub fn is_dead(thread: u32) -> bool {
+    raw_call(libc::SYS_tkill, thread as usize, 0) == -i64::from(libc::ESRCH)
+}
+
 /// A system call with two arguments that writes at most to where its second one points.
 fn raw_call(number: i64, first: usize, second: usize) -> i64 {
     let result: i64;

@@ -35,6 +35,21 @@ fn compare(arguments: &[&str]) -> (Ended, Trace) {
     (ended, trace)
 }
 
+#[test]
+fn memory_can_be_locked_as_it_can_without() {
+    let folder = Folder::new();
+    let path = program(&folder, "mlockall.c");
+    for how in ["without-privileges", "with-those-that-there-are"] {
+        let subject = Subject::new(&path).arg(how);
+        subject.compare(Mode::all().map(|mode| mode.bytes(256 << 20)));
+        let (ended, trace) = subject.recorded(&Mode::only("mlockall").bytes(256 << 20));
+        ended.success();
+        // All that was not taken while memory was being locked.
+        assert!(trace.count(Class::Mutex, Action::Acquired) >= 10 + 2 * 3 * 3000 + 10 * 10);
+        assert_eq!((trace.torn, not_attached(&trace)), (0, 0));
+    }
+}
+
 fn acquired(trace: &Trace, number: u32) -> usize {
     trace.count_of(number, Class::Mutex, Action::Acquired)
 }

@@ -39,7 +39,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Version of the record and of everything around it. A reader refuses others.
+/// Version of the record and of the trace file. A reader refuses others.
 pub const VERSION: u32 = 1;
 
 /// Version of a trace file with [`Flow`] records, which a reader of [`VERSION`] has to refuse instead

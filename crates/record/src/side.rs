@@ -17,7 +17,6 @@
 //! and makes no system call. What a process of the recorded program wrote is an allegation: the
 //! reader checks each length.
 
-use crate::VERSION;
 use crate::bandwidth::{BANDWIDTH_COUNTS, Bandwidth, SOCKET_BYTES};
 use crate::guard::{GUARD_COUNTS, Guard, GuardFlags};
 use shm::log::{AREA_CHUNKS, CHUNK_BYTES, SIDE_OFFSET};
@@ -25,6 +24,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"KTRECORD");
+/// Version of the recording's memory, which only processes of one installation share: 2 since chunks
+/// have segments of several threads.
+const VERSION: u32 = 2;
 const NAMES_OFFSET: usize = 8192;
 const NAMES_BYTES: usize = AREA_CHUNKS as usize * CHUNK_BYTES - NAMES_OFFSET;
 /// Longest list of libraries, in bytes.

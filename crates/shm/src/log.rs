@@ -4,49 +4,79 @@
 //!   segment   | head | side area (its owner's)   | chunk 16 | chunk 17 |  ...  |
 //!             0      4096                        1 MiB      64 KiB each
 //!
-//!   chunk     | header: state, who, lost | slot 0 | slot 1 |  ...  | slot 2045 |
-//!             0                          64       96
+//!   chunk     | header: state, holder, lost | slot 0 | slot 1 |  ...  | slot 2045 |
+//!             0                             64       96
 //!
 //!   slot      | word 0 | word 1 | word 2 | number | tag |        32 bytes
 //!             0        8        16       24       28
+//!
+//!   slots     | mark of 7 | 7's | 7's | mark of 9 | 9's | 9's | ...     a chunk of two threads
 //! ```
 //!
 //! A thread has one *cursor*, a word of its own memory: the chunk it writes, and the next slot.
 //! To append, it takes a slot by one `xadd` on its cursor, fills it and stores the tag last, with
 //! the lap of the chunk in its upper half: a slot whose tag shows the current lap is whole. When
-//! the chunk is full, the thread takes the next ticket of the log; ticket modulo chunks is its
-//! new chunk. A log that *keeps the first* gives out each chunk once, then counts what it cannot
-//! take. A log that *keeps the last* gives the oldest closed chunk again; one that is still open,
-//! since its thread writes rarely, is passed over.
+//! the chunk is full, the thread takes another one, and begins it with a *mark*: a slot that says
+//! whose the slots after it are, and how many entries came before. What lies between two marks is
+//! a *segment*, of one thread.
 //!
-//! - A signal handler may append while its thread is appending: the handler gets other slots, and
-//!   if both need a chunk, both get one.
-//! - [`Log::append`] is wait-free: the search for a chunk gives up after [`ATTEMPTS`].
+//! A chunk comes from one of two places:
+//! - The thread takes the next ticket of the log; ticket modulo chunks is its new chunk. A log that
+//!   *keeps the first* gives out each chunk once, then counts what it cannot take. A log that *keeps
+//!   the last* gives the oldest closed chunk again; one that is still open, since its thread writes
+//!   rarely, is passed over.
+//! - The thread adopts what an ended thread left of its chunk ([`adopt`]): a thread's first chunk, if
+//!   there is such a one, and any where there are no others.
+//!
+//! - A signal handler may append while its thread is appending: the handler gets other slots. If
+//!   both need a chunk, the one that comes first moves the cursor on; the other sees that it is moved
+//!   and goes on there, and keeps its own chunk for the next time. So a thread's chunks follow one
+//!   another, each full to the last slot, and what the mark counts is exact.
+//! - [`Log::append`] is wait-free: the search for a chunk gives up after [`ATTEMPTS`], and at once
+//!   while the process' unused memory is unmapped ([`mapping`]).
 //!   A handler that interrupts an append for so long that the whole log turns over may spoil one
 //!   entry of the chunk's next owner, whose tag shows it.
 //! - A thread that dies half-way leaves a slot without its tag, and an open chunk. Whoever knows
-//!   that the thread is dead closes it ([`Log::close_dead`]).
+//!   that the thread is dead closes it ([`Log::close_dead`]), or adopts the rest.
 //! - [`Log::read`] may run at any time beside writers. It believes nothing: a chunk that was
 //!   reused meanwhile is left out, and so is a slot that is not whole.
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+mod adopt;
+mod chunk;
+mod cursor;
+mod mapping;
+mod read;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::atomic::{Ordering, fence};
 use crate::mutant::Mutant;
+pub use adopt::Process;
+use chunk::{Chunk, HAND, Head, OPEN, Slot, State};
+pub use cursor::Cursor;
+use cursor::Place;
+pub use mapping::Gate;
+pub use read::{Copy, Lost};
 
 /// Bytes of a chunk with its header.
 pub const CHUNK_BYTES: usize = 65536;
-/// Slots of a chunk.
-pub const CAPACITY: u32 = if cfg!(loom) { 2 } else { 2046 };
+/// Slots of a chunk, one of which is a mark.
+pub const CAPACITY: u32 = if cfg!(loom) { 4 } else { 2046 };
 /// Chunks that the head and the side area take up at the beginning of the segment.
 pub const AREA_CHUNKS: u32 = 16;
 /// Where the side area begins; it ends where the first chunk begins.
 pub const SIDE_OFFSET: usize = 4096;
 /// How many chunks one search for a chunk looks at.
 pub const ATTEMPTS: u32 = if cfg!(loom) { 3 } else { 256 };
+/// How often an append whose cursor a signal handler has moved on tries again.
+const RETRIES: u32 = 4;
 /// Tag value of a slot that no writer has finished: kinds begin at 1.
 pub const UNWRITTEN: u16 = 0;
+/// Kind of a mark, which belongs to the log.
+const MARK: u16 = u16::MAX;
 
-/// What a slot holds: three words, a number, and a kind of the writer's, which is not
-/// [`UNWRITTEN`].
+/// What a slot holds: three words, a number, and a kind of the writer's, which is neither
+/// [`UNWRITTEN`] nor the largest number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Entry {
     /// Three words whose meaning the kind tells.
@@ -57,8 +87,8 @@ pub struct Entry {
     pub kind: u16,
 }
 
-/// Who appends, written into the header of each chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// Who appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Writer {
     /// Number of the process image in this log.
     pub process: u32,
@@ -66,161 +96,38 @@ pub struct Writer {
     pub thread: u32,
 }
 
-#[cfg_attr(not(loom), repr(C))]
-struct Slot {
-    words: [AtomicU64; 3],
-    number: AtomicU32,
-    /// Kind in the lower half, lap in the upper.
-    tag: AtomicU32,
-}
+impl Writer {
+    fn pack(self) -> u64 {
+        u64::from(self.process) << 32 | u64::from(self.thread)
+    }
 
-#[cfg_attr(not(loom), repr(C))]
-struct Chunk {
-    /// 0: never used. Else (ticket + 1) * 2, plus 1 while its thread may append.
-    state: AtomicU64,
-    process: AtomicU32,
-    thread: AtomicU32,
-    /// How many chunks the thread had before this one.
-    sequence: AtomicU32,
-    /// Lower half of the ticket + 1 that the header belongs to.
-    owner: AtomicU32,
-    /// Time of the claim.
-    opened: AtomicU64,
-    /// Entries that the thread had appended before this chunk.
-    before: AtomicU64,
-    /// Entries that the thread could not append after this chunk, and when the first and last.
-    lost: AtomicU64,
-    lost_first: AtomicU64,
-    lost_last: AtomicU64,
-    slots: [Slot; CAPACITY as usize],
-}
-
-impl Chunk {
-    fn writer(&self) -> Writer {
-        Writer {
-            process: self.process.load(Ordering::Relaxed),
-            thread: self.thread.load(Ordering::Relaxed),
-        }
+    fn unpack(word: u64) -> Writer {
+        Writer { process: (word >> 32) as u32, thread: word as u32 }
     }
 }
 
-#[cfg_attr(not(loom), repr(C))]
-struct Head {
-    /// Tickets given out.
-    next: AtomicU64,
-    /// Entries of threads that never had a chunk, and when the first and last.
-    lost: AtomicU64,
-    lost_first: AtomicU64,
-    lost_last: AtomicU64,
+/// The beginning of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Mark {
+    writer: Writer,
+    /// Number of the cursor in this log. A thread id that is given again has another one.
+    cursor: u32,
+    /// How many segments the cursor had before this one.
+    sequence: u32,
+    /// Entries that were appended through the cursor before this segment.
+    before: u64,
 }
 
-#[cfg(not(loom))]
-const _: () = {
-    use std::mem::{offset_of, size_of};
-    assert!(size_of::<Slot>() == 32);
-    assert!(offset_of!(Slot, number) == 24);
-    assert!(offset_of!(Slot, tag) == 28);
-    assert!(offset_of!(Chunk, slots) == 64);
-    assert!(size_of::<Chunk>() <= CHUNK_BYTES);
-    assert!(size_of::<Head>() <= SIDE_OFFSET);
-};
-
-/// Where a cursor stands: lap of the chunk in bits 48 to 63, chunk in 24 to 47 (0: none), next
-/// slot in 0 to 23, which counts on when the chunk is full.
-#[derive(Clone, Copy)]
-struct Place(u64);
-
-impl Place {
-    const NONE: Place = Place(0);
-    const BITS: u32 = 24;
-    const MASK: u64 = (1 << Place::BITS) - 1;
-
-    fn new(lap: u16, chunk: u32, slot: u32) -> Place {
-        Place(u64::from(lap) << 48 | u64::from(chunk) << Place::BITS | u64::from(slot))
+impl Mark {
+    fn entry(self) -> Entry {
+        let numbers = u64::from(self.cursor) << 32 | u64::from(self.sequence);
+        Entry { words: [self.writer.pack(), numbers, self.before], number: 0, kind: MARK }
     }
 
-    #[inline(always)]
-    fn lap(self) -> u16 {
-        (self.0 >> 48) as u16
-    }
-
-    #[inline(always)]
-    fn chunk(self) -> u32 {
-        (self.0 >> Place::BITS & Place::MASK) as u32
-    }
-
-    #[inline(always)]
-    fn slot(self) -> u32 {
-        (self.0 & Place::MASK) as u32
-    }
-}
-
-/// Most chunks of a log: their numbers must fit into a [`Place`].
-#[cfg(not(loom))]
-const MOST_CHUNKS: u32 = Place::MASK as u32 - AREA_CHUNKS;
-
-/// A thread's place in the log. Lives in the thread's own memory; all zero is "no chunk yet".
-///
-/// Only its thread and signal handlers on that thread may append through it.
-#[derive(Debug)]
-#[cfg_attr(not(loom), repr(C))]
-pub struct Cursor {
-    /// See [`Place`].
-    place: AtomicU64,
-    /// Entries appended through earlier chunks.
-    before: AtomicU64,
-    /// Chunks taken so far.
-    chunks: AtomicU32,
-    /// The chunk that the thread had last (0: none).
-    last: AtomicU32,
-}
-
-impl Default for Cursor {
-    fn default() -> Cursor {
-        Cursor {
-            place: AtomicU64::new(0),
-            before: AtomicU64::new(0),
-            chunks: AtomicU32::new(0),
-            last: AtomicU32::new(0),
-        }
-    }
-}
-
-impl Cursor {
-    /// Forgets its chunk, as a forked child must, whose log position belongs to its parent.
-    pub fn reset(&self) {
-        // Relaxed: the cursor is the calling thread's own.
-        self.place.store(0, Ordering::Relaxed);
-        self.before.store(0, Ordering::Relaxed);
-        self.chunks.store(0, Ordering::Relaxed);
-        self.last.store(0, Ordering::Relaxed);
-    }
-
-    /// Takes the next slot. One instruction, so that a signal handler comes before or after it,
-    /// never in between. It needs no bus lock, since no other thread uses the cursor.
-    #[inline(always)]
-    fn reserve(&self) -> Place {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        {
-            let mut place: u64 = 1;
-            // SAFETY: the word is a live atomic of this thread; `xadd` adds to it and returns
-            // what it held. Only this thread writes it, so that it need not be locked.
-            unsafe {
-                core::arch::asm!("xadd qword ptr [{at}], {place}", at = in(reg) self.place.as_ptr(),
-                    place = inout(reg) place, options(nostack));
-            }
-            Place(place)
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-        {
-            if Mutant::SlotTakenInTwoSteps.is_on() {
-                let place = self.place.load(Ordering::Relaxed);
-                self.place.store(place + 1, Ordering::Relaxed);
-                return Place(place);
-            }
-            // Relaxed: only this thread and its signal handlers use the cursor.
-            Place(self.place.fetch_add(1, Ordering::Relaxed))
-        }
+    fn of(words: [u64; 3]) -> Mark {
+        let [writer, numbers, before] = words;
+        let (cursor, sequence) = ((numbers >> 32) as u32, numbers as u32);
+        Mark { writer: Writer::unpack(writer), cursor, sequence, before }
     }
 }
 
@@ -240,9 +147,10 @@ pub struct Log {
     base: *const u8,
     chunks: u32,
     keep: Keep,
+    process: Option<Process>,
 }
 
-// SAFETY: a log is an address and numbers; everything behind the address is atomics.
+// SAFETY: a log is an address, numbers and functions; everything behind the address is atomics.
 #[cfg(not(loom))]
 unsafe impl Send for Log {}
 // SAFETY: as for `Send`.
@@ -263,7 +171,7 @@ impl Log {
         }
         let chunks = chunks - AREA_CHUNKS as usize;
         let chunks = if chunks > MOST_CHUNKS as usize { MOST_CHUNKS } else { chunks as u32 };
-        Some(Log { base, chunks, keep })
+        Some(Log { base, chunks, keep, process: None })
     }
 
     #[inline(always)]
@@ -305,6 +213,10 @@ impl Log {
     }
 }
 
+/// Most chunks of a log: their numbers must fit into a [`Place`].
+#[cfg(not(loom))]
+const MOST_CHUNKS: u32 = Place::MASK as u32 - AREA_CHUNKS;
+
 /// A log in model memory.
 #[cfg(loom)]
 pub struct Log {
@@ -312,33 +224,15 @@ pub struct Log {
     chunks_in_memory: Vec<Chunk>,
     chunks: u32,
     keep: Keep,
+    process: Option<Process>,
 }
 
 #[cfg(loom)]
 impl Log {
     /// A log of so many chunks.
     pub fn new(chunks: u32, keep: Keep) -> Log {
-        let slot = || Slot {
-            words: core::array::from_fn(|_| AtomicU64::new(0)),
-            number: AtomicU32::new(0),
-            tag: AtomicU32::new(0),
-        };
-        let word = || AtomicU64::new(0);
-        let chunk = |_| Chunk {
-            state: word(),
-            process: AtomicU32::new(0),
-            thread: AtomicU32::new(0),
-            sequence: AtomicU32::new(0),
-            owner: AtomicU32::new(0),
-            opened: word(),
-            before: word(),
-            lost: word(),
-            lost_first: word(),
-            lost_last: word(),
-            slots: core::array::from_fn(|_| slot()),
-        };
-        let head = Head { next: word(), lost: word(), lost_first: word(), lost_last: word() };
-        Log { head, chunks_in_memory: (0..chunks).map(chunk).collect(), chunks, keep }
+        let chunks_in_memory = (0..chunks).map(|_| Chunk::default()).collect();
+        Log { head: Head::default(), chunks_in_memory, chunks, keep, process: None }
     }
 
     fn head(&self) -> &Head {
@@ -356,15 +250,21 @@ impl Log {
     /// Appends an entry at `time`; false when it was lost, which is counted.
     ///
     /// Wait-free; may be called in a signal handler. Needs one system call when a chunk is full,
-    /// which leaves `errno` alone.
+    /// and some for a thread's first one, which leave `errno` alone. Where no chunk was found, the
+    /// next entries are lost without another search.
     #[inline(always)]
     pub fn append(&self, cursor: &Cursor, writer: Writer, time: u64, entry: &Entry) -> bool {
         let place = cursor.reserve();
-        if place.slot() < CAPACITY && place.chunk() != 0 {
+        interrupt::here();
+        if place.has_room() {
             self.write(place, entry);
             return true;
         }
-        self.append_to_new_chunk(cursor, writer, time, entry)
+        if place.waits() {
+            self.count_lost(place.chunk(), time);
+            return false;
+        }
+        self.append_to_new_segment(cursor, writer, time, entry)
     }
 
     #[inline(always)]
@@ -383,69 +283,109 @@ impl Log {
         slot.tag.store(tag, Ordering::Release);
     }
 
-    /// How often the chunk was given out before, modulo 2^16.
-    fn lap(&self, state: u64) -> u16 {
-        match self.keep {
-            Keep::First => 0,
-            Keep::Last => (((state >> 1).wrapping_sub(1)) / u64::from(self.chunks)) as u16,
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn append_to_new_chunk(
+    fn append_to_new_segment(
         &self,
         cursor: &Cursor,
         writer: Writer,
         time: u64,
         entry: &Entry,
     ) -> bool {
-        let Some((fresh, state)) = self.claim() else {
-            self.leave(cursor, Place::NONE);
-            // Relaxed: the cursor is this thread's own.
-            self.count_lost(cursor.last.load(Ordering::Relaxed), time);
+        let gate = self.process.map(|process| process.gate);
+        if gate.is_some_and(|gate| !gate.enter()) {
+            self.count_lost(cursor.place().chunk(), time);
             return false;
-        };
-        self.populate(fresh);
-        let before = self.leave(cursor, Place::NONE);
-        let chunk = self.chunk(fresh);
-        // Relaxed: the owner word and the first tag release them.
-        chunk.process.store(writer.process, Ordering::Relaxed);
-        chunk.thread.store(writer.thread, Ordering::Relaxed);
-        chunk.sequence.store(cursor.chunks.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        chunk.opened.store(time, Ordering::Relaxed);
-        chunk.before.store(before, Ordering::Relaxed);
-        for counter in [&chunk.lost, &chunk.lost_first, &chunk.lost_last] {
-            counter.store(0, Ordering::Relaxed);
         }
-        // Release: pairs with the acquire of `read` and `close_dead`, which believe the header
-        // only when the owner word is that of the state.
-        chunk.owner.store((state >> 1) as u32, Ordering::Release);
-        cursor.last.store(fresh, Ordering::Relaxed);
-        // The first slot is this entry's. Only now may anybody append to the chunk: a handler
-        // that came in between has taken a chunk of its own, which is left here.
-        let lap = self.lap(state);
-        self.write(Place::new(lap, fresh, 0), entry);
-        self.leave(cursor, Place::new(lap, fresh, 1));
-        true
+        let appended = self.append_inside(cursor, writer, entry);
+        if let Some(gate) = gate {
+            gate.leave();
+        }
+        if !appended {
+            self.count_lost(cursor.no_room(), time);
+        }
+        appended
     }
 
-    /// Moves the cursor to `next`, closes the chunk it was in, and returns how many entries the
-    /// thread has appended so far.
-    fn leave(&self, cursor: &Cursor, next: Place) -> u64 {
-        // Relaxed: the cursor is this thread's own. Swapped, so that exactly one of the thread
-        // and its handlers closes each chunk.
-        let old = Place(cursor.place.swap(next.0, Ordering::Relaxed));
-        let (chunk, used) = (old.chunk(), old.slot().min(CAPACITY));
-        if chunk == 0 {
-            return cursor.before.load(Ordering::Relaxed);
+    fn append_inside(&self, cursor: &Cursor, writer: Writer, entry: &Entry) -> bool {
+        for _ in 0..RETRIES {
+            let full = cursor.place();
+            if full.has_room() {
+                // A handler has moved the cursor on.
+                let place = cursor.reserve();
+                if place.has_room() {
+                    self.write(place, entry);
+                    return true;
+                }
+                continue;
+            }
+            let Some(fresh) = self.new_place(cursor, writer, full) else { break };
+            interrupt::here();
+            // Relaxed: only this thread reads them, and whoever takes the chunk after it.
+            let chunk = self.chunk(fresh.chunk());
+            chunk.start.store(fresh.slot(), Ordering::Relaxed);
+            chunk.marks.fetch_add(1, Ordering::Relaxed);
+            self.write(fresh, &self.mark(cursor, writer, full).entry());
+            interrupt::here();
+            if cursor.move_on(full, fresh.after(2)) {
+                interrupt::here();
+                self.register(cursor, fresh.chunk());
+                self.close(full.chunk());
+                interrupt::here();
+                self.write(fresh.after(1), entry);
+                return true;
+            }
+            // The mark stays without a segment.
+            self.keep_for_later(cursor, fresh.after(1));
         }
-        self.close(chunk);
-        cursor.before.fetch_add(u64::from(used), Ordering::Relaxed) + u64::from(used)
+        false
     }
 
-    /// A chunk that nobody writes, and its new state.
-    fn claim(&self) -> Option<(u32, u64)> {
+    /// A slot of a chunk that nobody else writes, with at least one more after it.
+    fn new_place(&self, cursor: &Cursor, writer: Writer, full: Place) -> Option<Place> {
+        let claim = || self.claim(writer);
+        let adopt = || self.adopt(cursor, writer);
+        match cursor.take_kept() {
+            Some(kept) => Some(kept),
+            None if full.chunk() == 0 => adopt().or_else(claim),
+            None => claim().or_else(adopt),
+        }
+    }
+
+    /// What the cursor's next segment begins with, when it leaves a full chunk.
+    fn mark(&self, cursor: &Cursor, writer: Writer, full: Place) -> Mark {
+        // Relaxed: a number that nobody else has.
+        let number = || self.head().cursors.fetch_add(1, Ordering::Relaxed) as u32;
+        let first = Mark { writer, cursor: cursor.number(number), sequence: 0, before: 0 };
+        if full.chunk() == 0 {
+            return first;
+        }
+        // Relaxed: this thread wrote them.
+        let chunk = self.chunk(full.chunk());
+        let start = chunk.start.load(Ordering::Relaxed).min(CAPACITY - 1);
+        let had = Mark::of(chunk.slots[start as usize].words());
+        let before = had.before.wrapping_add(u64::from(CAPACITY - 1 - start));
+        Mark { sequence: had.sequence.wrapping_add(1), before, ..first }
+    }
+
+    /// Keeps a place of a chunk for the cursor's next segment.
+    fn keep_for_later(&self, cursor: &Cursor, place: Place) {
+        let kept = place.slot() + 1 < CAPACITY && cursor.keep(place);
+        if !kept {
+            self.close(place.chunk());
+        }
+    }
+
+    /// How often the chunk was given out before, modulo 2^16.
+    fn lap(&self, state: State) -> u16 {
+        match self.keep {
+            Keep::First => 0,
+            Keep::Last => (state.ticket() / u64::from(self.chunks)) as u16,
+        }
+    }
+
+    /// The beginning of a chunk that nobody writes.
+    fn claim(&self, writer: Writer) -> Option<Place> {
         let head = self.head();
         for _ in 0..ATTEMPTS {
             // Looked at first, so that a full log does not count tickets for ever.
@@ -460,31 +400,70 @@ impl Log {
                 return None;
             }
             let number = AREA_CHUNKS + (ticket % u64::from(self.chunks)) as u32;
-            let state = &self.chunk(number).state;
-            let seen = state.load(Ordering::Relaxed);
-            if seen & 1 == 1 && !Mutant::OpenChunkGivenAgain.is_on() {
+            let chunk = self.chunk(number);
+            let seen = State(chunk.state.load(Ordering::Relaxed));
+            if seen.is_open() && !Mutant::OpenChunkGivenAgain.is_on() {
                 continue;
             }
-            let open = (ticket + 1) << 1 | 1;
+            let open = State::opened(ticket);
             // Acquire: pairs with the release of `close`, so that the last thread's writes to
             // the chunk come before ours.
-            let claimed = state.compare_exchange(seen, open, Ordering::Acquire, Ordering::Relaxed);
+            let claimed =
+                chunk.state.compare_exchange(seen.0, open.0, Ordering::Acquire, Ordering::Relaxed);
             if claimed.is_ok() {
                 // Release: a reader that sees one of our words also sees the new state.
                 fence(Ordering::Release);
-                return Some((number, open));
+                self.count_overwritten(chunk, seen);
+                self.populate(number);
+                self.begin(chunk, writer, open);
+                return Some(Place::new(self.lap(open), number, 0));
             }
         }
         None
     }
 
+    /// Counts what a chunk holds that was just claimed, and was in this state before. A chunk that
+    /// was closed by its thread is full; one that was closed as a dead one's is looked through.
+    fn count_overwritten(&self, chunk: &Chunk, before: State) {
+        if before.0 == 0 {
+            return;
+        }
+        let lap = self.lap(before);
+        // Relaxed: the claim has acquired them.
+        let is_whole = |slot: &&Slot| slot.is_whole(lap, slot.tag.load(Ordering::Relaxed));
+        let slots = if chunk.slots.last().as_ref().is_some_and(is_whole) {
+            u64::from(CAPACITY)
+        } else {
+            chunk.slots.iter().filter(is_whole).count() as u64
+        };
+        let marks = chunk.marks.load(Ordering::Relaxed);
+        let entries = slots.saturating_sub(u64::from(marks));
+        // Relaxed: a counter that only the report reads.
+        self.head().overwritten.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Writes the header of a chunk that was just claimed.
+    fn begin(&self, chunk: &Chunk, writer: Writer, state: State) {
+        // Relaxed: the owner word releases them.
+        chunk.holder.store(writer.pack(), Ordering::Relaxed);
+        chunk.space.store(self.space(), Ordering::Relaxed);
+        chunk.marks.store(0, Ordering::Relaxed);
+        for counter in [&chunk.lost, &chunk.lost_first, &chunk.lost_last] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        // Release: pairs with the acquire of `read`, `close_dead` and `adopt`, which believe the
+        // header only when the owner word is that of the state.
+        chunk.owner.store(state.owner(), Ordering::Release);
+    }
+
     fn close(&self, number: u32) {
         if number != 0 {
             // Release: pairs with the acquire of the claim that gives the chunk again.
-            self.chunk(number).state.fetch_and(!1, Ordering::Release);
+            self.chunk(number).state.fetch_and(!OPEN, Ordering::Release);
         }
     }
 
+    /// Counts an entry that a cursor whose latest chunk is this one could not append.
     #[cold]
     fn count_lost(&self, last: u32, time: u64) {
         let head = self.head();
@@ -501,143 +480,12 @@ impl Log {
     }
 }
 
-/// A copy of a chunk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copy {
-    /// Who wrote it.
-    pub writer: Writer,
-    /// How many chunks the thread had before this one.
-    pub sequence: u32,
-    /// Entries that the thread had appended before this chunk.
-    pub before: u64,
-    /// Time of the claim.
-    pub opened: u64,
-    /// Whether its thread may still append.
-    pub open: bool,
-    /// What the thread lost after it.
-    pub lost: Lost,
-    /// Slots that were taken before the last whole one and are not whole: their writer was
-    /// interrupted there, or killed.
-    pub torn: u32,
-    /// The whole entries, in the order of their slots.
-    pub entries: Vec<Entry>,
-}
+/// Where tests let a signal handler come; nothing in all other builds.
+mod interrupt {
+    #[cfg(all(test, not(loom)))]
+    pub use super::tests::interrupted as here;
 
-/// Entries that could not be taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// How many.
-    pub count: u64,
-    /// When the first one came.
-    pub first: u64,
-    /// When the last one came.
-    pub last: u64,
-}
-
-impl Log {
-    /// The numbers of all chunks of the segment, used or not.
-    pub fn numbers(&self) -> std::ops::Range<u32> {
-        AREA_CHUNKS..AREA_CHUNKS + self.chunks
-    }
-
-    /// What threads lost that never had a chunk.
-    pub fn lost_without_chunk(&self) -> Lost {
-        let head = self.head();
-        lost(&head.lost, &head.lost_first, &head.lost_last)
-    }
-
-    /// Tickets given out so far: how many chunks were taken.
-    pub fn taken(&self) -> u64 {
-        self.head().next.load(Ordering::Relaxed)
-    }
-
-    /// Copies chunk `number`; `None` when it was never used, or was reused while being copied.
-    pub fn read(&self, number: u32) -> Option<Copy> {
-        let chunk = self.chunk(number);
-        // Acquire: pairs with the release of `close`.
-        let state = chunk.state.load(Ordering::Acquire);
-        // Acquire: pairs with the release of the owner word; the header is this state's then.
-        if state == 0 || chunk.owner.load(Ordering::Acquire) != (state >> 1) as u32 {
-            return None;
-        }
-        let copy = Copy {
-            writer: chunk.writer(),
-            sequence: chunk.sequence.load(Ordering::Relaxed),
-            before: chunk.before.load(Ordering::Relaxed),
-            opened: chunk.opened.load(Ordering::Relaxed),
-            open: state & 1 == 1,
-            lost: lost(&chunk.lost, &chunk.lost_first, &chunk.lost_last),
-            ..Copy::default()
-        };
-        let (entries, torn) = self.entries(number, state)?;
-        Some(Copy { entries, torn, ..copy })
-    }
-
-    /// The whole entries of a chunk that was in this state, and how many before the last of them
-    /// are not whole; `None` when the chunk has been given again since.
-    fn entries(&self, number: u32, state: u64) -> Option<(Vec<Entry>, u32)> {
-        let chunk = self.chunk(number);
-        let lap = self.lap(state);
-        let (mut entries, mut torn, mut missing) = (Vec::new(), 0, 0);
-        for slot in &chunk.slots {
-            // Acquire: pairs with the release of the tag; the words are whole after it.
-            let tag = slot.tag.load(Ordering::Acquire);
-            let kind = tag as u16;
-            if kind == UNWRITTEN || (tag >> 16) as u16 != lap {
-                missing += 1;
-                continue;
-            }
-            torn += std::mem::take(&mut missing);
-            entries.push(Entry {
-                words: core::array::from_fn(|i| slot.words[i].load(Ordering::Relaxed)),
-                number: slot.number.load(Ordering::Relaxed),
-                kind,
-            });
-        }
-        // Acquire: pairs with the release fence of the claim. If a word above came from a later
-        // use of the chunk, its state is seen here.
-        fence(Ordering::Acquire);
-        let after = chunk.state.load(Ordering::Relaxed);
-        (after | 1 == state | 1).then_some((entries, torn))
-    }
-
-    /// The entries of a chunk without its header, for models: each word more that is read
-    /// multiplies what the checker must go through.
-    #[cfg(loom)]
-    pub fn entries_now(&self, number: u32) -> Vec<Entry> {
-        let state = self.chunk(number).state.load(Ordering::Acquire);
-        let found = if state == 0 { None } else { self.entries(number, state) };
-        found.map(|(entries, _)| entries).unwrap_or_default()
-    }
-
-    /// Closes the open chunks whose writer is dead, so that they can be given again; returns how
-    /// many. `is_dead` is asked once for each open chunk.
-    pub fn close_dead(&self, mut is_dead: impl FnMut(Writer) -> bool) -> usize {
-        let mut closed = 0;
-        for number in self.numbers() {
-            let chunk = self.chunk(number);
-            let state = chunk.state.load(Ordering::Acquire);
-            // Acquire: as in `read`. Where it differs, the chunk is being claimed just now.
-            let owned = chunk.owner.load(Ordering::Acquire) == (state >> 1) as u32;
-            if state & 1 == 1 && owned && is_dead(chunk.writer()) {
-                // The state is compared: the chunk may have a new, living writer by now.
-                let shut = chunk.state.compare_exchange(
-                    state,
-                    state & !1,
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                );
-                closed += usize::from(shut.is_ok());
-            }
-        }
-        closed
-    }
-}
-
-fn lost(count: &AtomicU64, first: &AtomicU64, last: &AtomicU64) -> Lost {
-    Lost {
-        count: count.load(Ordering::Relaxed),
-        first: first.load(Ordering::Relaxed),
-        last: last.load(Ordering::Relaxed),
-    }
+    #[cfg(not(all(test, not(loom))))]
+    #[inline(always)]
+    pub fn here() {}
 }

@@ -24,6 +24,10 @@ pub enum Mutant {
     OpenChunkGivenAgain,
     /// A range of addresses is believed that was read while it changed.
     RangeReadTorn,
+    /// A thread moves its cursor on although its signal handler has done so meanwhile.
+    CursorMovedBlindly,
+    /// An appender looks whether the gate is shut before it says that it is inside.
+    LookedBeforeEntering,
 }
 
 impl Mutant {

@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use shm::fault::range::{Found, Range};
-use shm::log::{Cursor, Entry, Keep, Log, Writer};
+use shm::log::{Cursor, Entry, Gate, Keep, Log, Process, Writer};
 use shm::mutant::Mutant;
 use shm::{Completion, CompletionCell, Consumer, Producer, Rights, Ring};
 
@@ -111,26 +111,35 @@ fn entries(log: &Log) -> Vec<u64> {
     values
 }
 
+/// Entries of a chunk with one mark.
+const FULL: u64 = shm::log::CAPACITY as u64 - 1;
+
 /// A thread appends while its signal handler does: a second thread on the same cursor, which may
 /// do all that a handler may and more.
 fn handler_model() {
     loom::model(|| {
         let log = Arc::new(Log::new(3, Keep::First));
         let cursor = Arc::new(Cursor::default());
-        assert!(log.append(&cursor, writer(7), 1, &entry(1)));
+        for value in 1..=FULL {
+            assert!(log.append(&cursor, writer(7), value, &entry(value)));
+        }
         let handler = {
             let (log, cursor) = (log.clone(), cursor.clone());
-            thread::spawn(move || log.append(&cursor, writer(7), 2, &entry(2)))
+            thread::spawn(move || log.append(&cursor, writer(7), 2, &entry(FULL + 1)))
         };
-        let appended = log.append(&cursor, writer(7), 3, &entry(3));
+        let appended = log.append(&cursor, writer(7), 3, &entry(FULL + 2));
         assert!(handler.join().unwrap() && appended);
-        assert_eq!(entries(&log), [1, 2, 3], "an entry is missing");
+        // Both in one segment, whoever came first.
+        let segments = log.numbers().filter(|number| !entries_of(&log, *number).is_empty());
+        let found = (entries(&log), segments.count());
+        let expected = (Vec::from_iter(1..=FULL + 2), 2);
+        assert_eq!(found, expected, "an entry is missing, or has a chunk of its own");
     });
 }
 
 /// A reader copies a chunk while its writer begins it, or takes it for the second time.
 fn reader_model() {
-    for next in [1, 5] {
+    for next in [1, 2 * FULL + 1] {
         loom::model(move || {
             let log = Arc::new(Log::new(2, Keep::Last));
             let cursor = Cursor::default();
@@ -143,10 +152,59 @@ fn reader_model() {
             };
             assert!(log.append(&cursor, writer(7), next, &entry(next)));
             let seen = reader.join().unwrap();
-            let old: Vec<u64> = (1..next.min(3)).collect();
+            let old: Vec<u64> = (1..next.min(FULL + 1)).collect();
             assert!(seen == old || seen == [next] || seen.is_empty(), "{seen:?}");
         });
     }
+}
+
+fn gate() -> Gate {
+    let word = || &*Box::leak(Box::new(AtomicU32::new(0)));
+    Gate { inside: word(), shut: word() }
+}
+
+/// A thread adopts the chunk of a dead one, while somebody closes it as a dead one's, and takes it.
+fn adoption_model() {
+    loom::model(|| {
+        let gate = gate();
+        let process = Process { space: || 1, is_dead: |thread| thread == 7, gate };
+        let log = Arc::new(Log::new(1, Keep::Last).of_process(process));
+        assert!(log.append(&Cursor::default(), writer(7), 1, &entry(1)));
+        let adopter = {
+            let log = log.clone();
+            thread::spawn(move || log.append(&Cursor::default(), writer(8), 2, &entry(2)))
+        };
+        log.close_dead(|writer| writer.thread == 7);
+        let second = log.append(&Cursor::default(), writer(9), 3, &entry(3));
+        let first = adopter.join().unwrap();
+        let found = entries(&log);
+        assert_eq!(first, found.contains(&2), "two threads have one chunk: {found:?}");
+        assert_eq!(second, found.contains(&3), "two threads have one chunk: {found:?}");
+    });
+}
+
+/// An appender looks for a chunk while somebody unmaps what is not used.
+fn gate_model() {
+    loom::model(|| {
+        let gate = gate();
+        let unmapped = Arc::new(AtomicU32::new(0));
+        let appender = {
+            let unmapped = unmapped.clone();
+            thread::spawn(move || {
+                if gate.enter() {
+                    assert_eq!(unmapped.load(Ordering::Relaxed), 0, "memory is gone");
+                    gate.leave();
+                }
+            })
+        };
+        assert!(gate.try_shut());
+        if gate.is_empty() {
+            unmapped.store(1, Ordering::Relaxed);
+            unmapped.store(0, Ordering::Relaxed);
+        }
+        gate.open();
+        appender.join().unwrap();
+    });
 }
 
 /// Two threads want the only chunk: one has it, the other counts what it loses.
@@ -200,6 +258,16 @@ fn reader_sees_whole_entries_beside_a_writer() {
 }
 
 #[test]
+fn nobody_looks_for_a_chunk_in_memory_that_is_gone() {
+    gate_model();
+}
+
+#[test]
+fn adopted_chunk_has_one_writer() {
+    adoption_model();
+}
+
+#[test]
 fn open_chunk_is_not_given_away() {
     full_model();
 }
@@ -219,7 +287,7 @@ fn racing_completions_complete_once() {
     completion_model();
 }
 
-const MUTANTS: [(Mutant, fn(), &str); 9] = [
+const MUTANTS: [(Mutant, fn(), &str); 11] = [
     (Mutant::TailPublishedRelaxed, ring_model, "Causality violation"),
     (Mutant::HeadPublishedRelaxed, ring_model, "Causality violation"),
     (Mutant::WaiterOverwritesState, wait_model, "deadlock"),
@@ -229,6 +297,8 @@ const MUTANTS: [(Mutant, fn(), &str); 9] = [
     (Mutant::TagBeforeWords, reader_model, "an entry is torn"),
     (Mutant::OpenChunkGivenAgain, full_model, "two threads have one chunk"),
     (Mutant::RangeReadTorn, range_model, "a torn range"),
+    (Mutant::CursorMovedBlindly, handler_model, "an entry is missing"),
+    (Mutant::LookedBeforeEntering, gate_model, "memory is gone"),
 ];
 
 const CHOICE: &str = "SHM_LOOM_MUTANT";

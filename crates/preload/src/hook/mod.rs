@@ -18,6 +18,7 @@ mod c11;
 mod condition;
 pub mod exec;
 mod library;
+mod memory;
 mod mutex;
 mod once;
 mod rwlock;

@@ -51,6 +51,8 @@ pub unsafe extern "C-unwind" fn syscall() {
     naked_asm!(
         "cmp rdi, {seccomp}",
         "je {set}",
+        "cmp rdi, {mlockall}",
+        "je {lock_all}",
         "cmp rdi, {prctl}",
         "jne 2f",
         "cmp esi, {set_seccomp}",
@@ -61,6 +63,8 @@ pub unsafe extern "C-unwind" fn syscall() {
         super::jump!(),
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        mlockall = const libc::SYS_mlockall,
+        lock_all = sym super::memory::lock_all_by_number,
         set_seccomp = const SET_SECCOMP,
         give_up = const GIVE_UP,
         set = sym set_by_number,

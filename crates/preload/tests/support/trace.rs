@@ -1,7 +1,7 @@
 //! What was recorded, read back.
 
 use record::{Action, Class, Kind, NameKind, Raw, Record, Recording};
-use shm::log::{Copy, Lost};
+use shm::log::{Copy, Lost, Writer};
 use std::collections::BTreeMap;
 
 /// A process image.
@@ -22,6 +22,8 @@ pub struct Trace {
     pub modules: Vec<(u32, String)>,
     pub kernels: Vec<String>,
     pub troubles: [u64; record::side::TROUBLES],
+    /// Cursors that wrote them: more than there are threads where an id was given again.
+    pub cursors: usize,
     /// Slots that were taken and not filled.
     pub torn: u32,
     /// What there was no room for.
@@ -35,35 +37,31 @@ impl Trace {
     pub fn read(recording: &Recording) -> Trace {
         let log = recording.log();
         let mut trace = Trace { troubles: recording.side().troubles(), ..Trace::default() };
-        let mut threads: BTreeMap<(u32, u32), Vec<Copy>> = BTreeMap::new();
-        for chunk in log.numbers().filter_map(|number| log.read(number)) {
-            let key = (chunk.writer.process, chunk.writer.thread);
-            threads.entry(key).or_default().push(chunk);
-        }
-        for (key, chunks) in threads {
-            let mut records = Vec::new();
-            for mut chunks in lives(chunks) {
-                // A signal handler may have opened its chunk later than the thread that it
-                // interrupted, and counted it first.
-                chunks.sort_by_key(|chunk| chunk.sequence);
-                trace.add_chunks(&chunks, &mut records);
-            }
-            trace.records.insert(key, records);
+        let mut segments: Vec<Copy> = log.numbers().flat_map(|number| log.read(number)).collect();
+        segments.sort_by_key(|segment| (segment.writer, segment.cursor, segment.sequence));
+        let of_one = |a: &Copy, b: &Copy| (a.writer, a.cursor) == (b.writer, b.cursor);
+        for segments in segments.chunk_by(of_one) {
+            let Writer { process, thread } = segments[0].writer;
+            let mut records = trace.records.remove(&(process, thread)).unwrap_or_default();
+            trace.cursors += 1;
+            trace.add_segments(segments, &mut records);
+            trace.records.insert((process, thread), records);
         }
         let Lost { count, .. } = log.lost_without_chunk();
         trace.lost += count;
+        trace.overwritten = log.overwritten();
         trace.add_names(recording);
         trace
     }
 
-    fn add_chunks(&mut self, chunks: &[Copy], records: &mut Vec<Record>) {
+    fn add_segments(&mut self, segments: &[Copy], records: &mut Vec<Record>) {
         let mut had = 0;
-        for chunk in chunks {
-            self.torn += chunk.torn;
-            self.lost += chunk.lost.count;
-            self.overwritten += chunk.before.saturating_sub(had);
-            had = chunk.before.max(had) + chunk.entries.len() as u64 + u64::from(chunk.torn);
-            for entry in &chunk.entries {
+        for segment in segments {
+            self.torn += segment.torn;
+            self.lost += segment.lost.count;
+            assert!(segment.before >= had, "a segment counts what others have");
+            had = segment.before + segment.entries.len() as u64 + u64::from(segment.torn);
+            for entry in &segment.entries {
                 let record = Record::from_raw(&Raw::from(*entry));
                 records.push(record.unwrap_or_else(|| panic!("unknown kind: {entry:?}")));
             }
@@ -122,18 +120,4 @@ impl Trace {
     pub fn assert_whole(&self) {
         assert_eq!((self.lost, self.torn, self.overwritten), (0, 0, 0), "lost, torn, overwritten");
     }
-}
-
-/// The chunks of one thread id, thread by thread: an id that is given again counts its chunks anew.
-fn lives(mut chunks: Vec<Copy>) -> Vec<Vec<Copy>> {
-    chunks.sort_by_key(|chunk| chunk.opened);
-    let mut lives: Vec<Vec<Copy>> = Vec::new();
-    for chunk in chunks {
-        let is_new = |life: &Vec<Copy>| life.iter().any(|had| had.sequence == chunk.sequence);
-        match lives.last_mut() {
-            Some(life) if !is_new(life) => life.push(chunk),
-            _ => lives.push(vec![chunk]),
-        }
-    }
-    lives
 }

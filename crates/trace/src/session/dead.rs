@@ -139,7 +139,7 @@ mod tests {
         let open: Vec<u32> = recording
             .log()
             .numbers()
-            .filter_map(|number| recording.log().read(number))
+            .flat_map(|number| recording.log().read(number))
             .filter(|copy| copy.open)
             .map(|copy| copy.writer.process)
             .collect();

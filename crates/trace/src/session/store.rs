@@ -1,9 +1,9 @@
 //! Copies what was recorded into the blocks of a trace.
 //!
-//! Each chunk of the log becomes a block of its thread. First all headers are read and put in
-//! order, then one chunk after the other is copied, so that the records are never in memory twice.
-//! A chunk that a process which outlived the program used again in between is left out; the
-//! records before the next one are counted as missing, like others that were overwritten.
+//! Each segment of the log becomes a block of its thread. First all are found and put in order,
+//! then one after the other is copied, so that the records are never in memory twice. A chunk that
+//! a process which outlived the program used again in between is left out; the records before the
+//! next one are counted as missing, like others that were overwritten.
 
 use crate::Error;
 use crate::file::{BlockHead, StreamKind, TraceWriter};
@@ -23,7 +23,7 @@ pub struct Counts {
     pub records: u64,
     /// That there was no room for.
     pub lost: u64,
-    /// That gave way to later ones, as far as it is known.
+    /// That gave way to later ones.
     pub overwritten: u64,
 }
 
@@ -32,13 +32,15 @@ pub struct Counts {
 /// # Errors
 /// As [`TraceWriter::block`].
 pub fn threads(log: &Log, writer: &mut TraceWriter) -> Result<Counts, Error> {
-    let mut counts = Counts { lost: log.lost_without_chunk().count, ..Counts::default() };
+    let (lost, overwritten) = (log.lost_without_chunk().count, log.overwritten());
+    let mut counts = Counts { lost, overwritten, ..Counts::default() };
     let mut gpus: BTreeMap<u32, GpuStream> = BTreeMap::new();
     let mut thread = ThreadStream::default();
-    for chunk in chunks(log) {
-        let Some(copy) = log.read(chunk.number).filter(|copy| chunk.is_of(copy)) else { continue };
+    for place in places(log) {
+        let Some(copy) = place.read(log) else { continue };
         if !thread.goes_on_with(&copy) {
-            thread = ThreadStream { writer: copy.writer, ..ThreadStream::default() };
+            let (writer, cursor) = (copy.writer, copy.cursor);
+            thread = ThreadStream { writer, cursor, ..ThreadStream::default() };
         }
         let missing = thread.missing(&copy);
         let (gpu, own): (Vec<Raw>, Vec<Raw>) =
@@ -53,7 +55,6 @@ pub fn threads(log: &Log, writer: &mut TraceWriter) -> Result<Counts, Error> {
         }
         counts.records += copy.entries.len() as u64;
         counts.lost += copy.lost.count;
-        counts.overwritten += missing;
     }
     for (process, stream) in gpus {
         stream.write(process, writer)?;
@@ -91,49 +92,35 @@ pub fn lost_without_chunk(log: &Log) -> LostRange {
     lost_range(log.lost_without_chunk())
 }
 
-/// A chunk that was used, without its entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Chunk {
-    number: u32,
+/// Where a segment is: the order of the fields is that of the blocks. A thread id that is given again
+/// has a cursor with a larger number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
     writer: Writer,
-    opened: u64,
+    cursor: u32,
     sequence: u32,
+    chunk: u32,
     before: u64,
 }
 
-impl Chunk {
-    fn new(number: u32, copy: &Copy) -> Chunk {
-        let Copy { writer, opened, sequence, before, .. } = *copy;
-        Chunk { number, writer, opened, sequence, before }
+impl Place {
+    fn of(chunk: u32, copy: &Copy) -> Place {
+        let Copy { writer, cursor, sequence, before, .. } = *copy;
+        Place { writer, cursor, sequence, chunk, before }
     }
 
-    fn is_of(&self, copy: &Copy) -> bool {
-        *self == Chunk::new(self.number, copy)
+    /// The segment, if it is still there.
+    fn read(&self, log: &Log) -> Option<Copy> {
+        log.read(self.chunk).into_iter().find(|copy| Place::of(self.chunk, copy) == *self)
     }
 }
 
-/// The chunks that were used, thread by thread, each thread's in the order of their use. Time
-/// orders them, since a thread id that is given again counts its chunks anew.
-fn chunks(log: &Log) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = log
-        .numbers()
-        .filter_map(|number| log.read(number).map(|copy| Chunk::new(number, &copy)))
-        .collect();
-    chunks.sort_unstable_by_key(|chunk| {
-        (chunk.writer.process, chunk.writer.thread, chunk.opened, chunk.sequence)
-    });
-    // A handler that came while its thread took a chunk has opened its own later, but counted
-    // it first.
-    for at in 1..chunks.len() {
-        let [first, second] = [chunks[at - 1], chunks[at]];
-        let crossed = first.writer == second.writer
-            && first.before == second.before
-            && first.sequence == second.sequence.wrapping_add(1);
-        if crossed {
-            chunks.swap(at - 1, at);
-        }
-    }
-    chunks
+/// The segments, thread by thread, each thread's in the order in which they were begun.
+fn places(log: &Log) -> Vec<Place> {
+    let of_chunk = |chunk| log.read(chunk).into_iter().map(move |copy| Place::of(chunk, &copy));
+    let mut places: Vec<Place> = log.numbers().flat_map(of_chunk).collect();
+    places.sort_unstable();
+    places
 }
 
 fn is_gpu(record: &Raw) -> bool {
@@ -156,9 +143,11 @@ fn lost_range(lost: Lost) -> LostRange {
 #[derive(Default)]
 struct ThreadStream {
     writer: Writer,
-    /// Sequence of the latest chunk.
-    sequence: Option<u32>,
-    /// Entries up to the end of the latest chunk.
+    cursor: u32,
+    /// Sequence of the first segment that is there. The blocks count from it, so that a thread whose
+    /// id another had before begins another stream in the file.
+    first: Option<u32>,
+    /// Entries up to the end of the latest segment.
     had: u64,
     /// Records up to there that went to a GPU's stream.
     gpu: u64,
@@ -166,23 +155,23 @@ struct ThreadStream {
 
 impl ThreadStream {
     fn goes_on_with(&self, copy: &Copy) -> bool {
-        self.writer == copy.writer && self.sequence.is_some_and(|latest| latest < copy.sequence)
+        (self.writer, self.cursor) == (copy.writer, copy.cursor) && self.first.is_some()
     }
 
-    /// Entries between the latest chunk and this one.
+    /// Entries between the latest segment and this one.
     fn missing(&self, copy: &Copy) -> u64 {
         copy.before.saturating_sub(self.had)
     }
 
-    /// The head of the block for this chunk, the next one, with `gpu` records of a GPU in it.
+    /// The head of the block for this segment, the next one, with `gpu` records of a GPU in it.
     fn head(&mut self, copy: &Copy, gpu: u64) -> BlockHead {
         let before = copy.before.saturating_sub(self.gpu);
-        self.sequence = Some(copy.sequence);
+        let first = *self.first.get_or_insert(copy.sequence);
         let used = copy.entries.len() as u64 + u64::from(copy.torn);
         self.had = self.had.max(copy.before).saturating_add(used);
         self.gpu += gpu;
         BlockHead {
-            sequence: copy.sequence,
+            sequence: copy.sequence.saturating_sub(first),
             torn: copy.torn,
             before,
             lost: lost_range(copy.lost),
@@ -267,7 +256,7 @@ mod tests {
     use crate::Trace;
     use crate::metadata::{Clock, Metadata};
     use record::{Recording, Settings};
-    use shm::log::{CAPACITY, CHUNK_BYTES, Cursor, Entry};
+    use shm::log::{CAPACITY, CHUNK_BYTES, Cursor, Entry, Gate, Process};
     use std::path::PathBuf;
 
     /// A file that is removed.
@@ -309,7 +298,8 @@ mod tests {
         times
     }
 
-    const FULL: u64 = CAPACITY as u64;
+    /// Records of a chunk, one slot of which is a mark.
+    const FULL: u64 = CAPACITY as u64 - 1;
 
     #[test]
     fn threads_are_stored_in_order_and_what_was_lost_is_told() {
@@ -362,6 +352,47 @@ mod tests {
         }
         let (trace, counts) = stored("again", |writer| threads(&log, writer).unwrap());
         assert_eq!((trace.streams().len(), counts.overwritten), (2, 0));
+    }
+
+    #[test]
+    fn thread_id_that_is_given_again_makes_another_stream_where_its_beginning_gave_way() {
+        let recording = recording(3, true);
+        let log = recording.log();
+        let writer = Writer { process: 1, thread: 9 };
+        let (first, second) = (Cursor::default(), Cursor::default());
+        append(&log, &first, writer, 1, Kind::Enter);
+        for time in 2..=2 + 4 * FULL {
+            append(&log, &second, writer, time, Kind::Enter);
+        }
+        let (trace, counts) = stored("life", |writer| threads(&log, writer).unwrap());
+        // The first one's chunk is open; the second one's have been given again.
+        assert_eq!(counts, Counts { records: FULL + 2, lost: 0, overwritten: 3 * FULL });
+        let streams = trace.streams();
+        assert_eq!(streams.len(), 2);
+        assert_eq!(streams[0].blocks[0].missing_before, 0);
+        assert_eq!(streams[1].blocks[0].missing_before, 3 * FULL);
+    }
+
+    #[test]
+    fn rest_of_an_ended_threads_chunk_is_a_stream_of_its_own() {
+        let recording = recording(1, false);
+        static WORDS: [std::sync::atomic::AtomicU32; 2] =
+            [const { std::sync::atomic::AtomicU32::new(0) }; 2];
+        let gate = Gate { inside: &WORDS[0], shut: &WORDS[1] };
+        let process = Process { space: || 1, is_dead: |thread| thread < 9, gate };
+        let log = recording.log().of_process(process);
+        for thread in 1..=9 {
+            let cursor = Cursor::default();
+            for time in 0..3 {
+                let time = u64::from(thread) * 10 + time;
+                append(&log, &cursor, Writer { process: 1, thread }, time, Kind::Enter);
+            }
+        }
+        let (trace, counts) = stored("rest", |writer| threads(&log, writer).unwrap());
+        assert_eq!(counts, Counts { records: 27, lost: 0, overwritten: 0 });
+        let ids: Vec<u32> = trace.streams().iter().map(|stream| stream.id).collect();
+        assert_eq!(ids, Vec::from_iter(1..=9));
+        assert_eq!(times(&trace, 4), [50, 51, 52]);
     }
 
     #[test]
