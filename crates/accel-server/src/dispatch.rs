@@ -67,6 +67,9 @@ struct State {
     holder: Holder,
 }
 
+/// Sessions, and what is to be said of each.
+pub(crate) type Remarks = Vec<(u64, String)>;
+
 /// What the inbox should do next about a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
@@ -342,7 +345,7 @@ impl Engine {
     }
 
     /// What there is to print, and which sessions broke the protocol.
-    pub(crate) fn take_news(&self) -> (Vec<(u64, String)>, Vec<(u64, String)>) {
+    pub(crate) fn take_news(&self) -> (Remarks, Remarks) {
         let mut state = self.state.lock();
         (std::mem::take(&mut state.notices), std::mem::take(&mut state.evictions))
     }

@@ -124,3 +124,55 @@ impl Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Entry, OwedRings, Registration, Session};
+    use accel::session::{SEGMENT_BYTES, SessionMemory};
+    use shm::{Consumer, Mapping, PeerSlice};
+
+    fn session(id: u64, priorities: &[u32]) -> Entry {
+        let memory = SessionMemory::initialise(Mapping::anonymous(SEGMENT_BYTES).unwrap());
+        let registration = |&chain_priority: &u32| {
+            Some(Registration {
+                accelerator: 0,
+                kernel: device::KernelId(0),
+                fixed_arguments: Vec::new(),
+                chain: String::new(),
+                chain_priority,
+                budget_ns: None,
+                locks: false,
+                pace: None,
+                told_excess: false,
+                tally: Arc::default(),
+                memory: PeerSlice::empty(),
+            })
+        };
+        Entry {
+            session: Arc::new(Session::new(id, 1, 0, memory.clone())),
+            memory,
+            consumer: Consumer::default(),
+            registrations: priorities.iter().map(registration).collect(),
+            owed: OwedRings::default(),
+        }
+    }
+
+    #[test]
+    fn most_critical_ring_comes_first_and_one_in_a_turn() {
+        let engine = Engine::new(system::Overrun::Count).unwrap();
+        for (id, priorities) in [(1, &[0][..]), (2, &[]), (3, &[5, 99]), (4, &[99, 1])] {
+            engine.add_session(session(id, priorities));
+        }
+        let mut turn = Turn::default();
+        (1..=4).for_each(|id| turn.rang(id));
+        let mut order = Vec::new();
+        while !turn.ready.is_empty() {
+            let before = turn.ready.clone();
+            turn.take(&engine);
+            assert_eq!(before.len(), turn.ready.len() + 1);
+            order.extend(before.into_iter().filter(|id| !turn.ready.contains(id)));
+        }
+        assert_eq!(order, [3, 4, 1, 2]);
+    }
+}

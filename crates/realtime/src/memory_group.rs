@@ -22,19 +22,19 @@ pub struct MemoryGroup {
 struct Files {
     limits: &'static [&'static str],
     used: &'static str,
-    /// In `memory.stat`: what the kernel takes back first.
-    reclaimable: &'static str,
+    /// In `memory.stat`: what the kernel takes back before the group is full.
+    reclaimable: &'static [&'static str],
 }
 
 const VERSION_1: Files = Files {
     limits: &["memory.limit_in_bytes"],
     used: "memory.usage_in_bytes",
-    reclaimable: "total_inactive_file",
+    reclaimable: &["total_inactive_file", "total_active_file"],
 };
 const VERSION_2: Files = Files {
     limits: &["memory.max", "memory.high"],
     used: "memory.current",
-    reclaimable: "inactive_file",
+    reclaimable: &["inactive_file", "active_file"],
 };
 
 /// The tightest limit of a group, and what is left of it.
@@ -44,7 +44,7 @@ pub struct Room {
     pub group: PathBuf,
     /// Its limit.
     pub limit_bytes: u64,
-    /// What it does not use, with what the kernel takes back first.
+    /// What it does not use, with files that the kernel only keeps as long as there is room.
     pub left_bytes: u64,
 }
 
@@ -93,7 +93,8 @@ impl MemoryGroup {
             let limit_bytes = self.limit_of(folder)?;
             let used = number(&folder.join(self.files.used))?;
             let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-            let used = used.saturating_sub(entry(&stat, self.files.reclaimable).unwrap_or(0));
+            let reclaimable = self.files.reclaimable.iter().filter_map(|key| entry(&stat, key));
+            let used = used.saturating_sub(reclaimable.sum());
             let left_bytes = limit_bytes.saturating_sub(used);
             Some(Room { group: folder.clone(), limit_bytes, left_bytes })
         });
@@ -170,7 +171,10 @@ mod tests {
         folder.write("memory.stat", "");
         folder.write("robot.slice/memory.max", "125829120\n");
         folder.write("robot.slice/memory.current", "100000000\n");
-        folder.write("robot.slice/memory.stat", "anon 1\ninactive_file 20000000\n");
+        folder.write(
+            "robot.slice/memory.stat",
+            "anon 1\ninactive_file 15000000\nactive_file 5000000\n",
+        );
         folder.write("robot.slice/keeptime.service/memory.max", "max\n");
         folder.write("robot.slice/keeptime.service/memory.high", "max\n");
         folder.write("robot.slice/keeptime.service/memory.current", "5\n");
