@@ -108,7 +108,7 @@ struct Connection {
 
 /// An open session's resources.
 struct Open {
-    doorbell: Doorbell,
+    doorbell: Arc<Doorbell>,
     mapping: Arc<Mapping>,
     /// By registration number.
     memory: HashMap<u32, Arc<Mapping>>,
@@ -289,7 +289,7 @@ impl Control {
         let mapping = segment.map_guarded(&self.engine.control).map_err(memory)?;
         mapping.populate(0, mapping.size()).map_err(memory)?;
         let mapping = Arc::new(mapping);
-        let doorbell = Doorbell::new().map_err(memory)?;
+        let doorbell = Arc::new(Doorbell::new().map_err(memory)?);
         let shared = SessionMemory::initialise(mapping.clone());
         let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
         self.engine.add_session(Entry {
@@ -298,6 +298,7 @@ impl Control {
             consumer: Consumer::default(),
             registrations: Vec::new(),
             owed: OwedRings::default(),
+            doorbell: doorbell.clone(),
         });
         self.budget.charge(uid, mapping.cost_bytes());
         self.admission.touch();

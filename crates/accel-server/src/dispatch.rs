@@ -285,6 +285,11 @@ impl Engine {
         drained
     }
 
+    /// The doorbell of a session that is open.
+    pub(crate) fn doorbell(&self, session: u64) -> Option<Arc<Doorbell>> {
+        Some(self.state.lock().sessions.get(&session)?.doorbell.clone())
+    }
+
     /// The device's event: a request has ended.
     pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &Outcome) {
         let (answers, news, ended) = {

@@ -4,7 +4,8 @@
 //! read from the doorbell. Of the sessions that have rung, the one with the most critical chain
 //! comes first, and after each of them the thread looks who has rung meanwhile: nobody waits for
 //! more than one ring of somebody less critical. A client whose user rings for nothing too often is
-//! not listened to for a while; its ring is looked at afterwards, so that nothing is lost.
+//! not listened to for a while: its doorbell does not even wake the thread. Its ring is looked at
+//! afterwards, so that nothing is lost.
 
 use crate::Error;
 use crate::dispatch::{Drained, Engine};
@@ -17,6 +18,9 @@ use std::sync::Arc;
 
 /// The token of the doorbell that ends the thread; sessions count from 1.
 const STOP: u64 = 0;
+
+/// Each ring once.
+const RINGS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 /// The set of doorbells, shared with the control thread, which adds and removes.
 pub(crate) struct Inbox {
@@ -36,8 +40,16 @@ impl Inbox {
     /// Listens to a session's doorbell.
     pub(crate) fn add(&self, session: u64, doorbell: BorrowedFd<'_>) -> Result<(), Error> {
         let data = epoll::EventData::new_u64(session);
-        epoll::add(&self.epoll, doorbell, data, epoll::EventFlags::IN | epoll::EventFlags::ET)
-            .map_err(Error::system("epoll_ctl"))
+        epoll::add(&self.epoll, doorbell, data, RINGS).map_err(Error::system("epoll_ctl"))
+    }
+
+    /// Listens to a session's doorbell for these events only, if the session is still there.
+    fn listen(&self, engine: &Engine, session: u64, events: epoll::EventFlags) {
+        if let Some(doorbell) = engine.doorbell(session) {
+            // Whoever took it out of the set meanwhile ends the session.
+            let data = epoll::EventData::new_u64(session);
+            let _ = epoll::modify(&self.epoll, doorbell.as_fd(), data, events);
+        }
     }
 
     /// Stops listening to a session's doorbell.
@@ -69,7 +81,12 @@ impl Inbox {
                     session => turn.rang(session),
                 }
             }
-            turn.take(engine);
+            for session in turn.heard_again(monotonic_ns()) {
+                self.listen(engine, session, RINGS);
+            }
+            if let Some(session) = turn.take(engine) {
+                self.listen(engine, session, epoll::EventFlags::empty());
+            }
         }
     }
 }
@@ -101,15 +118,19 @@ impl Turn {
         Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
     }
 
-    /// One turn for the most critical of the ready sessions.
-    fn take(&mut self, engine: &Engine) {
-        if !self.muted.is_empty() {
-            let now_ns = monotonic_ns();
-            let over = self.muted.extract_if(.., |(_, until)| *until <= now_ns);
-            self.ready.extend(over.map(|(session, _)| session));
-        }
+    /// Sessions that are listened to again. Their rings are ready: nobody knows who rang meanwhile.
+    fn heard_again(&mut self, now_ns: u64) -> Vec<u64> {
+        let over = self.muted.extract_if(.., |(_, until)| *until <= now_ns);
+        let over: Vec<u64> = over.map(|(session, _)| session).collect();
+        self.ready.extend(&over);
+        over
+    }
+
+    /// One turn for the most critical of the ready sessions. Returns a session that is not listened
+    /// to from now on.
+    fn take(&mut self, engine: &Engine) -> Option<u64> {
         let next = match self.ready.len() {
-            0 => return,
+            0 => return None,
             1 => 0,
             _ => engine.most_critical(&self.ready),
         };
@@ -120,8 +141,10 @@ impl Turn {
             Drained::Mute => {
                 engine.count_muting();
                 self.muted.push((session, monotonic_ns() + Allowance::MUTE_NS));
+                return Some(session);
             }
         }
+        None
     }
 }
 
@@ -155,6 +178,7 @@ mod tests {
             consumer: Consumer::default(),
             registrations: priorities.iter().map(registration).collect(),
             owed: OwedRings::default(),
+            doorbell: Arc::new(Doorbell::new().unwrap()),
         }
     }
 
@@ -174,5 +198,58 @@ mod tests {
             order.extend(before.into_iter().filter(|id| !turn.ready.contains(id)));
         }
         assert_eq!(order, [3, 4, 1, 2]);
+    }
+
+    /// How many doorbells wake the thread now.
+    fn woken_by(inbox: &Inbox) -> usize {
+        let mut events = Vec::with_capacity(8);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        epoll::wait(&inbox.epoll, spare, Some(&at_once)).unwrap();
+        events.len()
+    }
+
+    #[test]
+    fn muted_doorbell_wakes_nobody_until_it_is_heard_again() {
+        let (inbox, engine) = (Inbox::new().unwrap(), Engine::new(system::Overrun::Count).unwrap());
+        let (muted, other) = (session(1, &[]), session(2, &[]));
+        let doorbells = [muted.doorbell.clone(), other.doorbell.clone()];
+        for (id, entry) in [(1, muted), (2, other)] {
+            inbox.add(id, entry.doorbell.as_fd()).unwrap();
+            engine.add_session(entry);
+        }
+        let ring = || doorbells.iter().for_each(|doorbell| doorbell.ring());
+        ring();
+        assert_eq!(woken_by(&inbox), 2);
+        inbox.listen(&engine, 1, epoll::EventFlags::empty());
+        ring();
+        assert_eq!(woken_by(&inbox), 1, "the muted one wakes the thread");
+        inbox.listen(&engine, 1, RINGS);
+        assert_eq!(woken_by(&inbox), 1, "what was rung meanwhile is lost");
+        ring();
+        assert_eq!(woken_by(&inbox), 2);
+    }
+
+    #[test]
+    fn rings_for_nothing_mute_a_session_for_a_while() {
+        let engine = Engine::new(system::Overrun::Count).unwrap();
+        engine.add_session(session(1, &[]));
+        let mut turn = Turn::default();
+        let mut turns = 0;
+        let muted = loop {
+            turn.rang(1);
+            turns += 1;
+            if let Some(session) = turn.take(&engine) {
+                break session;
+            }
+            assert!(turns < 1_000_000);
+        };
+        assert_eq!(muted, 1);
+        turn.rang(1);
+        assert_eq!(turn.take(&engine), None);
+        assert!(turn.ready.is_empty(), "a muted session has a turn");
+        assert!(turn.heard_again(0).is_empty());
+        assert_eq!(turn.heard_again(u64::MAX), [1]);
+        assert_eq!(turn.ready, [1]);
     }
 }
