@@ -18,6 +18,7 @@ mod ros;
 mod rss;
 mod sched_ext;
 mod security;
+mod soak;
 mod step;
 mod suites;
 mod sumo;
@@ -48,8 +49,8 @@ enum Task {
     /// Check all devices of this machine against the contract, and measure them: the conformance
     /// suite, and a reduced submission study
     Devices,
-    /// Run the locks' tests under ThreadSanitizer, for a while
-    Soak,
+    /// Run the locks' tests under ThreadSanitizer, then attack a server for as long as is said
+    Soak(soak::Args),
     /// Run other people's test suites bare, recorded and guarded, and list what differs
     Suites(suites::Args),
     /// Boot a kernel with sched_ext in QEMU, test the throttle-fair scheduler there, and repeat
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         Task::Demo(args) => demo::run(&args),
         Task::Test => test(&mut notes),
         Task::Devices => devices::run(),
-        Task::Soak => soak(),
+        Task::Soak(args) => soak::run(&args),
         Task::Suites(args) => suites::run(&args),
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
@@ -128,26 +129,6 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
         .run()?;
     colcon::tests()?;
     security::tests()
-}
-
-/// The sanitizer is not stable in rustc: the variable lets a stable one have it. Only the crate
-/// itself is instrumented; `tsan.supp` says what looks like a race for that.
-fn soak() -> anyhow::Result<()> {
-    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
-    let suppressions = root().join("crates/guard/tsan.supp");
-    let run = |tests: &str| {
-        Step::cargo("test -p guard --target x86_64-unknown-linux-gnu --target-dir")
-            .arg(target().join("soak"))
-            .args(tests.split(' '))
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("RUSTFLAGS", flags)
-            .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
-            .env("KEEPTIME_SOAK_SECONDS", "30")
-            .run()
-    };
-    run("--lib soak -- --nocapture")?;
-    // The one that is left out uses the C library's locks, whose functions the sanitizer replaces.
-    run("--test rwlock -- --skip lock_that_the_library_uses")
 }
 
 /// The root of the repository.

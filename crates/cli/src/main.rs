@@ -48,6 +48,8 @@ enum Command {
     /// Measure this machine beside a reference
     Bench(bench::Args),
     #[command(hide = true)]
+    BenchAttacker(bench::attacks::AttackerArgs),
+    #[command(hide = true)]
     BenchFloorPeer(bench::floor::PeerArgs),
     #[command(hide = true)]
     BenchHogs(bench::bandwidth::ProcessArgs),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
     let answer = match Arguments::parse().command {
         Command::Analyze(args) => analyze::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::BenchAttacker(args) => bench::attacks::attacker(&args),
         Command::BenchFloorPeer(args) => bench::floor::peer(&args),
         Command::BenchHogs(args) => bench::bandwidth::process(&args),
         Command::BenchPreemptPeer(args) => bench::preempt::peer(&args),

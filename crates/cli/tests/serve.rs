@@ -276,3 +276,21 @@ fn killed_clients_cost_the_others_no_request() {
         assert_eq!(server["before"][what], server["after"][what], "{result}");
     }
 }
+
+#[test]
+fn attacks_of_other_users_cost_the_others_no_request() {
+    let arguments = ["--duration", "3s", "--packets", "200", "--sessions", "20", "--json"];
+    let output = output(&[&["bench", "attacks"], &arguments[..]].concat());
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Times depend on the machine; that nothing fails and nothing is kept does not.
+    assert_eq!(result["punctual"]["failures"], 0, "{result}");
+    assert!(result["punctual"]["requests"].as_u64().unwrap() > 0, "{result}");
+    assert!(result["punctual"]["bound_ns"].is_u64(), "{result}");
+    for attack in ["packets", "sessions", "knocks", "memory", "files", "kills"] {
+        assert!(result["attacks"][attack].as_u64().unwrap() > 0, "{attack}: {result}");
+    }
+    let server = &result["server"];
+    for what in ["mapped_bytes", "descriptors", "threads"] {
+        assert_eq!(server["before"][what], server["after"][what], "{result}");
+    }
+}

@@ -4,7 +4,7 @@
 //! dead client had is reclaimed at once, and the server does not grow.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::floor::prioritise;
 use super::sample::{Quantiles, Samples};
-use super::service::{Place, Service};
+use super::service::{Footprint, Place, Service};
 
 /// Victims alive at the same time.
 const VICTIMS: usize = 4;
@@ -47,14 +47,6 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What the server occupies.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-struct Footprint {
-    mapped_bytes: u64,
-    resident_kib: u64,
-    descriptors: usize,
 }
 
 struct Survivor {
@@ -228,13 +220,7 @@ fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> 
             break counters.memory_bytes;
         }
     };
-    let process = PathBuf::from(format!("/proc/{}", service.pid()));
-    let status = std::fs::read_to_string(process.join("status"))?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let resident = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    let descriptors = std::fs::read_dir(process.join("fd"))?.count();
-    let resident_kib = resident.context("the server has no VmRSS")?;
-    Ok(Footprint { mapped_bytes, resident_kib, descriptors })
+    Footprint::of(service, mapped_bytes)
 }
 
 /// How long the server takes to reclaim everything of a client, from the kill on.
@@ -308,8 +294,9 @@ impl Findings {
         }
         if self.after.mapped_bytes != self.before.mapped_bytes
             || self.after.descriptors != self.before.descriptors
+            || self.after.threads != self.before.threads
         {
-            complaints.push("the server kept memory or descriptors of the dead".into());
+            complaints.push("the server kept memory, descriptors or threads of the dead".into());
         }
         complaints
     }
@@ -342,16 +329,7 @@ fn render(args: &Args, result: &Findings) -> String {
         result.checking.delays.quantiles(),
     );
     row("clean-up after a kill", args.count.div_ceil(10) as u64, result.reclaim);
-    let (before, after) = (result.before, result.after);
-    text += &format!(
-        "\nserver: {} -> {} bytes mapped, {} -> {} KiB resident, {} -> {} descriptors\n",
-        before.mapped_bytes,
-        after.mapped_bytes,
-        before.resident_kib,
-        after.resident_kib,
-        before.descriptors,
-        after.descriptors
-    );
+    text += &format!("\n{}", Footprint::change(&result.before, &result.after));
     text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", result.stolen_ms);
     match result.complaints() {
         none if none.is_empty() => text += "No request of another client failed.\n",

@@ -1,5 +1,6 @@
 //! `keeptime bench`: measures this machine, always beside a reference in the same run.
 
+pub mod attacks;
 pub mod bandwidth;
 pub mod floor;
 mod hog;
@@ -26,6 +27,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Benchmark {
+    /// Attack a server as another user, and measure the requests of a client of the highest priority
+    Attacks(attacks::Args),
     /// How much memory hogs slow kernels down, without the memory-bandwidth lock and with it; with --html, the plots
     Bandwidth(bandwidth::Args),
     /// Burn memory bandwidth on some cores, and say how much they got
@@ -52,6 +55,7 @@ enum Benchmark {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.benchmark {
+        Benchmark::Attacks(args) => attacks::run(args),
         Benchmark::Bandwidth(args) => bandwidth::run(args),
         Benchmark::Hog(args) => hog::run(args),
         Benchmark::Requests(args) => requests::run(args),

@@ -86,3 +86,53 @@ impl Drop for Service {
         let _ = self.child.wait();
     }
 }
+
+/// Memory, descriptors and threads of a server.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Footprint {
+    /// Session segments and registered memory that are mapped.
+    pub mapped_bytes: u64,
+    /// Memory that is resident, from any source.
+    pub resident_kib: u64,
+    /// Open descriptors.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl Footprint {
+    /// Of this server, which says that so many bytes are mapped.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn of(service: &Service, mapped_bytes: u64) -> anyhow::Result<Footprint> {
+        let process = PathBuf::from(format!("/proc/{}", service.pid()));
+        let status = std::fs::read_to_string(process.join("status"))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        let entries =
+            |folder| Ok::<_, std::io::Error>(std::fs::read_dir(process.join(folder))?.count());
+        Ok(Footprint {
+            mapped_bytes,
+            resident_kib: resident.context("the server has no VmRSS")?,
+            descriptors: entries("fd")?,
+            threads: entries("task")?,
+        })
+    }
+
+    /// One line for a terminal.
+    pub fn change(before: &Footprint, after: &Footprint) -> String {
+        format!(
+            "server: {} -> {} bytes mapped, {} -> {} KiB resident, {} -> {} descriptors, \
+             {} -> {} threads\n",
+            before.mapped_bytes,
+            after.mapped_bytes,
+            before.resident_kib,
+            after.resident_kib,
+            before.descriptors,
+            after.descriptors,
+            before.threads,
+            after.threads
+        )
+    }
+}

@@ -13,11 +13,18 @@ pub struct Args {
     /// `random`, or `flood`: fill the ring with long requests
     behaviour: String,
     seed: u64,
+    /// The process with which it ends
+    parent: Option<i32>,
 }
 
 /// Lives until it is killed or its parent is gone.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // A parent that was gone before sends no signal any more.
+    let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
+    if args.parent.is_some() && args.parent != parent {
+        return Ok(ExitCode::SUCCESS);
+    }
     fastrand::seed(args.seed);
     let mut client = Client::connect(&args.socket)?;
     if args.behaviour == "flood" {

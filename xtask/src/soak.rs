@@ -1,0 +1,55 @@
+//! `cargo xtask soak`: what takes long, and shows only then.
+//!
+//! - The locks' tests under ThreadSanitizer.
+//! - Attacks on a server by users without privileges (`keeptime bench attacks`), beside a client
+//!   of the highest priority. They need root, for users of their own and for real-time priorities.
+
+use crate::step::Step;
+
+/// Options of `cargo xtask soak`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Least duration of the attacks on a server
+    #[arg(long, default_value = "1h")]
+    attacks: String,
+    /// Least number of control packets
+    #[arg(long, default_value_t = 1_000_000)]
+    packets: u64,
+    /// Least number of sessions with garbage in their rings
+    #[arg(long, default_value_t = 10_000)]
+    sessions: u64,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    sanitized()?;
+    attacked(args)
+}
+
+fn attacked(args: &Args) -> anyhow::Result<()> {
+    Step::cargo("build --release -p cli --no-default-features").run()?;
+    Step::program(crate::target().join("release/keeptime"))
+        .args(["bench", "attacks", "--duration", &args.attacks])
+        .args(["--packets", &args.packets.to_string()])
+        .args(["--sessions", &args.sessions.to_string()])
+        .run()
+}
+
+/// The sanitizer is not stable in rustc: the variable lets a stable one have it. Only the crate
+/// itself is instrumented; `tsan.supp` says what looks like a race for that.
+fn sanitized() -> anyhow::Result<()> {
+    let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
+    let suppressions = crate::root().join("crates/guard/tsan.supp");
+    let run = |tests: &str| {
+        Step::cargo("test -p guard --target x86_64-unknown-linux-gnu --target-dir")
+            .arg(crate::target().join("soak"))
+            .args(tests.split(' '))
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", flags)
+            .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
+            .env("KEEPTIME_SOAK_SECONDS", "30")
+            .run()
+    };
+    run("--lib soak -- --nocapture")?;
+    // The one that is left out uses the C library's locks, whose functions the sanitizer replaces.
+    run("--test rwlock -- --skip lock_that_the_library_uses")
+}
