@@ -175,7 +175,7 @@ pub fn suffer(signal: i32) {
         libc::signal(signal, libc::SIG_DFL);
         libc::kill(own, signal);
     }
-    let blocked = block(u64::MAX & !(1 << (signal - 1)));
+    let blocked = block(!(1 << (signal - 1)));
     block(blocked);
 }
 

@@ -326,7 +326,7 @@ impl RawSession {
 
     fn scribble(&self, round: u32) -> anyhow::Result<()> {
         let all = PeerSlice::whole(self.mapping.clone());
-        let mut bytes = vec![0; if round % 2 == 0 { all.len() } else { 64 }];
+        let mut bytes = vec![0; if round.is_multiple_of(2) { all.len() } else { 64 }];
         fastrand::fill(&mut bytes);
         all.write(fastrand::usize(..=all.len() - bytes.len()), &bytes)?;
         self.doorbell.ring();
