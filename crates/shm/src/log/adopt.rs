@@ -17,7 +17,7 @@
 //! the adopter gives up. An adopter that dies between them leaves the chunk to the closer.
 //! Each step is wait-free.
 
-use super::{CAPACITY, Chunk, Cursor, Gate, HAND, Log, Place, State, Writer};
+use super::{CAPACITY, Chunk, Cursor, Gate, HAND, Log, Place, State, Writer, interrupt};
 use crate::atomic::Ordering;
 
 /// Places in the register.
@@ -160,8 +160,10 @@ fn take_over(chunk: &Chunk, state: State, dead: Writer, writer: Writer) -> Optio
         stepped.ok().map(|_| next)
     };
     let begun = step(state.0)?;
+    interrupt::here();
     // Compared: between the steps it may be closed and given to somebody else.
     let (dead, writer) = (dead.pack(), writer.pack());
     chunk.holder.compare_exchange(dead, writer, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+    interrupt::here();
     step(begun).map(State)
 }

@@ -274,6 +274,45 @@ fn threads_of_another_space_are_not_asked_for() {
     assert_eq!(memory.1.taken(), 3);
 }
 
+/// One adopts a dead thread's chunk, and at one step somebody closes it as a dead one's; somebody
+/// takes it then, or `later`. Returns whether that came.
+fn close_at(step: i64, later: bool) -> bool {
+    let memory = memory(1, Keep::Last);
+    let log = memory.1;
+    append(&log, &Cursor::default(), 1, 1);
+    DEAD.set(vec![1]);
+    let second = std::rc::Rc::new(Cell::new(None));
+    let handler = {
+        let second = second.clone();
+        move || {
+            log.close_dead(|writer| writer.thread == 1);
+            second.set(Some(!later && append(&log, &Cursor::default(), 9, 9)));
+        }
+    };
+    HANDLER.set(Some(Box::new(handler)));
+    STEPS.set(step);
+    let first = append(&log, &Cursor::default(), 8, 8);
+    STEPS.set(-1);
+    HANDLER.take();
+    if later && second.get().is_some() {
+        second.set(Some(append(&log, &Cursor::default(), 9, 9)));
+    }
+    DEAD.take();
+    let values = Found::of(&log).values();
+    let said = format!("step {step}, later {later}: two threads have one chunk: {values:?}");
+    assert_eq!(values.contains(&8), first, "{said}");
+    assert_eq!(values.contains(&9), second.get() == Some(true), "{said}");
+    second.get().is_some()
+}
+
+#[test]
+fn chunk_that_is_closed_while_it_is_adopted_has_one_writer() {
+    for later in [false, true] {
+        let steps = (0..100).take_while(|step| close_at(*step, later)).count();
+        assert!(steps > 5, "it was closed at {steps} steps");
+    }
+}
+
 #[test]
 fn chunk_that_an_adopter_died_over_can_be_closed() {
     let memory = memory(2, Keep::Last);
