@@ -54,6 +54,8 @@ const CPU: Duration = Duration::from_micros(100);
 /// Its name.
 const PUNCTUAL: &str = "punctual";
 
+/// Longer than a server waits for somebody's hello.
+const SILENCE_NS: u64 = 2_000_000_000;
 /// How far ahead a thread sleeps that measures the machine.
 const CANARY_NS: u64 = 2_000_000;
 
@@ -334,14 +336,25 @@ impl Drop for Attacker {
     }
 }
 
-/// Waits until only the watcher and the punctual client are left, and looks at the server.
+/// Waits until only the watcher and the punctual client are left, and the server has given up who
+/// never said hello, and looks at the server.
 fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> {
-    let end_ns = monotonic_ns() + 10_000_000_000;
-    while watcher.status()?.sessions > 2 && monotonic_ns() < end_ns {
+    let end_ns = monotonic_ns() + 20_000_000_000;
+    let mut same_since_ns = monotonic_ns();
+    let mut last = Footprint::of(service, watcher.status()?.memory_bytes)?;
+    loop {
         std::thread::sleep(Duration::from_millis(10));
+        let counters = watcher.status()?;
+        let now = Footprint::of(service, counters.memory_bytes)?;
+        if counters.sessions > 2 || now.descriptors != last.descriptors {
+            same_since_ns = monotonic_ns();
+        }
+        last = now;
+        // What does not come to rest is told by the difference.
+        if monotonic_ns() - same_since_ns > SILENCE_NS || monotonic_ns() > end_ns {
+            return Ok(now);
+        }
     }
-    let mapped_bytes = watcher.status()?.memory_bytes;
-    Footprint::of(service, mapped_bytes)
 }
 
 /// The punctual chain's bound, from the server, if it is guaranteed.
