@@ -21,7 +21,7 @@
 //!     kind: Kind::Lock(Class::Mutex, Action::Acquired),
 //! };
 //! assert!(log.append(&cursor, Writer { process: 1, thread: 42 }, locked.time, &locked.entry()));
-//! let copies: Vec<_> = log.numbers().filter_map(|number| log.read(number)).collect();
+//! let copies: Vec<_> = log.numbers().flat_map(|number| log.read(number)).collect();
 //! assert_eq!(copies[0].entries, [locked.entry()]);
 //! # Ok::<(), record::Error>(())
 //! ```
