@@ -125,7 +125,7 @@ pub unsafe extern "C" fn keeptime_connect(
 /// See `keeptime_connect_to` in the header.
 ///
 /// # Safety
-/// As for [`keeptime_connect`].
+/// The same requirements as [`keeptime_connect`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn keeptime_connect_to(
     socket_path: *const c_char,
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn keeptime_connect_to(
 }
 
 /// # Safety
-/// As for [`keeptime_connect`].
+/// The same requirements as [`keeptime_connect`].
 unsafe fn connect(socket_path: *const c_char, user: ServerUser, client: *mut *mut Handle) -> c_int {
     guard(|| {
         // SAFETY: promised by the caller.

@@ -20,7 +20,7 @@ pub(crate) struct Grant {
     pub sessions: u32,
     /// Bytes of registered memory.
     pub memory_bytes: u64,
-    /// How much of which accelerators the chains may ask for that the user declares, in percent;
+    /// Share of each accelerator that the chains declared by the user may ask for, in percent;
     /// None for everything.
     pub declare: Option<Arc<BTreeMap<String, u32>>>,
 }
@@ -58,7 +58,7 @@ impl Access {
         Ok(Access { rules })
     }
 
-    /// Whom the socket's file has to let through.
+    /// Users and groups that the permissions of the socket file must admit.
     pub(crate) fn openers(&self, mode: u32, group: Option<u32>) -> Openers {
         let mut openers = Openers { group, ..Openers::mode(mode) };
         for (who, _) in &self.rules {

@@ -86,7 +86,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whom the socket's file has to let through.
+    /// Users and groups that the permissions of the socket file must admit.
     fn openers(&self) -> Openers {
         let (users, groups) = (self.users.clone(), self.groups.clone());
         Openers { mode: self.mode, group: self.group, users, groups }

@@ -105,7 +105,7 @@ impl Program {
         self.command(socket).output().expect("the program starts")
     }
 
-    /// Where it is.
+    /// Path of the program.
     pub fn path(&self) -> &Path {
         &self.0
     }

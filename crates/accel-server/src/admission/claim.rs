@@ -31,7 +31,7 @@ pub(crate) struct Claim {
     pub source: Source,
     /// The core and the process priority that the client declares for its thread.
     pub executor: Option<(u32, u32)>,
-    /// How much of which accelerators the user's declarations may ask for, in percent; None for
+    /// Share of each accelerator that declarations of the user may ask for, in percent; None for
     /// everything.
     pub declare: Option<Arc<BTreeMap<String, u32>>>,
     /// The chain's, shared by its claims.

@@ -80,7 +80,7 @@ impl Hog {
         self.shared.lines.load(Ordering::Relaxed) * LINE_BYTES as u64
     }
 
-    /// Where it is.
+    /// The core that it runs on.
     pub fn core(&self) -> usize {
         self.core
     }

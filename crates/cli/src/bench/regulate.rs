@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let shortfalls = outcome.shortfalls();
     for shortfall in &shortfalls {
-        tell!("keeptime bench regulate: not as in document 001: {shortfall}");
+        tell!("keeptime bench regulate: differs from the setup of BWLOCK++: {shortfall}");
     }
     Ok(if args.check && !shortfalls.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
