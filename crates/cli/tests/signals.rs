@@ -94,6 +94,21 @@ fn every_signal_reaches_the_program_once() {
     assert_eq!(folder.open().metadata().outcome, Outcome::Exited(5));
 }
 
+/// As in a container that was entered from outside: session and group have the number 0.
+#[test]
+fn hangup_reaches_a_program_whose_session_cannot_be_seen() {
+    let folder = Folder::new();
+    let keeptime = folder.keeptime(&["-q"]);
+    let script = "mkfifo $0; \"$@\" > $0 & exec 3< $0; read -r line <&3; \
+        kill -HUP $!; read -r line <&3; kill $!; wait $!; echo $line $?";
+    let mut namespace = Command::new("unshare");
+    namespace.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
+    namespace.arg(folder.0.join("pipe")).arg(keeptime.get_program()).args(keeptime.get_args());
+    namespace.env("KEEPTIME_PRELOAD", support::preload_library());
+    let output = namespace.arg(folder.compile(LISTENER)).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1 5\n", "{output:?}");
+}
+
 #[test]
 fn queued_signal_keeps_its_value_and_its_sender() {
     let folder = Folder::new();

@@ -17,7 +17,7 @@ use super::signals::{self, Came, Signals};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, getsid, pidfd_send_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, pidfd_send_signal, waitid,
 };
 
 /// What passes signals on.
@@ -128,8 +128,7 @@ fn is_own(came: &Came) -> bool {
 
 /// Whom a signal is for that only this process got.
 fn receiver_of_alone(came: &Came) -> Receiver {
-    let is_of_session = [libc::SIGHUP, libc::SIGCONT].contains(&came.signal)
-        && getsid(None).is_ok_and(|session| session == getpid());
+    let is_of_session = [libc::SIGHUP, libc::SIGCONT].contains(&came.signal) && leads_session();
     // The kernel's own: for the use of processor time, say, which the program is told of for its
     // own use.
     let is_kernels = came.code == libc::SI_KERNEL;
@@ -138,6 +137,15 @@ fn receiver_of_alone(came: &Came) -> Receiver {
     } else {
         Receiver::Program
     }
+}
+
+/// Whether this process is the first of its session. In a container that was entered from outside
+/// (`docker exec`, `nsenter`) the session's leader cannot be seen: the kernel then says 0, which
+/// rustix's `getsid` takes for impossible.
+fn leads_session() -> bool {
+    // SAFETY: asks for a number.
+    let session = unsafe { libc::getsid(0) };
+    session == getpid().as_raw_nonzero().get()
 }
 
 /// Timers of a process (`alarm`, `setitimer`) go on when it becomes another program.
