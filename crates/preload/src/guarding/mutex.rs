@@ -378,9 +378,12 @@ pub unsafe fn wait_until(
 ) -> c_int {
     // SAFETY: the caller's promise, in both calls.
     unsafe {
-        match deadline(clock, until) {
-            Some(deadline) => wait(lock, from, Some(deadline), real),
-            None => real(),
+        let Some(deadline) = deadline(clock, until) else { return real() };
+        let before_1970 = deadline.at_ns < 0;
+        match wait(lock, from, Some(deadline), real) {
+            // The kernel refuses to wait for inheritance mutexes until then; the time is over.
+            libc::EINVAL if before_1970 && Mutex::at(lock).was_converted() => libc::ETIMEDOUT,
+            result => result,
         }
     }
 }

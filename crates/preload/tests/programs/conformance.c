@@ -54,7 +54,10 @@ static void *find_taken(void *argument) {
     pthread_mutex_t *mutex = argument;
     struct timespec real = at(CLOCK_REALTIME, 20), monotonic = at(CLOCK_MONOTONIC, 20);
     struct timespec past = {1, 0}, wrong = {real.tv_sec, 1000000000};
+    struct timespec before_1970 = {-2, 0};
     EXPECT(pthread_mutex_trylock(mutex), EBUSY);
+    EXPECT(pthread_mutex_timedlock(mutex, &before_1970), ETIMEDOUT);
+    EXPECT(pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &before_1970), ETIMEDOUT);
     EXPECT(pthread_mutex_timedlock(mutex, &past), ETIMEDOUT);
     EXPECT(pthread_mutex_timedlock(mutex, &wrong), EINVAL);
     EXPECT(pthread_mutex_timedlock(mutex, &real), ETIMEDOUT);
