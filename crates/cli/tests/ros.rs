@@ -343,10 +343,8 @@ fn gateway_that_dies_is_started_anew_and_the_server_goes_on() {
 }
 
 #[test]
-#[ignore = "in about half of the runs the gateway does not answer the attacker's announcement; the cause is open"]
 fn gateway_outlives_100_000_hostile_packets_in_bounded_memory() {
     const PACKETS: usize = 100_000;
-    // First, so that it is the first participant of its domain.
     let place = Place::new(domain(7), "cyclonedds", "10 s");
     let (request, sums) = addition(100);
     let registration = Registration::service("vecadd").memory(4096);
@@ -364,6 +362,8 @@ fn gateway_outlives_100_000_hostile_packets_in_bounded_memory() {
     attacker.attack(&mut random, PACKETS - PACKETS / 10);
     let after = attacker::resident_kib(gateway);
     assert!(after < before + (64 << 10), "{before} KiB became {after} KiB");
+    // More than are kept; a newcomer finds room.
+    attacker.crowd(&mut random, 2048);
     until("the end of the first client", || place.registrations() == 0);
     assert_eq!(served_by(), gateway, "it was never started anew");
 }

@@ -19,18 +19,22 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// One that the first participant of a domain has matched with its built-in endpoints.
+    /// One that the only participant of a domain has matched with its built-in endpoints.
     pub fn new(domain: u16, number: u8) -> Attacker {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        // The limit only ends a test that has failed.
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let victim = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7410 + 250 * domain);
+        let port = |participant: u16| 7410 + 250 * domain + 2 * participant;
+        let victim = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port(0));
         let prefix = [b"hostile fox", &[number][..]].concat().try_into().unwrap();
         let mut attacker = Attacker { socket, prefix, victim, asked: 0 };
-        attacker.announce(prefix);
-        // What was matched is answered; before that, nothing is.
-        attacker.socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let answered = (0..300).any(|_| attacker.ask());
+        // What was matched is answered; before that, nothing is. The victim was not always alone,
+        // and has the port that was free when it came.
+        attacker.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        // The limits only end a test that has failed.
+        let answered = (0..1200).any(|attempt| {
+            attacker.victim.set_port(port(attempt % 4));
+            attacker.announce(prefix);
+            attacker.ask()
+        });
         assert!(answered, "the victim does not answer a participant that announced itself");
         attacker.socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         attacker
@@ -121,6 +125,18 @@ impl Attacker {
             }
         }
         assert!(self.ask(), "the victim does not answer after {packets} packets");
+    }
+
+    /// Announces so many participants that are nowhere.
+    pub fn crowd(&mut self, random: &mut Random, participants: usize) {
+        for announced in 0..participants {
+            let mut prefix = *b"hostile herd";
+            prefix[..8].copy_from_slice(&random.next().to_le_bytes());
+            self.announce(prefix);
+            if announced % BURST == 0 {
+                assert!(self.ask(), "the victim does not answer after {announced} participants");
+            }
+        }
     }
 }
 

@@ -985,7 +985,8 @@ impl Discovery {
         Ok(Some(ds)) => {
           if let Sample::Value(participant_data) = &ds.value {
             let prefix = participant_data.participant_guid.prefix;
-            if !discovery_db_read(&self.discovery_db).has_room_for(prefix) {
+            let has_room = discovery_db_read(&self.discovery_db).has_room_for(prefix);
+            if !has_room && !self.make_room_for_participant() {
               warn!("Ignoring participant {prefix:?}: as many as can be are known already");
               continue;
             }
@@ -1110,15 +1111,29 @@ impl Discovery {
 
   fn process_participant_dispose(&mut self, participant_guidp: GuidPrefix) {
     discovery_db_write(&self.discovery_db).remove_participant(participant_guidp, true); // true = actively removed
-    self.send_discovery_notification(DiscoveryNotificationType::ParticipantLost {
-      guid_prefix: participant_guidp,
-    });
-    self.send_participant_status(DomainParticipantStatusEvent::ParticipantLost {
-      id: participant_guidp,
-      reason: LostReason::Disposed,
-    });
+    self.participant_lost(participant_guidp, LostReason::Disposed);
     #[cfg(feature = "security")]
     self.spdp_quick_response_sent.remove(&participant_guidp);
+  }
+
+  // Returns if there is room for one more.
+  fn make_room_for_participant(&mut self) -> bool {
+    let removed = discovery_db_write(&self.discovery_db).remove_idle_participant();
+    let Some((guid_prefix, reason)) = removed else {
+      return false;
+    };
+    self.participant_lost(guid_prefix, reason);
+    #[cfg(feature = "security")]
+    self.spdp_quick_response_sent.remove(&guid_prefix);
+    true
+  }
+
+  fn participant_lost(&self, guid_prefix: GuidPrefix, reason: LostReason) {
+    self.send_discovery_notification(DiscoveryNotificationType::ParticipantLost { guid_prefix });
+    self.send_participant_status(DomainParticipantStatusEvent::ParticipantLost {
+      id: guid_prefix,
+      reason,
+    });
   }
 
   fn send_endpoint_dispose_message(&self, endpoint_guid: GUID) {
@@ -1786,11 +1801,7 @@ impl Discovery {
     let removed = discovery_db_write(&self.discovery_db).participant_cleanup();
     for (guid_prefix, reason) in removed {
       debug!("participant cleanup - timeout for {guid_prefix:?}");
-      self.send_discovery_notification(DiscoveryNotificationType::ParticipantLost { guid_prefix });
-      self.send_participant_status(DomainParticipantStatusEvent::ParticipantLost {
-        id: guid_prefix,
-        reason,
-      });
+      self.participant_lost(guid_prefix, reason);
     }
   }
 

@@ -182,6 +182,32 @@ impl DiscoveryDB {
       || guid_prefix == self.my_guid.prefix
   }
 
+  /// Removes the participant that has been silent for longest, of those without
+  /// endpoints. Others are not removed: whoever only announces participants
+  /// keeps nobody out who has something to say.
+  pub fn remove_idle_participant(&mut self) -> Option<(GuidPrefix, LostReason)> {
+    let inow = Instant::now();
+    let has_endpoints = |prefix: GuidPrefix| {
+      let readers = &self.external_topic_readers;
+      let writers = &self.external_topic_writers;
+      readers.range(prefix.range()).next().is_some() || writers.range(prefix.range()).next().is_some()
+    };
+    let (prefix, reason) = self
+      .participant_proxies
+      .iter()
+      .filter(|(&prefix, _)| prefix != self.my_guid.prefix && !has_endpoints(prefix))
+      .map(|(&prefix, data)| {
+        let last_life = self.participant_last_life_signs.get(&prefix);
+        let elapsed = last_life.map(|last| Duration::from_std(inow.duration_since(*last)));
+        let lease = data.lease_duration.unwrap_or(DEFAULT_PARTICIPANT_LEASE_DURATION);
+        (prefix, lease, elapsed.unwrap_or(Duration::INFINITE))
+      })
+      .max_by_key(|(_, _, elapsed)| *elapsed)
+      .map(|(prefix, lease, elapsed)| (prefix, LostReason::Timeout { lease, elapsed }))?;
+    self.remove_participant(prefix, true);
+    Some((prefix, reason))
+  }
+
   // Returns if participant was previously unknown
   pub fn update_participant(&mut self, data: &SpdpDiscoveredParticipantData) -> bool {
     debug!("update_participant: {:?}", data);
