@@ -98,6 +98,19 @@ impl Mutex {
         true
     }
 
+    /// Lets a converted mutex go that nobody has, if it is of a type for which the C library allows
+    /// that; otherwise does nothing. As there, it has one user less afterwards. The kernel refuses
+    /// it for inheritance mutexes.
+    pub fn let_go_free(&self) -> bool {
+        let kind = self.kind.load(Ordering::Relaxed) & TYPE;
+        let is_free = self.word.load(Ordering::Relaxed) == 0;
+        if !is_free || kind == RECURSIVE || kind == ERROR_CHECKING || !self.was_converted() {
+            return false;
+        }
+        self.users.store(self.users.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        true
+    }
+
     /// What wakes one of those that wait for a converted mutex and not in the kernel for its owner.
     pub fn bell(&self) -> Bell {
         Bell(&raw const self.bell)

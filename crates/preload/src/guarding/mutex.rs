@@ -429,6 +429,9 @@ unsafe fn release_inherited(lock: Object) -> c_int {
             }
             return 0;
         }
+        if mutex.let_go_free() {
+            return 0;
+        }
         let result = let_go();
         if before {
             bell.ring();

@@ -1,7 +1,7 @@
 /*
  * let-go: mutexes that another thread lets go than the one that took them, as the C library allows
  * for ordinary and adaptive ones: after a fork, in another thread, after its end, and while others
- * wait; also in a mutex that a condition is waited for with.
+ * wait; also in a mutex that a condition is waited for with. And mutexes that nobody has.
  */
 #include "check.h"
 
@@ -70,6 +70,14 @@ static void by_another_thread(int kind, const char *name) {
     MUST(pthread_mutexattr_init(&attributes) == 0);
     MUST(pthread_mutexattr_settype(&attributes, kind) == 0);
     MUST(pthread_mutex_init(&mutex, &attributes) == 0);
+    puts("nobody");
+    SHOW(pthread_mutex_unlock(&mutex));
+    SHOW(pthread_mutex_unlock(&mutex));
+    SHOW(pthread_mutex_lock(&mutex));
+    SHOW(pthread_mutex_trylock(&mutex));
+    SHOW(pthread_mutex_unlock(&mutex));
+    SHOW(pthread_mutex_destroy(&mutex));
+    MUST(pthread_mutex_init(&mutex, &attributes) == 0);
 
     run_thread(takes, NULL);
     SHOW(pthread_mutex_trylock(&mutex));
@@ -112,6 +120,7 @@ static void refused(int kind, const char *name) {
     MUST(pthread_mutexattr_settype(&attributes, kind) == 0);
     MUST(pthread_mutex_init(&mutex, &attributes) == 0);
     printf("%s\n", name);
+    SHOW(pthread_mutex_unlock(&mutex));
     pthread_t owner = begin(takes_and_stays);
     await_step(&ready);
     SHOW(pthread_mutex_unlock(&mutex));
