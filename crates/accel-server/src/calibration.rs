@@ -164,7 +164,8 @@ impl Calibration {
     /// [`Error::Calibration`] says what the file has and what was expected.
     pub fn read(path: &Path, system: &System) -> Result<Calibration, Error> {
         let refused = |reason: String| Error::Calibration { path: path.into(), reason };
-        let text = read_text(path).map_err(|error| refused(error.to_string()))?;
+        let text =
+            system::file::text(path, MAX_BYTES).map_err(|error| refused(error.to_string()))?;
         let calibration = Calibration::parse(&text).map_err(refused)?;
         calibration.check(system, &machine::core_model()).map_err(refused)?;
         Ok(calibration)
@@ -245,13 +246,6 @@ impl ServiceTimes {
         }
         Ok(())
     }
-}
-
-fn read_text(path: &Path) -> std::io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -169,6 +169,7 @@ fn bad_options_name_themselves_and_what_was_found_with_status_2() {
         (&["--manage", "0"], "expected the number of a running process"),
         (&["--user", "nobody-of-this-name"], "--user nobody-of-this-name: expected a user"),
         (&["--config", "/nowhere.yaml"], "/nowhere.yaml"),
+        (&["--config", "/dev/zero"], "larger than 1048576 bytes"),
         (&["--calibrate"], "--calibrate: found no program"),
     ] {
         let output = keeptime().arg("regulate").args(options).output().unwrap();

@@ -36,6 +36,7 @@ mod check;
 mod draft;
 mod error;
 mod field;
+pub mod file;
 mod graph;
 mod kernel;
 mod model;

@@ -12,8 +12,7 @@ use crate::{
     Server, Service, Subject, System, TimeUnit, Wait, check, draft,
 };
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read.
@@ -70,14 +69,12 @@ impl System {
 /// The text and the name of a file.
 fn read_text(path: &Path) -> Result<(String, String), Error> {
     let file = path.display().to_string();
-    let mut text = String::new();
-    let read = File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_string(&mut text));
-    match read {
-        Err(reason) => Err(Error::Read { file, reason }),
-        Ok(length) if length as u64 > MAX_BYTES => {
+    match crate::file::text(path, MAX_BYTES) {
+        Ok(text) => Ok((text, file)),
+        Err(reason) if reason.kind() == ErrorKind::FileTooLarge => {
             Err(Error::TooLarge { file, limit_bytes: MAX_BYTES })
         }
-        Ok(_) => Ok((text, file)),
+        Err(reason) => Err(Error::Read { file, reason }),
     }
 }
 

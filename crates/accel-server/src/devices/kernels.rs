@@ -6,6 +6,9 @@ use crate::{Error, config_error};
 use std::path::{Path, PathBuf};
 use system::{Groups, Kernel, Source};
 
+/// The largest kernel that is read.
+const MAX_BYTES: u64 = 256 << 20;
+
 /// A model, for ONNX Runtime.
 pub(super) fn model(
     kernel: &Kernel,
@@ -32,7 +35,7 @@ pub(super) fn service(
             output,
         } => {
             let path = file(path);
-            let text = match read(kernel, "code", &path, std::fs::read_to_string) {
+            let text = match read(kernel, "code", &path, text) {
                 Ok(text) => text,
                 Err(error) => return Some(Err(error)),
             };
@@ -76,9 +79,7 @@ pub(super) fn module(
     let is_spirv = path.extension().is_some_and(|extension| extension == "spv");
     let source = match is_spirv {
         true => read(kernel, "shader", &path, words).map(device_vulkan::Source::Spirv),
-        false => {
-            read(kernel, "shader", &path, std::fs::read_to_string).map(device_vulkan::Source::Wgsl)
-        }
+        false => read(kernel, "shader", &path, text).map(device_vulkan::Source::Wgsl),
     };
     let groups = match *groups {
         Groups::Fixed(groups) => device_vulkan::Groups::Fixed(groups),
@@ -107,10 +108,14 @@ fn read<T>(
     })
 }
 
+fn text(path: PathBuf) -> std::io::Result<String> {
+    system::file::text(&path, MAX_BYTES)
+}
+
 /// SPIR-V is words; the first one tells in which order their bytes are, which is this machine's
 /// on all that are supported.
 fn words(path: PathBuf) -> std::io::Result<Vec<u32>> {
-    let bytes = std::fs::read(path)?;
+    let bytes = system::file::bytes(&path, MAX_BYTES)?;
     let (words, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() || words.is_empty() {
         let what = format!("{} bytes are no SPIR-V", bytes.len());

@@ -36,6 +36,9 @@ const KEYS: [&str; 16] = [
     "group",
 ];
 
+/// The largest file that is read.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// A key with its values; one that is no list has one.
 struct Entry {
     line: usize,
@@ -46,7 +49,7 @@ struct Entry {
 /// Fills in what the options leave open.
 pub fn fill(options: &mut Options, file: &Path) -> anyhow::Result<()> {
     let name = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| name.to_string())?;
+    let text = system::file::text(file, MAX_BYTES).with_context(|| name.to_string())?;
     let mut seen = HashSet::new();
     for entry in parse(&text).with_context(|| name.to_string())? {
         let place = format!("{name}:{}: {}", entry.line, entry.key);
