@@ -1,5 +1,8 @@
-//! The check of the fuzz target `trace_file` on fixed mutated inputs: see `fuzz/README.md`.
+//! The checks of the fuzz targets `trace_file` and `program_file` on fixed mutated inputs: see
+//! `fuzz/README.md`.
 
+#[path = "../../../fuzz/checks/program_file.rs"]
+mod program_file;
 #[path = "../../../fuzz/checks/random.rs"]
 mod random;
 #[path = "../../../fuzz/checks/trace_file.rs"]
@@ -65,5 +68,22 @@ fn mutated_indexes_and_footers_are_read_or_refused() {
             bytes[places[random.below(places.len())]] ^= 1 << random.below(8);
         }
         trace_file::check(&bytes);
+    }
+}
+
+#[test]
+fn mutated_programs_have_a_reason() {
+    // The start of a program with an interpreter, whose path stands behind its table.
+    let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let seed = &own[..4096];
+    let mut random = random::Random::new(0x7072_6f67_7261_6d73);
+    program_file::check(seed);
+    program_file::check(b"#!/proc/self/exe\n");
+    for _ in 0..10_000 {
+        // Of the table's entries only the first bytes of the file decide.
+        let mut mutated = random.mutated(&seed[..1024]);
+        mutated.extend(&seed[1024..]);
+        program_file::check(&mutated);
+        program_file::check(&random.mutated(b"\x7fELF\x02\x01\x01"));
     }
 }

@@ -27,7 +27,7 @@ mod relay;
 mod service;
 mod signals;
 mod store;
-mod unloaded;
+pub mod unloaded;
 
 use crate::file::Kept;
 use crate::kernel::{Collected, Collector, Request, Started, Wanted};
