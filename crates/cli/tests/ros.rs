@@ -4,6 +4,8 @@
 
 #[path = "../../ros/tests/attacker/mod.rs"]
 mod attacker;
+#[path = "../../ros/tests/interfaces/mod.rs"]
+mod interfaces;
 #[path = "../../../fuzz/checks/random.rs"]
 mod random;
 #[path = "../../../fuzz/checks/rtps.rs"]
@@ -16,20 +18,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use interfaces::{Add, Pair, Sum, Text, context, domain, on_loopback};
 use ros::remote::{Client, Registration, Request};
-use ros::{Bell, Context, Mapping, Message, Options, Qos, Service};
+use ros::{Bell, Mapping, Qos, Service};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A domain that other runs of these tests are unlikely to use, with ports below those that the
-/// kernel gives out by itself.
-fn domain(offset: u32) -> u16 {
-    1 + ((std::process::id() + offset * 13) % 100) as u16
-}
-
-fn options(domain: u16) -> Options {
-    Options { domain, interfaces: vec!["127.0.0.1".parse().unwrap()], ..Options::default() }
-}
 
 /// The Python that has `cyclonedds`; without it, says so.
 fn python() -> Option<PathBuf> {
@@ -122,7 +115,7 @@ impl Place {
 
     fn client(&self, mapping: Mapping) -> Client {
         let patience = 60 * SECOND;
-        Client::connect(&options(self.domain), "/robot/keeptime", mapping, patience).unwrap()
+        Client::connect(&on_loopback(self.domain), "/robot/keeptime", mapping, patience).unwrap()
     }
 
     fn local(&self) -> accel::Client {
@@ -170,41 +163,13 @@ fn foreign_client_lists_registers_submits_and_watches() {
     until("the session's end", || place.registrations() == 0);
 }
 
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-struct Text {
-    data: String,
-}
-
-impl Message for Text {
-    const TYPE: &'static str = "std_msgs/msg/String";
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Pair {
-    a: i64,
-    b: i64,
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Sum {
-    sum: i64,
-}
-
-struct Add;
-
-impl Service for Add {
-    const TYPE: &'static str = "example_interfaces/srv/AddTwoInts";
-    type Request = Pair;
-    type Response = Sum;
-}
-
 #[test]
 fn foreign_node_is_seen_heard_and_called() {
     let Some(python) = python() else { return };
     let domain = domain(1);
     let foreign = Running::start(peer(&python, "node", domain));
     foreign.until("ready");
-    let context = Context::new(&options(domain)).unwrap();
+    let context = context(domain);
     let node = context.node("/foreign", "visitor").unwrap();
     let chatter = node.subscription::<Text>("chatter", Qos::default()).unwrap();
     let answer = node.publisher::<Text>("answer", Qos::default()).unwrap();
@@ -247,7 +212,7 @@ fn foreign_node_reads_long_answers_that_name_their_request() {
     let domain = domain(7);
     let foreign = Running::start(peer(&python, "node", domain));
     foreign.until("ready");
-    let contexts = [(), ()].map(|()| Context::new(&options(domain)).unwrap());
+    let contexts = [(), ()].map(|()| context(domain));
     let [here, there] = [0, 1].map(|i| contexts[i].node("/foreign", &format!("echo{i}")).unwrap());
     let qos = Qos { max_bytes: 1 << 20, ..Qos::default() };
     // What Fast DDS's way to call services puts beside the data, Cyclone DDS has to read over.
@@ -345,7 +310,7 @@ fn gateway_that_dies_is_started_anew_and_the_server_goes_on() {
 #[test]
 fn gateway_outlives_100_000_hostile_packets_in_bounded_memory() {
     const PACKETS: usize = 100_000;
-    let place = Place::new(domain(7), "cyclonedds", "10 s");
+    let place = Place::new(domain(8), "cyclonedds", "10 s");
     let (request, sums) = addition(100);
     let registration = Registration::service("vecadd").memory(4096);
     let served_by = || {

@@ -7,42 +7,19 @@ mod random;
 mod rtps;
 
 mod attacker;
+mod interfaces;
 
 use std::time::{Duration, Instant};
 
 use attacker::{Attacker, resident_kib};
-use ros::{Bell, Context, Mapping, Options, Qos, Service};
+use interfaces::{Add, Pair, Sum, context, domain};
+use ros::{Bell, Mapping, Qos};
 
 const PACKETS: usize = 100_000;
 
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Pair {
-    a: i64,
-    b: i64,
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Sum {
-    sum: i64,
-}
-
-struct Add;
-
-impl Service for Add {
-    const TYPE: &'static str = "example_interfaces/srv/AddTwoInts";
-    type Request = Pair;
-    type Response = Sum;
-}
-
-fn context(domain: u16) -> Context {
-    let interfaces = vec!["127.0.0.1".parse().unwrap()];
-    Context::new(&Options { domain, interfaces, ..Options::default() }).unwrap()
-}
-
 #[test]
 fn participant_outlives_100_000_hostile_packets_in_bounded_memory() {
-    // One that other tests are unlikely to use, with ports below those that the kernel gives out.
-    let domain = 1 + (std::process::id() % 100) as u16;
+    let domain = domain(0);
     let here = context(domain);
     let node = here.node("/math", "server").unwrap();
     let server = node.server::<Add>("add", Mapping::Enhanced, Qos::default()).unwrap();

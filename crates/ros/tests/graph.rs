@@ -1,21 +1,14 @@
 //! Two participants on loopback: topics, services, and who sees whom.
 
+mod interfaces;
 mod sniffer;
 
-use ros::{Bell, Context, Error, Mapping, Message, Neighbours, Options, Qos, Service};
+use ros::{Bell, Context, Error, Mapping, Message, Neighbours, Qos, Service};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use interfaces::{Add, Pair, Sum, Text, domain};
 use sniffer::Sniffer;
-
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-struct Text {
-    data: String,
-}
-
-impl Message for Text {
-    const TYPE: &'static str = "std_msgs/msg/String";
-}
 
 /// The same bytes as [`Text`] under another name: what a sender of another type does.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -28,35 +21,8 @@ impl Message for Bytes {
     const TYPE: &'static str = "std_msgs/msg/String";
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Pair {
-    a: i64,
-    b: i64,
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Sum {
-    sum: i64,
-}
-
-struct Add;
-
-impl Service for Add {
-    const TYPE: &'static str = "example_interfaces/srv/AddTwoInts";
-    type Request = Pair;
-    type Response = Sum;
-}
-
-/// A context on loopback, in a domain that other runs of this test are unlikely to use, with ports
-/// below those that the kernel gives out by itself.
 fn context(offset: u32) -> Context {
-    let domain = domain(offset);
-    let interfaces = vec!["127.0.0.1".parse().unwrap()];
-    Context::new(&Options { domain, interfaces, ..Options::default() }).unwrap()
-}
-
-fn domain(offset: u32) -> u16 {
-    1 + ((std::process::id() + offset * 17) % 100) as u16
+    interfaces::context(domain(offset))
 }
 
 /// Asks until there is an answer, woken by the bell; the limit only ends a test that has failed.
