@@ -485,3 +485,63 @@ fn limit_on_files_is_the_programs_and_ends_nothing() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("at most 65536 bytes (ulimit -H -f)"), "{output:?}");
 }
+
+/// Two threads that take two mutexes in different orders; ends by a signal once both wait.
+const DEADLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static pthread_mutex_t mutexes[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_barrier_t both_have_one;
+static int waiting[2]; /* the thread that is about to */
+
+static void *cross(void *argument) {
+    int own = argument != NULL;
+    pthread_mutex_lock(&mutexes[own]);
+    pthread_barrier_wait(&both_have_one);
+    __atomic_store_n(&waiting[own], syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&mutexes[!own]);
+    return NULL;
+}
+
+static int sleeps(int which) {
+    char name[64], text[16] = "";
+    int thread = __atomic_load_n(&waiting[which], __ATOMIC_SEQ_CST);
+    if (thread == 0) return 0;
+    snprintf(name, sizeof name, "/proc/self/task/%d/syscall", thread);
+    FILE *file = fopen(name, "r");
+    int read = file && fgets(text, sizeof text, file);
+    if (file) fclose(file);
+    return read && strncmp(text, "202 ", 4) == 0; /* futex */
+}
+
+int main(void) {
+    pthread_t threads[2];
+    pthread_barrier_init(&both_have_one, NULL, 2);
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, cross, (void *)i);
+    while (!sleeps(0) || !sleeps(1)) usleep(1000);
+    raise(SIGTERM);
+    return 0;
+}
+"#;
+
+#[test]
+fn report_opens_with_a_deadlock_that_ended_the_program() {
+    let folder = Folder::new();
+    let program = folder.compile(DEADLOCK);
+    let output = folder.run(&["--all-locks"], &[&program]);
+    assert_eq!(output.status.signal(), Some(15), "{output:?}");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    let report = report.arg("report").arg(folder.trace()).output().unwrap();
+    let said = String::from_utf8_lossy(&report.stdout);
+    let first = said.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(first.starts_with("deadlock: program ("), "{said}");
+    for of in [") waits for mutex M1, which program (", " waits for mutex M2, which program ("] {
+        assert!(first.contains(of), "{said}");
+    }
+}
