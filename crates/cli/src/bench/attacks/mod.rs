@@ -8,10 +8,11 @@
 //!
 //! Shown: no request of the punctual client fails, none takes longer than its bound and a
 //! tolerance, and the server's memory, descriptors and threads are afterwards as they were after
-//! a first minute of attacks. On each core a thread above all others sleeps until given times: how
-//! late it was woken is the machine's part in what was late.
+//! a first minute of attacks. On each core a thread above all others sleeps until given times
+//! ([`canary`]): how late it was woken is the machine's part in what was late.
 
 mod attacker;
+mod canary;
 mod result;
 
 use std::io::{BufRead, BufReader, Write};
@@ -34,9 +35,10 @@ pub use attacker::Args as AttackerArgs;
 pub use attacker::run as attacker;
 
 use super::floor::prioritise;
-use super::sample::Samples;
+use super::sample::{Quantiles, Samples};
 use super::service::{Footprint, Service};
 use attacker::Attack;
+use canary::Canary;
 use result::Findings;
 
 /// The users that attack, if the caller may become another one: this one and the ones below.
@@ -56,8 +58,6 @@ const PUNCTUAL: &str = "punctual";
 
 /// Longer than a server waits for somebody's hello.
 const SILENCE_NS: u64 = 2_000_000_000;
-/// How far ahead a thread sleeps that measures the machine.
-const CANARY_NS: u64 = 2_000_000;
 
 /// Options of `keeptime bench attacks`.
 #[derive(clap::Args)]
@@ -117,7 +117,7 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
         .iter()
         .map(|&core| {
             let stop = stop.clone();
-            std::thread::spawn(move || canary(&stop, core, realtime))
+            std::thread::spawn(move || canary::watch(&stop, core, realtime))
         })
         .collect();
     let mut watcher = Client::connect(&service.socket)?;
@@ -140,16 +140,20 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
     let panicked = |_| anyhow::anyhow!("a measuring thread panicked");
     let punctual = punctual.join().map_err(panicked)?;
     let canaries: Result<Vec<_>, _> = canaries.into_iter().map(JoinHandle::join).collect();
-    let late_ns = canaries.map_err(panicked)?.iter().map(|late| late.quantiles().max_ns).collect();
+    let canaries = canaries.map_err(panicked)?;
+    let late_ns = canaries.iter().map(Canary::latest_ns).collect();
+    let of_core = |core| cores.iter().position(|&other| other == core).map(|at| &canaries[at]);
+    let involved: Vec<_> = [server_core, own_core].into_iter().filter_map(of_core).collect();
     let stolen: u64 = cores.iter().map(steal).sum::<u64>().saturating_sub(stolen_before);
     Ok(Findings {
         done: args.attacks.iter().map(|attack| (attack.name(), done.of(*attack))).collect(),
         asked: asked.iter().map(|(attack, count)| (attack.name(), *count)).collect(),
         late_ns,
         seconds: done.seconds,
-        requests: punctual.times.count(),
+        requests: punctual.requests.len(),
         failures: punctual.failures,
-        times: punctual.times.quantiles(),
+        times: punctual.times(),
+        longest_without_machine_ns: punctual.longest_without(&involved),
         bound_ns,
         tolerance_ns: args.tolerance.as_nanos() as u64,
         server: [before, after],
@@ -185,14 +189,30 @@ fn serve(core: usize, realtime: bool) -> anyhow::Result<Service> {
 
 /// What the punctual client saw.
 struct Punctual {
-    times: Samples,
+    /// Release and end of each request that was answered.
+    requests: Vec<(u64, u64)>,
     failures: Vec<String>,
+}
+
+impl Punctual {
+    fn times(&self) -> Quantiles {
+        let mut times = Samples::new();
+        self.requests.iter().for_each(|(from, to)| times.push(to - from));
+        times.quantiles()
+    }
+
+    /// The longest request, in nanoseconds, without the time in which one of some cores was away.
+    fn longest_without(&self, cores: &[&Canary]) -> u64 {
+        let times = self.requests.iter();
+        let times = times.map(|&(from, to)| to - from - canary::late_within(cores, from, to));
+        times.max().unwrap_or(0)
+    }
 }
 
 /// The punctual client: one request in every period, checked for its answer, from its release to
 /// its end, until told to stop.
 fn punctual(socket: &Path, stop: &AtomicBool, core: usize, realtime: bool) -> Punctual {
-    let mut seen = Punctual { times: Samples::new(), failures: Vec::new() };
+    let mut seen = Punctual { requests: Vec::new(), failures: Vec::new() };
     let priority = if realtime { 60 } else { 0 };
     let set_up = || -> anyhow::Result<_> {
         thread::pin(&[core])?;
@@ -220,25 +240,11 @@ fn punctual(socket: &Path, stop: &AtomicBool, core: usize, realtime: bool) -> Pu
         release_ns = (release_ns + PERIOD.as_nanos() as u64).max(monotonic_ns());
         sleep_until_ns(release_ns);
         match client.run(busy, &request) {
-            Ok(_) => seen.times.push(monotonic_ns() - release_ns),
+            Ok(_) => seen.requests.push((release_ns, monotonic_ns())),
             Err(error) => seen.failures.push(format!("{error:#}")),
         }
     }
     seen
-}
-
-/// How long after the time to which it slept a thread of the highest priority ran, until told to
-/// stop: as late as that is everybody on this core.
-fn canary(stop: &AtomicBool, core: usize, realtime: bool) -> Samples {
-    let mut late = Samples::new();
-    let _ = thread::pin(&[core]);
-    let _ = prioritise(if realtime { 99 } else { 0 });
-    while !stop.load(Ordering::Relaxed) {
-        let until_ns = monotonic_ns() + CANARY_NS;
-        sleep_until_ns(until_ns);
-        late.push(monotonic_ns() - until_ns);
-    }
-    late
 }
 
 /// Who attacks how.
