@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only
 /*
- * Throttle-fair scheduling (document 001, BWLOCK++, section IV-C) as a sched_ext scheduler.
+ * Throttle-fair scheduling (BWLOCK++, section IV-C) as a sched_ext scheduler.
  *
  * Each task has a virtual run time V: its run time divided by its weight (equation 1, the weight of
  * nice 0 being 1), to which the time is added, times a factor, for which a core was stopped because

@@ -1,4 +1,4 @@
-"""The networks of document 000's tables, with random weights, and the ways to run them.
+"""The networks of "Autonomy Today"'s tables, with random weights, and the ways to run them.
 
 Every network is built on the CPU from a fixed seed, so that two runs compute the same.
 """

@@ -1,4 +1,4 @@
-"""Repeats document 000's tables with today's driver, and checks the recorder on PyTorch.
+"""Repeats "Autonomy Today"'s tables with today's driver, and checks the recorder on PyTorch.
 
     python3 study.py --keeptime ../../target/release/keeptime --out results
 

@@ -1,5 +1,5 @@
 """How long the inputs of a vehicle's networks take to the GPU, and what copying them ahead of time
-is worth: document 002's figures 11d and 13f.
+is worth: COLA's figures 11d and 13f.
 
     python3 transfers.py --seconds 60 --out transfers.json
     keeptime run --record t.kt -- python3 transfers.py --ways in-turn --seconds 5
