@@ -64,7 +64,7 @@ fn pop(consumer: &mut Consumer, ring: &Ring, model: &mut Model, hostile: &PeerSl
     matches!(got, Ok(Some(_)))
 }
 
-/// What the consumer should do: how far it has come, what it believes, and since when.
+/// Model of the consumer: its place, the tail that it believes, and the messages taken since.
 #[derive(Default)]
 struct Model {
     head: u32,

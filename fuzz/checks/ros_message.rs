@@ -35,7 +35,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// What is read takes no more bytes than there are, and is the same after it was written.
+/// Checks that a message takes no more bytes than there are, and is the same after it was written.
 fn one<T: Serialize + DeserializeOwned + Debug + PartialEq>(
     bytes: &[u8],
     order: Order,

@@ -3,7 +3,7 @@
 
 use crate::random::Random;
 
-/// Who is where: a remote writer writes to `reader`, and a remote reader reads from `writer`.
+/// Ids of both sides: a remote writer writes to `reader`, and a remote reader reads from `writer`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ids {
     /// Prefix of the remote participant's GUID.

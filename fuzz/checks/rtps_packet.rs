@@ -3,8 +3,8 @@
 
 use rustdds::receiving::Receiving;
 
-/// What a reader and a writer may keep of a hostile participant, in bytes: two incomplete samples
-/// of 1 MiB and four unread ones, their allowances, and notes.
+/// Bytes that a reader and a writer may keep of a hostile participant: two incomplete samples of
+/// 1 MiB and four unread ones, their allowances, and notes.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
 /// Packets one after the other: each begins with its length, two bytes.

@@ -3,7 +3,7 @@
 use trace::kernel::events::{Event, Formats};
 use trace::kernel::page::{Head, PageError, parse_head, parse_page};
 
-/// What a kernel said of its events.
+/// Descriptions of a kernel's events.
 pub const FORMATS: &str = include_str!("../../crates/trace/tests/data/tracefs-formats.txt");
 
 /// Ends the description of events in an input; the page follows.

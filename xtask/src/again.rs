@@ -18,17 +18,17 @@ const MOST_CHARACTERS: usize = 400;
 /// Cargo's exit status where tests failed, and also where something did not compile.
 const CARGO_FAILED: i32 = 101;
 
-/// What failed the first time and passed by itself.
+/// Failures of the first time that passed by themselves.
 #[derive(Default)]
 pub struct Notes(Vec<Failed>);
 
 /// A target that failed.
 #[derive(Debug, PartialEq)]
 struct Failed {
-    /// What has it run alone, as cargo says it.
+    /// Arguments that have it run alone, as cargo says them.
     target: String,
     tests: Vec<Test>,
-    /// How the program ended, where it did not end by itself.
+    /// End of the program, if it did not end by itself.
     end: Option<String>,
 }
 
@@ -129,7 +129,7 @@ fn failed_targets(output: &str) -> Option<Vec<Failed>> {
         .collect()
 }
 
-/// Whether these are arguments that select one target of one package.
+/// Returns true if these are arguments that select one target of one package.
 fn is_target(arguments: &str) -> bool {
     let plain = |word: &str| !word.is_empty() && !word.starts_with('-');
     match arguments.split(' ').collect::<Vec<_>>()[..] {
@@ -141,7 +141,7 @@ fn is_target(arguments: &str) -> bool {
     }
 }
 
-/// What the output says of a target. None if cargo did not say there that it failed.
+/// Returns the failure of a target by the output. None if cargo did not say there that it failed.
 fn failed_target(target: &str, lines: &[&str]) -> Option<Failed> {
     let ends = [
         format!("error: test failed, to rerun pass `{target}`"),

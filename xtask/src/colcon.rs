@@ -1,5 +1,5 @@
 //! The packages for ROS 2, built by colcon with Debian's ament_cmake and generators of messages.
-//! What Debian has not is in `ros/keeptime_ros/test/workspace`, above all rclcpp's stand-in.
+//! `ros/keeptime_ros/test/workspace` has what Debian has not, above all rclcpp's stand-in.
 
 use std::path::Path;
 

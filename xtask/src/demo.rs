@@ -8,7 +8,7 @@ const SYSTEM: &str = "examples/paam-case-study-1.yaml";
 /// The options of the demo.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long each policy runs
+    /// Time for which each policy runs
     #[arg(long, default_value = "60s")]
     duration: String,
     /// The policies to compare

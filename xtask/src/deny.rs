@@ -34,7 +34,7 @@ pub fn run() -> anyhow::Result<()> {
     Step::cargo("deny --offline --metadata-path").arg(&file).arg("check").run()
 }
 
-/// Where cargo-deny keeps its databases.
+/// Returns the folder of cargo-deny's databases.
 fn databases() -> PathBuf {
     let home = std::env::var_os("HOME").unwrap_or_default();
     let home = std::env::var_os("CARGO_HOME")

@@ -1,5 +1,5 @@
-//! What the tests of devices need beside a compiler: ONNX Runtime's library, and a Vulkan driver
-//! that computes on processor cores.
+//! Things that the tests of devices need beside a compiler: ONNX Runtime's library, and a Vulkan
+//! driver that computes on processor cores.
 
 use std::fs;
 use std::path::{Path, PathBuf};

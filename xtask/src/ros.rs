@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::step::Step;
 
-/// Where tests look for the interpreter.
+/// Environment variable by which tests find the interpreter.
 pub const VARIABLE: &str = "KEEPTIME_ROS_PYTHON";
 
 /// The package and its version; it comes with the library of the implementation itself.

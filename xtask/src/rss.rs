@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::step::Step;
 
-/// Where the test looks for the interpreter.
+/// Environment variable by which the test finds the interpreter.
 pub const VARIABLE: &str = "KEEPTIME_RSS_PYTHON";
 
 /// The package and what it needs, with nothing else: 110 MB.

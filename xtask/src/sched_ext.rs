@@ -1,5 +1,5 @@
 //! `cargo xtask sched-ext`: boots a kernel that has sched_ext in QEMU, tests the scheduler of `sched/`
-//! there, and repeats document 001's section IV-C-4 with `keeptime bench regulate`.
+//! there, and repeats BWLOCK++'s section IV-C-4 with `keeptime bench regulate`.
 //!
 //! The kernel is a package of Debian's, unpacked into the folder that cargo builds into, as is
 //! virtme-ng, whose guest is this machine's own file system, read only. The processor is emulated and
@@ -56,7 +56,7 @@ pub struct Args {
     /// Regulator's period, microseconds
     #[arg(long, default_value_t = 1000)]
     period_us: u64,
-    /// What puts throttle-fair scheduling into effect: bpf or user
+    /// Mechanism that puts throttle-fair scheduling into effect: bpf or user
     #[arg(long, default_value = "bpf", value_parser = ["bpf", "user"])]
     fair: String,
 }
@@ -66,7 +66,7 @@ pub struct Args {
 ///
 /// # Errors
 /// If something cannot be installed, fetched, built or booted, a test fails, or the outcome is not as
-/// document 001 reports it.
+/// BWLOCK++ reports it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
     if cfg!(not(target_arch = "x86_64")) {
@@ -138,7 +138,7 @@ fn kernel(folder: &Path, version: Option<&str>) -> anyhow::Result<PathBuf> {
     }
     fs::remove_dir_all(&debs).context("cannot remove the packages")?;
     let release = image.strip_prefix("linux-image-").unwrap_or(&image);
-    // Where older and newer packages have them.
+    // Folders in which older and newer packages have them.
     let modules = kernel.join("usr/lib/modules").join(release);
     let boot = kernel.join("boot");
     let either = |new: PathBuf, old: PathBuf| if new.exists() { new } else { old };
@@ -229,7 +229,7 @@ fn package_names(depends: &str) -> impl Iterator<Item = &str> {
     depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "))
 }
 
-/// Where this machine gets Debian's packages from.
+/// Returns the address from which this machine gets Debian's packages.
 fn mirror() -> anyhow::Result<String> {
     let mut command = Command::new("apt-get");
     let format = "$(ORIGIN) $(LABEL) $(COMPONENT) $(REPO_URI)";
@@ -298,7 +298,7 @@ fn boot(virtme: &Path, image: &Path, results: &Path, script: &str) -> anyhow::Re
     let log = results.join("console.txt");
     let status = results.join("status");
     for old in ["status", "throttle-fair.txt", "throttle-fair.json"] {
-        // What is not there need not go.
+        // A file that is not there need not go.
         let _ = fs::remove_file(results.join(old));
     }
     let console = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;

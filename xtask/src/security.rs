@@ -11,13 +11,14 @@ use anyhow::Context;
 use crate::debian;
 use crate::step::Step;
 
-/// What the development files of OpenSSL are found with.
+/// Packages by which OpenSSL's development files are found.
 const PACKAGES: [&str; 3] = ["libssl-dev", "openssl", "pkg-config"];
 
-/// Why there is no feature to build with.
+/// Reason for which there is no feature to build with.
 pub const MISSING: &str = "no libssl-dev, and no perl and make to build it with";
 
-/// Where the test looks for an interpreter whose Cyclone DDS has the security plugins.
+/// Environment variable by which the test finds an interpreter whose Cyclone DDS has the security
+/// plugins.
 const VARIABLE: &str = "KEEPTIME_ROS_SECURE_PYTHON";
 
 /// Cyclone DDS with its security plugins, and what its Python binding is built with.

@@ -12,7 +12,8 @@ use anyhow::{Context, bail};
 
 /// So much of the end of an output is kept.
 const KEPT_BYTES: usize = 16 << 20;
-/// How long after a command's end its output may last: processes that it left may hold it open.
+/// Time for which a command's output may last after its end: processes that it left may hold it
+/// open.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A command that is about to run.
@@ -161,7 +162,7 @@ fn pass_through(mut reader: PipeReader, kept: &Mutex<Vec<u8>>) {
             Err(error) => return eprintln!("==> its output cannot be read: {error}"),
         };
         let mut output = std::io::stdout().lock();
-        // Who reads ours may have left; the command goes on.
+        // The process that reads ours may have left; the command goes on.
         let _ = output.write_all(read).and_then(|()| output.flush());
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(read);

@@ -49,10 +49,10 @@ pub struct Args {
     /// The `keeptime` to run, with its library beside it; otherwise a debug build of this tree
     #[arg(long, value_name = "FILE")]
     keeptime: Option<PathBuf>,
-    /// Where the suites are unpacked, built and run
+    /// Folder in which the suites are unpacked, built and run
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Where the lists are written
+    /// Folder into which the lists are written
     #[arg(long, value_name = "FOLDER")]
     lists: Option<PathBuf>,
     /// Programs that run at once
@@ -117,9 +117,9 @@ impl Name {
 /// A suite that is built.
 struct Suite {
     programs: Vec<Program>,
-    /// What it was built of.
+    /// Version of the sources that it was built of.
     version: String,
-    /// What did not become a program, and why.
+    /// Tests that did not become a program, and the reasons.
     left_out: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ struct Program {
     cases: Cases,
 }
 
-/// How it is found out what a program's cases came to.
+/// Source of the results of a program's cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cases {
     /// It is one case, and its status says it.

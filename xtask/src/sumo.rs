@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::step::Step;
 
-/// Where the test looks for the program `sumo`.
+/// Environment variable by which the test finds the program `sumo`.
 pub const VARIABLE: &str = "KEEPTIME_SUMO";
 
 /// The package and its version: 460 MB on disk.

@@ -118,7 +118,7 @@ fn machine_paths(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether `line` has `place` where a path begins, and not in the middle of a longer one.
+/// Returns true if `line` has `place` where a path begins, and not in the middle of a longer one.
 fn names_place(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -138,7 +138,7 @@ fn tracked_texts(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
     }
     let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
     let ours = |name: &&str| !name.starts_with(VENDORED);
-    // What cannot be read as text is a deleted or a binary file.
+    // A file that cannot be read as text is a deleted or a binary file.
     let read = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root.join(name)).ok()?));
     Ok(names.split_terminator('\0').filter(ours).filter_map(read).collect())
 }

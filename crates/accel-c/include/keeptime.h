@@ -50,7 +50,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------ constants */
 
-/* What a function returns. */
+/* Results of functions. */
 enum keeptime_error {
     KEEPTIME_OK = 0,
     /* No server answers at the socket. */
@@ -78,7 +78,7 @@ enum keeptime_error {
     KEEPTIME_INTERNAL = -11
 };
 
-/* What keeptime_poll() and keeptime_cancel() return besides. */
+/* Further results of keeptime_poll() and keeptime_cancel(). */
 enum keeptime_answer {
     /* keeptime_poll: the request has not ended yet. */
     KEEPTIME_PENDING = 1,
@@ -86,7 +86,7 @@ enum keeptime_answer {
     KEEPTIME_TOO_LATE = 2
 };
 
-/* How a request ended: keeptime_outcome.status. */
+/* Status of a request that ended: keeptime_outcome.status. */
 enum keeptime_status_code {
     KEEPTIME_STATUS_DONE = 1,
     /* It was taken back before it began, or its session or registration ended. */
@@ -103,7 +103,7 @@ enum keeptime_status_code {
     KEEPTIME_STATUS_DEVICE_LOST = 8
 };
 
-/* Why the server refused: keeptime_last_refusal(). */
+/* Reasons for which the server refuses: keeptime_last_refusal(). */
 enum keeptime_refusal {
     /* The last error was no refusal. */
     KEEPTIME_REFUSAL_NONE = 0,
@@ -125,13 +125,13 @@ enum keeptime_refusal {
     /* A chain would miss its deadline: this one, or one that was admitted before. It may be
      * admitted later, when others have gone. */
     KEEPTIME_REFUSAL_ADMISSION = 11,
-    /* What is declared contradicts itself, or an earlier registration of the same chain. */
+    /* The declaration contradicts itself, or an earlier registration of the same chain. */
     KEEPTIME_REFUSAL_DECLARATION = 12,
     /* A reason that this version of the library does not know. */
     KEEPTIME_REFUSAL_OTHER = 65535
 };
 
-/* How a client waits: keeptime_set_wait(). */
+/* Ways in which a client waits: keeptime_set_wait(). */
 enum keeptime_wait_mode {
     /* Sleeps until the server wakes it; what a new client does. */
     KEEPTIME_SUSPEND = 0,
@@ -174,7 +174,7 @@ typedef struct keeptime_ticket keeptime_ticket;
  * keeptime_deregister(). */
 typedef uint64_t keeptime_callback;
 
-/* What to register. */
+/* A registration of a callback with a service. */
 typedef struct keeptime_registration {
     size_t size;
     /* The service's name. */
@@ -185,7 +185,7 @@ typedef struct keeptime_registration {
     const char *accelerator;
     /* Bytes of memory that requests and results share; 0 for none. */
     size_t memory_bytes;
-    /* How long one request occupies the device at most; 0: not declared. */
+    /* Longest time for which one request occupies the device; 0: not declared. */
     uint64_t exec_ns;
     /* The client's own number for the callback, for the server's records. */
     uint64_t callback;
@@ -193,7 +193,7 @@ typedef struct keeptime_registration {
     uint32_t priority;
     /* Zero. */
     uint32_t reserved;
-    /* How long one request occupies the device at least; 0: not known. */
+    /* Shortest time for which one request occupies the device; 0: not known. */
     uint64_t exec_min_ns;
     /* The rest declares the chain to admission control. With a period, the server promises that
      * the chain keeps its deadline, or refuses; without one all of it is zero, except for
@@ -203,33 +203,33 @@ typedef struct keeptime_registration {
     uint64_t period_ns;
     /* From the nominal release of the first callback to the end of the last one; 0: the period. */
     uint64_t deadline_ns;
-    /* How much later than its nominal release a job may be released. */
+    /* Release jitter: largest delay of a job's release after its nominal release. */
     uint64_t jitter_ns;
     /* Processor time of the callback at most, without what requests cost. */
     uint64_t cpu_ns;
     /* Processor time of the callback at least; 0: not known. */
     uint64_t cpu_min_ns;
-    /* Where in the chain the callback stands, from 0. A second registration at the same position,
+    /* Position of the callback in the chain, from 0. A second registration at the same position,
      * of the same callback number in the same client, is another request of that callback. */
     uint32_t position;
     /* Requests that one job of the chain sends by this registration; 0 means 1. */
     uint32_t requests;
-    /* What runs the callback, needed with a period: the core that its thread is kept on, and the
+    /* Executor of the callback, needed with a period: the core that its thread is kept on, and the
      * thread's SCHED_FIFO priority, 0 for normal scheduling. They count with KEEPTIME_EXECUTOR in
      * flags. All registrations of one client are run by one thread, so they declare the same. */
     uint32_t core;
     uint32_t process_priority;
-    /* How the chain waits, an enum keeptime_wait_mode; keeptime_set_wait() makes it so. */
+    /* Way in which the chain waits, an enum keeptime_wait_mode; keeptime_set_wait() makes it so. */
     uint32_t wait_mode;
     /* Bits of enum keeptime_registration_flag. */
     uint32_t flags;
 } keeptime_registration;
 
-/* What to launch. Offsets count from the beginning of the callback's memory; offsets and lengths
+/* A request. Offsets count from the beginning of the callback's memory; offsets and lengths
  * are at most 4294967295. */
 typedef struct keeptime_request {
     size_t size;
-    /* What they mean is the service's affair. */
+    /* Arguments; the service defines their meaning. */
     uint64_t arguments[4];
     size_t input_offset;
     size_t input_length;
@@ -237,7 +237,7 @@ typedef struct keeptime_request {
     size_t output_length;
 } keeptime_request;
 
-/* How a request ended. Times are CLOCK_MONOTONIC nanoseconds, 0 where a step did not happen. */
+/* Outcome of a request. Times are CLOCK_MONOTONIC nanoseconds, 0 where a step did not happen. */
 typedef struct keeptime_outcome {
     size_t size;
     /* The number of the request in this client, from 1. */
@@ -246,17 +246,17 @@ typedef struct keeptime_outcome {
     uint32_t status;
     /* Bits of enum keeptime_outcome_flag. */
     uint32_t flags;
-    /* When the client sent it. */
+    /* Time at which the client sent it. */
     uint64_t submitted_ns;
-    /* When the server took it from the ring. */
+    /* Time at which the server took it from the ring. */
     uint64_t arrived_ns;
-    /* When the device began. */
+    /* Time at which the device began. */
     uint64_t started_ns;
-    /* When the device was done. */
+    /* Time at which the device was done. */
     uint64_t finished_ns;
-    /* How long the device worked on it, without the time it was preempted. */
+    /* Time for which the device worked on it, without preemptions. */
     uint64_t busy_ns;
-    /* When the server published the outcome. */
+    /* Time at which the server published the outcome. */
     uint64_t answered_ns;
 } keeptime_outcome;
 
@@ -437,7 +437,7 @@ const char *keeptime_status_name(uint32_t status);
 
 namespace keeptime {
 
-/* What every function below throws on an error. */
+/* Exception of every function below. */
 class Error : public std::runtime_error {
 public:
     Error(int code, int refusal, uint32_t status, const std::string &text)
@@ -456,13 +456,13 @@ private:
     uint32_t status_;
 };
 
-/* How a request ended. */
+/* Status of a request that ended. */
 using Outcome = keeptime_outcome;
 
 /* The server's counters. */
 using Counters = keeptime_counters;
 
-/* How a client waits. */
+/* Ways in which a client waits. */
 enum class Wait { suspend = KEEPTIME_SUSPEND, spin = KEEPTIME_SPIN };
 
 namespace detail {
@@ -491,7 +491,7 @@ inline int64_t nanoseconds(std::chrono::nanoseconds time) {
 
 } // namespace detail
 
-/* What to register: client.callback(Registration("matmul").chain("vision", 7).memory(4096)). */
+/* A registration: client.callback(Registration("matmul").chain("vision", 7).memory(4096)). */
 class Registration {
 public:
     explicit Registration(std::string service) : service_(std::move(service)) {}
@@ -507,7 +507,7 @@ public:
         memory_bytes_ = bytes;
         return *this;
     }
-    /* How long one request occupies the device at most. */
+    /* Longest time for which one request occupies the device. */
     Registration &exec(std::chrono::nanoseconds time) {
         exec_ns_ = static_cast<uint64_t>(detail::nanoseconds(time));
         return *this;
@@ -531,12 +531,12 @@ public:
         deadline_ns_ = static_cast<uint64_t>(detail::nanoseconds(deadline));
         return *this;
     }
-    /* How much later than its nominal release a job of the chain may be released. */
+    /* Release jitter: largest delay of a job's release after its nominal release. */
     Registration &jitter(std::chrono::nanoseconds time) {
         jitter_ns_ = static_cast<uint64_t>(detail::nanoseconds(time));
         return *this;
     }
-    /* How long one request occupies the device at least. */
+    /* Shortest time for which one request occupies the device. */
     Registration &exec_min(std::chrono::nanoseconds time) {
         exec_min_ns_ = static_cast<uint64_t>(detail::nanoseconds(time));
         return *this;
@@ -548,7 +548,7 @@ public:
         cpu_min_ns_ = static_cast<uint64_t>(detail::nanoseconds(least));
         return *this;
     }
-    /* Where in the chain the callback stands, from 0. */
+    /* Position of the callback in the chain, from 0. */
     Registration &position(uint32_t position) {
         position_ = position;
         return *this;
@@ -565,7 +565,7 @@ public:
         flags_ |= static_cast<uint32_t>(KEEPTIME_EXECUTOR);
         return *this;
     }
-    /* How the chain waits; Client::set_wait() makes it so. */
+    /* Way in which the chain waits; Client::set_wait() makes it so. */
     Registration &wait(Wait mode) {
         wait_mode_ = static_cast<uint32_t>(mode);
         return *this;
@@ -624,7 +624,7 @@ private:
     uint32_t flags_ = 0;
 };
 
-/* What to launch: Request({n}).input(0, 8 * n).output(8 * n, 4 * n). */
+/* A request: Request({n}).input(0, 8 * n).output(8 * n, 4 * n). */
 class Request {
 public:
     Request() { view_.size = sizeof view_; }
@@ -729,7 +729,7 @@ public:
     template <typename T> T *data() const {
         return static_cast<T *>(keeptime_memory(client_.get(), callback_, nullptr));
     }
-    /* How many T the memory holds. */
+    /* Number of T that the memory holds. */
     template <typename T> size_t count() const {
         size_t size = 0;
         keeptime_memory(client_.get(), callback_, &size);

@@ -23,7 +23,7 @@ pub struct Handle {
     inside: UnsafeCell<Inside>,
 }
 
-/// What is behind the door.
+/// Content of a handle.
 pub struct Inside {
     pub(crate) client: accel::Client,
     /// Tells the tickets of this client from those of others.

@@ -45,10 +45,10 @@ pub const TOO_LATE: c_int = 2;
 /// `KEEPTIME_REFUSAL_OTHER`
 const REFUSAL_OTHER: c_int = 65535;
 
-/// Why a function fails.
+/// Reason for which a function fails.
 #[derive(Debug)]
 pub struct Fault {
-    /// What it returns.
+    /// Code that it returns.
     pub code: Code,
     text: String,
     refusal: c_int,
@@ -100,7 +100,7 @@ fn memory_code(error: &shm::Error) -> Code {
     match error {
         shm::Error::System { .. } => Code::System,
         shm::Error::OutOfBounds { .. } | shm::Error::BadSize { .. } => Code::Invalid,
-        // What the server passed does not keep the rules.
+        // Memory or a ring from the server that does not keep the rules.
         shm::Error::SegmentTooSmall { .. }
         | shm::Error::NotSealed { .. }
         | shm::Error::OtherMemory { .. }

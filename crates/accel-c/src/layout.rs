@@ -143,7 +143,7 @@ pub unsafe fn read<T: Structure>(from: *const T) -> Result<T, Fault> {
     Ok(unsafe { value.assume_init() })
 }
 
-/// Whether the caller's structure can be written; null is fine.
+/// Checks that the caller's structure can be written; null is fine.
 ///
 /// # Errors
 /// As for [`read`].

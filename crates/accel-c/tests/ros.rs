@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 use support::{Language, Library, Program, compiler, expect_success, linked, repository};
 
-/// What the compiler is told to get the stand-in of a distribution.
+/// Options of the compiler for the stand-in of each distribution.
 const DISTRIBUTIONS: [(&str, &[&str]); 2] =
     [("Humble", &[]), ("Jazzy", &["-DKEEPTIME_STAND_IN_JAZZY"])];
 

@@ -34,7 +34,7 @@ pub(crate) struct Lane {
     pub launched: Launched,
 }
 
-/// How a lane's request was launched, for what is measured.
+/// Circumstances of the launch of a lane's request, for the measurements.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Launched {
     pub at_ns: u64,
@@ -212,7 +212,7 @@ impl Accelerator {
         Some(context)
     }
 
-    /// Whether the device still works for a session.
+    /// Returns true if a lane runs a request of this session, or if any lane is cancelling one.
     pub(crate) fn works_for(&self, session: u64) -> bool {
         let of_session = |request: &Request| request.session.id == session;
         self.lanes
@@ -264,8 +264,8 @@ impl Accelerator {
         request
     }
 
-    /// How long the request of a lane, which ends now, occupied its bucket without running; None
-    /// where others had the device meanwhile.
+    /// Returns the time for which the request of a lane, which ends now, occupied its bucket
+    /// without running; None if it did not have the device for itself, or was not done.
     pub(crate) fn overhead_ns(&self, lane: usize, outcome: &Outcome, now_ns: u64) -> Option<u64> {
         let launched = &self.lanes[lane].launched;
         let alone = launched.alone == Some(self.launches) && outcome.status == Status::Done;

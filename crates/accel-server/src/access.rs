@@ -1,4 +1,4 @@
-//! Who may connect, and what they may ask for.
+//! Rules of access: the users that may connect, and their rights.
 //!
 //! Rules are tried in the order of the file; the first that names the peer's user or one of its
 //! groups counts. Without rules, the server's own user and root may do everything.
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use system::{Limits, Subject};
 
-/// What one session may ask for.
+/// Rights of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub priority_min: u32,
@@ -70,7 +70,7 @@ impl Access {
         openers
     }
 
-    /// What this peer may do; None when it may not connect.
+    /// Returns the rights of this peer; None if it may not connect.
     pub(crate) fn grant(&self, peer: &Peer) -> Option<Grant> {
         let matches = |who: &Who| match *who {
             Who::User(uid) => peer.uid == uid,

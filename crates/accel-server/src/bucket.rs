@@ -24,7 +24,7 @@ pub(crate) struct Request {
     pub chain_priority: u32,
     pub arrived_ns: u64,
     pub tally: Arc<Tally>,
-    /// Whether its service asks for the bandwidth lock.
+    /// True if its service asks for the bandwidth lock.
     pub locks: bool,
     pub launch: Launch,
 }

@@ -1,9 +1,9 @@
-//! How much memory the clients may cost, all together and each user.
+//! Limits of the memory that clients may cost, for all together and for each user.
 //!
-//! What is charged is what the kernel takes at most, when the server makes pages present: they
-//! count for the control group of the server, also where the client had touched them before and
-//! has taken them away since. A control group that is full ends processes, so there is a limit
-//! below that of the group, and no memory is taken that the group has no room for now.
+//! The charge is the most memory that the kernel takes when the server makes pages present: they
+//! count for the control group of the server, also if the client had touched them before and has
+//! taken them away since. A control group that is full ends processes, so there is a limit below
+//! that of the group, and no memory is taken that the group has no room for now.
 
 use crate::access::is_trusted;
 use crate::refusal::Refusal;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The limit where nothing says how much memory there is.
 const USUAL_BYTES: u64 = 1 << 30;
 
-/// What is charged to whom.
+/// Memory that is charged to each user, and its limits.
 pub(crate) struct Budget {
     pub total_bytes: u64,
-    /// What one user may have.
+    /// Limit of one user.
     pub user_bytes: u64,
     group: Option<MemoryGroup>,
     used: HashMap<u32, u64>,
@@ -55,7 +55,7 @@ impl Budget {
         self.used.get(&uid).copied().unwrap_or(0)
     }
 
-    /// What a user may have: something is left for others, unless it is trusted.
+    /// Returns the limit of a user: something is left for others, unless the user is trusted.
     pub(crate) fn limit_of(&self, uid: u32) -> u64 {
         if is_trusted(uid) { self.total_bytes } else { self.user_bytes }
     }
@@ -65,7 +65,7 @@ impl Budget {
         self.used.keys().copied()
     }
 
-    /// Whether there is room for so many more bytes of a user.
+    /// Checks that there is room for so many more bytes of a user.
     pub(crate) fn fits(&self, uid: u32, bytes: u64) -> Result<(), Refusal> {
         let refused = |text: String| Err((Code::Limit, text));
         let (total, user) = (self.total_bytes, self.limit_of(uid));

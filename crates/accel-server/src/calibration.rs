@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use system::{Service, System};
 
-/// What the first key of the file says.
+/// Value of the first key of the file.
 const FORMAT: &str = "keeptime calibration";
 /// Version of the file.
 const VERSION: u32 = 1;
@@ -41,15 +41,15 @@ pub struct Calibration {
     pub machine: String,
     /// The operating system's release.
     pub kernel: String,
-    /// When it was measured.
+    /// Date of the measurement.
     pub date: String,
-    /// Whether the server's and the devices' threads had their real-time priority.
+    /// True if the server's and the devices' threads had their real-time priority.
     pub realtime: bool,
     /// By how much measured maxima are multiplied.
     pub margin: f64,
     /// The services.
     pub services: Vec<ServiceTimes>,
-    /// What requests cost besides, by accelerator.
+    /// Overheads of requests, by accelerator.
     pub overheads: Vec<Overheads>,
 }
 
@@ -61,9 +61,9 @@ pub struct ServiceTimes {
     pub name: String,
     /// Its accelerator.
     pub accelerator: String,
-    /// What the device calls itself.
+    /// Name that the device gives itself.
     pub device: String,
-    /// What it runs.
+    /// Kernel that it runs.
     pub kernel: String,
     /// The arguments that the configuration fixes.
     pub fixed_arguments: Vec<u64>,
@@ -81,7 +81,7 @@ pub struct ServiceTimes {
     pub busy_max_ns: u64,
 }
 
-/// What requests cost on one accelerator besides the time that they run.
+/// Overheads of requests on one accelerator: their cost besides the time that they run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overheads {
@@ -94,8 +94,8 @@ pub struct Overheads {
     pub overhead: Distribution,
 }
 
-/// What the server measured of requests that had the device for themselves. The percentiles are
-/// upper edges of a histogram, the maximum is exact.
+/// Statistics, measured by the server, of requests that had the device for themselves. The
+/// percentiles are upper edges of a histogram, the maximum is exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Occupancy {
@@ -186,7 +186,7 @@ impl Calibration {
         serde_json::from_value(value).map_err(|error| format!("{error}; {again}"))
     }
 
-    /// Whether it is about this system on this machine.
+    /// Checks that it is about this system on this machine.
     fn check(&self, system: &System, machine: &str) -> Result<(), String> {
         if self.machine != machine {
             return Err(format!(

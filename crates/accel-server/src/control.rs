@@ -6,9 +6,9 @@
 //! hang-up of its socket, or, where a child of the client still holds the socket, as the end of
 //! the process. Nothing here waits for a client: packets that do not fit its socket end it.
 //!
-//! What is done here is done for others than those who were promised something, so the thread runs
-//! below every real-time thread, and gives each user a share of itself ([`share`]). Memory is
-//! made present in slices, between which others are served ([`arrival`]).
+//! The work of this thread is part of no promise, so the thread runs below every real-time thread,
+//! and gives each user a share of its time ([`share`]). Memory is made present in slices, between
+//! which others are served ([`arrival`]).
 
 mod arrival;
 pub(crate) mod door;
@@ -50,12 +50,12 @@ const BELL: u64 = 1;
 /// Sessions use two tokens each: twice their number for the socket, one more for the process.
 const FIRST_SESSION: u64 = 1;
 
-/// How long a new connection may take to say hello.
+/// Longest time that a new connection may take to say hello.
 const HELLO_NS: u64 = 1_000_000_000;
-/// How often the remains of the dead are looked at, while there are any.
+/// Time between two attempts to unmap the memory of ended clients, while there is any.
 const REMAINS_NS: u64 = 1_000_000;
 
-/// What the control thread needs to know.
+/// Settings of the control thread.
 pub(crate) struct Settings {
     pub access: Access,
     pub limits: system::Limits,
@@ -64,11 +64,11 @@ pub(crate) struct Settings {
     pub journal: Arc<Journal>,
 }
 
-/// What the server says of itself.
+/// Facts that the server reports about itself.
 pub(crate) struct Facts {
     pub system: system::System,
     pub policy: system::Policy,
-    /// Why there is no admission control although the configuration wants it; or empty.
+    /// Reason for which admission control is off although it is asked for; or empty.
     pub note: String,
     pub realtime: Arc<AtomicBool>,
     /// None when no service asks for the bandwidth lock.
@@ -348,7 +348,7 @@ impl Control {
         }
     }
 
-    /// What the dispatcher has to say.
+    /// Logs the dispatcher's notices; ends sessions that it evicts, or whose memory was lost.
     fn news(&mut self) {
         let (notices, evictions) = self.engine.take_news();
         for (session, notice) in notices {

@@ -96,7 +96,7 @@ pub(crate) fn start(
     })
 }
 
-/// What an accelerator's own keys say of a GPU.
+/// Builds the configuration of a GPU from an accelerator's own keys.
 fn cuda(
     accelerator: &Accelerator,
     file: impl Fn(&Path) -> PathBuf,

@@ -70,7 +70,7 @@ struct State {
 /// Sessions, and what is to be said of each.
 pub(crate) type Remarks = Vec<(u64, String)>;
 
-/// What the inbox should do next about a session.
+/// Next step of the inbox for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
     /// Listen on.
@@ -83,7 +83,7 @@ pub(crate) enum Drained {
     Gone,
 }
 
-/// What an accelerator has to do, and what was measured of it.
+/// Present work of an accelerator, and its measurements.
 pub(crate) struct Load {
     pub queued: u32,
     pub running: u32,
@@ -154,7 +154,7 @@ impl Engine {
         Ok((number as u32, accelerators[owner].bucket_of(session, priority) as u32))
     }
 
-    /// What is registered on each accelerator, in the eyes of a chain.
+    /// Returns the registrations on each accelerator, as one chain sees them.
     pub(crate) fn crowds(&self, chain: &str) -> Vec<Crowd> {
         let state = self.state.lock();
         let mut crowds = vec![Crowd::default(); state.accelerators.len()];
@@ -261,7 +261,7 @@ impl Engine {
         true
     }
 
-    /// Which of these sessions has the most critical chain; of several, the first.
+    /// Returns the place of the session with the most critical chain; of several, the first.
     pub(crate) fn most_critical(&self, sessions: &[u64]) -> usize {
         let state = self.state.lock();
         let criticality = |id: &u64| state.sessions.get(id).and_then(Entry::criticality);
@@ -344,12 +344,12 @@ impl Engine {
         drop(hold);
     }
 
-    /// What the bandwidth lock was held for.
+    /// Returns the counts of the bandwidth lock.
     pub(crate) fn held(&self) -> Held {
         self.state.lock().holder.held()
     }
 
-    /// What there is to print, and which sessions broke the protocol.
+    /// Takes the notices to be printed, and the sessions to be ended with the reasons.
     pub(crate) fn take_news(&self) -> (Remarks, Remarks) {
         let mut state = self.state.lock();
         (std::mem::take(&mut state.notices), std::mem::take(&mut state.evictions))
@@ -382,7 +382,7 @@ impl Engine {
         counters
     }
 
-    /// What one accelerator has to do now, and what was measured of it.
+    /// Returns the present work of one accelerator, and its measurements.
     pub(crate) fn load(&self, accelerator: usize) -> Option<Load> {
         let state = self.state.lock();
         let owner = state.accelerators.get(accelerator)?;

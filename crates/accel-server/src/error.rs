@@ -1,4 +1,4 @@
-//! Why a server could not start.
+//! Errors that keep a server from starting.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ pub enum Error {
     Config {
         /// The key in the system file.
         key: String,
-        /// What stands there.
+        /// The value that was found.
         found: String,
-        /// What was expected.
+        /// The expected value, in words.
         expected: String,
     },
     /// The socket cannot be set up.
@@ -44,7 +44,7 @@ pub enum Error {
     Start {
         /// The accelerator's id.
         id: String,
-        /// Which device the file names.
+        /// The device that the file names.
         device: String,
         /// The reason.
         reason: device::Error,
@@ -62,7 +62,7 @@ pub enum Error {
     Calibration {
         /// The file.
         path: PathBuf,
-        /// What it has, and what was expected.
+        /// The reason: the found and the expected content.
         reason: String,
     },
     /// Shared memory failed.

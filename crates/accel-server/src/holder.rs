@@ -30,10 +30,10 @@ use shm::Doorbell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long after a failed attempt the regulator is looked for again.
+/// Time after a failed attempt before the server looks for the regulator again.
 const RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// What the dispatcher knows of the lock.
+/// State of the lock, as the dispatcher knows it.
 #[derive(Default)]
 pub(crate) struct Holder {
     hold: Option<Hold>,
@@ -42,7 +42,7 @@ pub(crate) struct Holder {
     held: Held,
 }
 
-/// What the lock was held for.
+/// Counts of requests that ask for the lock and of its acquisitions, and its total time held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Requests on the devices that it is to be held for.
@@ -144,7 +144,7 @@ impl Seeker {
         Ok(Some(Arc::new(seeker)))
     }
 
-    /// Why the lock cannot be held; empty while it can.
+    /// Returns the reason for which the lock cannot be held; empty while it can.
     pub(crate) fn why_not(&self) -> String {
         self.why_not.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -212,10 +212,10 @@ impl Seeker {
     }
 }
 
-/// What becomes of requests whose services ask for the lock.
+/// End of a log line: requests go on without the lock.
 const GO_ON: &str = "services that ask for the bandwidth lock go on without it";
 
-/// What a client is told who asks.
+/// Builds the answer to a client that asks for the state of the lock.
 pub(crate) fn status(seeker: Option<&Seeker>, held: Held) -> BandwidthStatus {
     BandwidthStatus {
         kind: BandwidthStatus::KIND,

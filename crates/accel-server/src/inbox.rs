@@ -108,7 +108,7 @@ impl Turn {
         }
     }
 
-    /// How long to sleep: not at all while rings are ready, else until the next muted session.
+    /// Returns the time to sleep: zero while rings are ready, else until the next muted session.
     fn timeout(&self) -> Option<Timespec> {
         if !self.ready.is_empty() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(order, [3, 4, 1, 2]);
     }
 
-    /// How many doorbells wake the thread now.
+    /// Returns the number of doorbells that wake the thread now.
     fn woken_by(inbox: &Inbox) -> usize {
         let mut events = Vec::with_capacity(8);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

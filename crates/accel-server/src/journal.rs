@@ -20,7 +20,7 @@ const MOST_COUNTS: usize = 1024;
 /// The user of those others.
 const OTHERS: u32 = u32::MAX;
 
-/// What a line is about.
+/// Subject of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// Somebody was not let in.
@@ -74,7 +74,7 @@ impl Journal {
         }
     }
 
-    /// When there is something to be said about lines that were left out.
+    /// Returns the time at which the count of left-out lines is due; None if none was left out.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.counts.lock().due_ns
     }
@@ -114,7 +114,7 @@ enum Verdict {
 #[derive(Debug)]
 struct Count {
     lines: u32,
-    /// When one more line may be written, once those at once are.
+    /// Earliest time of one more line after the lines of a burst.
     next_ns: u64,
     left_out: u64,
 }

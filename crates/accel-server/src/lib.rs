@@ -1,7 +1,7 @@
 //! The accelerator server: several processes share accelerators, and the critical chain's
 //! request goes first (document: PAAM, sections IV-A to IV-E).
 //!
-//! Where one request travels:
+//! Path of one request:
 //!
 //! 1. `control`, `access`, `register`: a client connects, is recognised by the kernel's
 //!    word, and registers its callbacks with their memory, if `admission` finds that every chain
@@ -73,15 +73,15 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use system::{Admission as Mode, Bound, Overrun, Policy, System};
 
-/// Where the server's messages go.
+/// Function that takes the server's messages, one line each.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the command line may override of the configuration.
+/// Options of the command line; several of them override the configuration.
 #[derive(Clone)]
 pub struct Options {
     /// The arbitration policy.
     pub policy: Option<Policy>,
-    /// What happens to a chain that would break a promise.
+    /// Treatment of a chain that would break a promise.
     pub admission: Option<Mode>,
     /// The file with measured execution times.
     pub calibration: Option<PathBuf>,
@@ -283,12 +283,12 @@ impl Server {
         &self.socket
     }
 
-    /// Whether the server's own threads run at the priority and on the cores they should.
+    /// Returns true if the server's own threads run at their priority and on their cores.
     pub fn is_realtime(&self) -> bool {
         self.realtime.load(Ordering::Relaxed)
     }
 
-    /// What happens to a chain that would break a promise, and by which analysis it is decided.
+    /// Returns the treatment of a chain that would break a promise, and the analysis that decides.
     pub fn admission(&self) -> (Mode, Bound) {
         (self.admission.0, self.admission.1)
     }
@@ -298,7 +298,7 @@ impl Server {
         self.calibration.as_ref()
     }
 
-    /// Why there is no admission control although it is asked for; or empty.
+    /// Returns the reason for which admission control is off although it is asked for; or empty.
     pub fn admission_note(&self) -> &str {
         &self.admission.2
     }
@@ -310,7 +310,7 @@ impl Server {
         counters
     }
 
-    /// What each accelerator's device is and has done.
+    /// Returns the id and the device of each accelerator.
     pub fn devices(&self) -> Vec<(String, Arc<dyn Device>)> {
         self.engine.devices()
     }
@@ -398,7 +398,7 @@ fn scheduling(priority: u32, below: u32) -> Scheduling {
     }
 }
 
-/// What admission control goes by. Without priorities there is nothing to analyse.
+/// Builds the rules of admission control. Without priorities there is nothing to analyse.
 fn rules(
     system: &System,
     policy: Policy,
@@ -434,7 +434,7 @@ fn rules(
     }
 }
 
-/// Why there is no admission control although it is asked for; or empty.
+/// Returns the reason for which admission control is off although it is asked for; or empty.
 fn admission_note(
     rules: &Rules,
     policy: Policy,

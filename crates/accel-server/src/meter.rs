@@ -34,7 +34,7 @@ impl Histogram {
         self.max_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    /// What is said of the times so far. The percentiles are upper edges of their steps.
+    /// Returns the statistics of the times so far. The percentiles are upper edges of their steps.
     pub(crate) fn measured(&self) -> Measured {
         let counts: Vec<u64> = self.counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
         let count: u64 = counts.iter().sum();
@@ -71,13 +71,13 @@ fn edge(place: usize) -> u64 {
     }
 }
 
-/// What is measured of one accelerator.
+/// Measurements of one accelerator.
 pub(crate) struct Meter {
     /// From a request's launch to its end without the time that it ran: launch and completion.
     /// Only of requests that had the device for themselves.
     pub sigma: Histogram,
-    /// What the server spends on a request while the bucket is not occupied by it: from its
-    /// arrival to its launch, where it did not have to wait, and from its end to its answer.
+    /// Time that the server spends on a request while the request does not occupy its bucket: from
+    /// its arrival to its launch, if it did not have to wait, and from its end to its answer.
     pub epsilon: Histogram,
 }
 
@@ -87,7 +87,7 @@ impl Meter {
     }
 }
 
-/// What became of the requests of one chain.
+/// Counts of the requests of one chain, and the longest response time.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub requests: AtomicU64,
@@ -111,7 +111,7 @@ impl Tally {
     }
 }
 
-/// Whether requests come as seldom as declared.
+/// Check that requests come as seldom as declared.
 ///
 /// A chain that keeps its deadline, which is at most its period, has at most `t / T + 2` jobs in
 /// any time `t`. So a bucket that holds the tokens of two jobs, refilled by one job a period,

@@ -1,4 +1,4 @@
-//! Where the kernel runs the process at the other end of a session.
+//! Cores and priorities that the kernel gives to the process at the other end of a session.
 
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
@@ -9,7 +9,7 @@ const MAX_THREADS: usize = 64;
 /// Cores that are looked at.
 const MAX_CORES: usize = 1024;
 
-/// Where the kernel runs a thread.
+/// Cores and priority that the kernel gives to a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Placement {
     cores: Vec<usize>,
@@ -55,9 +55,9 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Whether a process may run a thread at this `SCHED_FIFO` priority, as the kernel says: because it
-/// has the capability or the limit for it, or runs one already. True also where the kernel does not
-/// tell.
+/// Returns true if a process may run a thread at this `SCHED_FIFO` priority, according to the
+/// kernel: because it has the capability or the limit for it, or runs one already. True also if the
+/// kernel does not tell.
 pub(crate) fn may_run_at(pid: i32, priority: u32) -> bool {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let (Some(status), Some(limits)) = (read("status"), read("limits")) else { return true };
@@ -84,7 +84,7 @@ fn realtime_limit(limits: &str) -> u32 {
     }
 }
 
-/// Where the kernel runs the threads of a process, as far as it tells.
+/// Returns the cores and priorities of the threads of a process, as far as the kernel tells.
 fn placements(pid: i32) -> Vec<Placement> {
     let Ok(folder) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let names = folder.flatten().take(MAX_THREADS).map(|entry| entry.file_name());
@@ -92,8 +92,8 @@ fn placements(pid: i32) -> Vec<Placement> {
     threads.filter_map(Placement::of).collect()
 }
 
-/// Where the kernel says something else than a client that declares this core and priority; None
-/// where one of the process' threads is as declared, or the kernel does not tell.
+/// Describes the contradiction between the kernel and a client that declares this core and
+/// priority; None if one of the process' threads is as declared, or if the kernel does not tell.
 ///
 /// A session is one thread, but only the process is known that connected: so any of its threads
 /// may be the one. A client may also register first and take its priority later.

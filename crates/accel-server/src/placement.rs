@@ -1,21 +1,21 @@
-//! Where a registration goes whose client leaves the choice to the server.
+//! Placement of a registration whose client leaves the choice to the server.
 //!
-//! Among the accelerators of the same kind as the first one that offers the service: where its
-//! chain is already, for the requests of a chain come one after the other, and gain nothing from
-//! being spread; else where the least time of all is declared for; else where the fewest
-//! registrations are. It stays there: data and graphs on a GPU do not move.
+//! The server chooses among the accelerators of the same kind as the first one that offers the
+//! service: one that has the chain already, since the requests of a chain come one after the other
+//! and gain nothing from being spread; else the one with the least declared share of its time; else
+//! the one with the fewest registrations. It stays there: data and graphs on a GPU do not move.
 
 use std::mem::discriminant;
 use system::DeviceKind;
 
-/// What is on an accelerator.
+/// Registrations on one accelerator, as one chain sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Crowd {
     /// The declared share of its time, in millionths.
     pub share_ppm: u64,
     /// Registrations in force.
     pub registrations: usize,
-    /// Whether some of them are of the same chain.
+    /// True if some of them belong to the chain.
     pub of_the_chain: bool,
 }
 

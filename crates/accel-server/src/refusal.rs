@@ -1,6 +1,6 @@
-//! How the parts of the control thread say no.
+//! Refusals, as the parts of the control thread return them.
 
 use accel::control::Code;
 
-/// What kind of refusal, and what was found and expected.
+/// Kind of a refusal, and the found and the expected value in words.
 pub(crate) type Refusal = (Code, String);

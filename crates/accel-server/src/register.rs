@@ -15,7 +15,7 @@ use shm::{Doorbell, Mapping, PeerSlice, Segment};
 use std::sync::Arc;
 use system::{Overrun, System};
 
-/// What can be registered: the configured services, and every kernel of every accelerator.
+/// Services that a client can register: the configured ones, and every kernel of every accelerator.
 pub(crate) struct Services {
     system: System,
     devices: Vec<(String, Arc<dyn Device>)>,
@@ -116,11 +116,11 @@ impl Services {
         })
     }
 
-    /// What is known of the time of one request of this registration.
+    /// Returns the time of one request of this registration, as far as it is known.
     ///
-    /// Where overruns are demoted, a request holds its bucket for no longer than its budget,
-    /// whatever it really takes. Where they are only counted, the longest time that anybody knows
-    /// is what the others have to expect.
+    /// If overruns are demoted, a request holds its bucket for no longer than its budget, however
+    /// long it really takes. If they are only counted, the others have to expect the longest time
+    /// that anybody knows.
     fn exec(&self, offer: &Offer, packet: &Register) -> Exec {
         let declared_ns = (packet.exec_ns > 0).then_some(packet.exec_ns);
         let known = [declared_ns, offer.exec_ns].into_iter().flatten();
@@ -138,7 +138,7 @@ impl Services {
         Exec { most_ns, least_ns, budget_ns }
     }
 
-    /// What the configuration or the client says of the chain.
+    /// Finds the source of the chain's parameters: the configuration, the client, or nobody.
     fn source(&self, chain: &str, packet: &Register, exec: &Exec) -> Result<Source, Refusal> {
         let named = self.system.chains.iter().position(|configured| configured.id == chain);
         if let Some(index) = named {
@@ -261,9 +261,9 @@ pub(crate) fn prepare(
     })
 }
 
-/// What the memory of a registration has to do with.
+/// Check of the room for a registration's memory, and the bell of that memory.
 pub(crate) struct Memory<'a> {
-    /// Whether there is room for so many more bytes.
+    /// Checks that there is room for so many more bytes.
     pub fits: &'a dyn Fn(u64) -> Result<(), Refusal>,
     /// Rings when a page of it is lost.
     pub bell: &'a Arc<Doorbell>,

@@ -60,13 +60,13 @@ pub(crate) struct Registration {
     pub chain_priority: u32,
     /// Declared execution time.
     pub budget_ns: Option<u64>,
-    /// Whether the service asks for the bandwidth lock.
+    /// True if the service asks for the bandwidth lock.
     pub locks: bool,
-    /// How often requests may come, where that is declared.
+    /// Check of the rate of requests against the declaration; None if no rate is declared.
     pub pace: Option<Pace>,
     /// That they came more often was told.
     pub told_excess: bool,
-    /// What becomes of the chain's requests.
+    /// Counts of the chain's requests.
     pub tally: Arc<Tally>,
     pub memory: PeerSlice,
 }
@@ -104,7 +104,7 @@ impl OwedRings {
     }
 }
 
-/// How often the clients of one user may ring for nothing.
+/// Limit of the rate at which the clients of one user may ring for nothing.
 ///
 /// A ring without a message, or with one that is refused, costs the dispatcher time that
 /// belongs to others. Each costs one token; tokens come back at a fixed rate; a client of a user
@@ -121,7 +121,7 @@ impl Allowance {
     /// of a millisecond.
     const MOST: u32 = 100;
     const REFILL_NS: u64 = 1_000_000;
-    /// How long a client is not listened to. Some tokens come back meanwhile.
+    /// Time for which a client is not listened to. Some tokens come back meanwhile.
     pub(crate) const MUTE_NS: u64 = 20_000_000;
 
     pub(crate) fn new(now_ns: u64) -> Allowance {
@@ -136,7 +136,7 @@ impl Allowance {
         enough
     }
 
-    /// Whether all tokens have come back: then it is as good as a new one.
+    /// Returns true if all tokens have come back: then it is as good as a new one.
     pub(crate) fn is_full(&mut self, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.tokens == Allowance::MOST

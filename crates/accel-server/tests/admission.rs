@@ -1,4 +1,4 @@
-//! Who may come in, what is promised, and what becomes of it: through the real client.
+//! Admission of chains, the promises to them, and their fate: through the real client.
 
 mod support;
 
@@ -236,7 +236,7 @@ fn chain_of_several_clients_is_one_chain() {
     assert!(said.contains("declares period 200 ms, not 100 ms"), "{said}");
     drop(second);
     until(&fixture, "one half is left", |s| chain(s, "see").callbacks == 1);
-    // What the kernel knows better is said.
+    // A contradiction between the kernel and the declaration is reported.
     let sessions = snapshot(&fixture).sessions;
     let session = sessions.iter().find(|s| s.registrations == 1).unwrap();
     assert_eq!(session.executor, Some((0, 40)));

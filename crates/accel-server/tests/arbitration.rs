@@ -1,5 +1,5 @@
-//! Who goes first: buckets, priorities, policies, overruns. Order is read off the device's own
-//! time stamps, never off a wall-clock bound.
+//! Order of requests: buckets, priorities, policies, overruns. The order is read off the device's
+//! own time stamps, never off a wall-clock bound.
 
 mod support;
 

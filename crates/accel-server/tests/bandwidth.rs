@@ -302,9 +302,9 @@ fn nobody_asks_the_regulator_when_no_service_does() {
     assert_eq!(fixture.client().snapshot().unwrap().bandwidth, None);
 }
 
-/// What asking for the lock adds to a request that does nothing, with three kinds of regulator:
-/// turns with and without in turn, on one server, and a pause after each request. Run with
-/// `cargo test -p accel-server --test bandwidth -- --ignored --exact --nocapture
+/// Measures the time that the lock adds to a request that does nothing, with three kinds of
+/// regulator: turns with and without in turn, on one server, and a pause after each request. Run
+/// with `cargo test -p accel-server --test bandwidth -- --ignored --exact --nocapture
 /// what_the_lock_adds_to_a_request`.
 #[test]
 #[ignore = "a measurement"]

@@ -54,7 +54,7 @@ impl Raw {
         }
     }
 
-    /// Why the server closed.
+    /// Waits until the server closes, and returns the text of its last refusal.
     fn farewell(&self) -> String {
         let mut last = String::new();
         while let Some((bytes, _)) = self.receive() {

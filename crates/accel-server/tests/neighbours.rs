@@ -57,7 +57,7 @@ fn memory_is_charged_in_whole_pages_and_given_back() {
     assert!(session > 0 && session.is_multiple_of(4096), "{session}");
     client.register(&Registration::service("vecadd").memory(1)).unwrap();
     assert_eq!(fixture.server().counters().memory_bytes, before + session + 4096);
-    // What admission control refuses gives its memory back, too.
+    // A registration that admission control refuses gives its memory back, too.
     let ms = Duration::from_millis(1);
     let wrong = Registration::service("vecadd").memory(1 << 20).period(10 * ms).exec(ms);
     assert_eq!(refusal(client.register(&wrong).unwrap_err()).0, Code::Declaration);
@@ -80,7 +80,7 @@ fn policies(name: &str) -> Vec<i32> {
     named.map(policy).collect()
 }
 
-/// What the control thread does is for nobody who was promised something.
+/// The control thread does no work that is part of a promise.
 #[test]
 fn control_thread_runs_below_every_real_time_thread() {
     let fixture = serve(&one_gpu("buckets: 2", "server: {priority: 40}"));

@@ -93,7 +93,7 @@ fn shader_of_the_system_file_computes() {
     }
 }
 
-/// Why a server with this kernel does not start.
+/// Returns the error for which a server with this kernel does not start.
 fn refused(folder: &Folder, device: usize, shader: &str, rest: &str) -> Error {
     let yaml = with_shader(device, Path::new(shader), rest);
     // A path of the file is relative to its folder.

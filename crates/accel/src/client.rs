@@ -23,12 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
-/// How long a waiting client sleeps before it looks whether the server still lives.
+/// Longest sleep of a waiting client before it checks that the server still lives.
 const LIVENESS_NS: u64 = 20_000_000;
 
-/// Where a client looks for its server when nobody says: at `$KEEPTIME_SOCKET`; without it at
-/// `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
-/// user's own server has its socket there; otherwise at `/run/keeptime/keeptime.sock`.
+/// Returns the path at which a client looks for its server by default: `$KEEPTIME_SOCKET`; without
+/// it `$XDG_RUNTIME_DIR/keeptime/keeptime.sock` (an unset variable means `/run/user/UID`) if the
+/// user's own server has its socket there; otherwise `/run/keeptime/keeptime.sock`.
 ///
 /// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
 /// its file) does not look at these variables.
@@ -43,7 +43,7 @@ pub fn default_socket() -> PathBuf {
     if own.exists() { own } else { "/run/keeptime/keeptime.sock".into() }
 }
 
-/// How a client waits for a completion.
+/// Way in which a client waits for a completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// Sleeps until the server wakes it.

@@ -78,7 +78,7 @@ macro_rules! packets {
             #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
             #[repr(C)]
             pub struct $name {
-                /// Which packet this is: [`Packet::KIND`].
+                /// Kind of the packet: [`Packet::KIND`].
                 pub kind: u32,
                 $($(#[$field_doc])* pub $field: $type,)*
             }
@@ -131,13 +131,13 @@ packets! {
         period_ns: u64,
         /// The chain's deadline; 0 for the period.
         deadline_ns: u64,
-        /// How much later than its nominal release a job of the chain may be released.
+        /// Largest delay of the release of a job of the chain after its nominal release.
         jitter_ns: u64,
         /// Processor time of the callback at most.
         cpu_ns: u64,
         /// Processor time of the callback at least; 0 for not known.
         cpu_min_ns: u64,
-        /// Where in the chain the callback stands, from 0.
+        /// Position of the callback in the chain, from 0.
         position: u32,
         /// Requests of this registration in one job of the chain, at least 1.
         requests: u32,
@@ -158,12 +158,12 @@ packets! {
     }
     /// Client: ends a registration. Its queued requests are cancelled.
     Deregister = 3 {
-        /// Which one.
+        /// Number of the registration.
         registration: u32,
     }
     /// Client: gives a registration another chain priority.
     Reprioritise = 4 {
-        /// Which one.
+        /// Number of the registration.
         registration: u32,
         /// The new priority.
         chain_priority: u32,
@@ -174,24 +174,24 @@ packets! {
     QueryServer = 6 {}
     /// Client: asks for one accelerator.
     QueryAccelerator = 7 {
-        /// Which one, from 0.
+        /// Index of the accelerator, from 0.
         index: u32,
     }
     /// Client: asks for one session.
     QuerySession = 8 {
-        /// Which one, from 0.
+        /// Index of the session, from 0.
         index: u32,
     }
     /// Client: asks for one chain.
     QueryChain = 9 {
-        /// Which one, from 0.
+        /// Index of the chain, from 0.
         index: u32,
     }
     /// Client: asks what the bandwidth lock was held for.
     QueryBandwidth = 10 {}
     /// Client: asks what the sessions of one user cost.
     QueryMemory = 11 {
-        /// Which one, from 0.
+        /// Index of the user, from 0.
         index: u32,
     }
     /// Server: the session is open.
@@ -216,7 +216,7 @@ packets! {
     Refused = 104 {
         /// A [`Code`].
         code: u32,
-        /// What was found and what was expected, in words.
+        /// The found and the expected value, in words.
         text: [u8; REFUSAL_BYTES],
     }
     /// Server: its counters.
@@ -252,7 +252,7 @@ packets! {
     }
     /// Server: its settings, and what it decided.
     ServerStatus = 106 {
-        /// Whether its threads run as they should: 1, or 0.
+        /// 1 if its threads run at their priority and on their cores, else 0.
         realtime: u32,
         /// Changes whenever a session or a registration comes, changes or goes.
         revision: u64,
@@ -268,22 +268,22 @@ packets! {
         decisions: u64,
         /// Registrations and changes of priority that were refused to keep a promise.
         refused: u64,
-        /// How long the last decision took.
+        /// Duration of the last decision.
         last_decision_ns: u64,
-        /// How long the longest decision took.
+        /// Duration of the longest decision.
         longest_decision_ns: u64,
         /// The policy of arbitration.
         policy: Name,
         /// `enforce`, `report` or `off`.
         admission: Name,
-        /// Which analysis decides; empty when none does.
+        /// Analysis that decides; empty if none does.
         analysis: Name,
-        /// Why there is no admission control although the configuration wants it; or empty.
+        /// Reason for which admission control is off although it is asked for; or empty.
         note: [u8; NOTE_BYTES],
     }
     /// Server: one accelerator.
     AcceleratorStatus = 107 {
-        /// How many there are.
+        /// Number of accelerators.
         count: u32,
         /// See [`ServerStatus::revision`].
         revision: u64,
@@ -301,12 +301,12 @@ packets! {
         epsilon: Measured,
         /// Its id.
         id: Name,
-        /// What the device calls itself.
+        /// Name that the device gives itself.
         device: Name,
     }
     /// Server: one session.
     SessionStatus = 108 {
-        /// How many there are.
+        /// Number of sessions.
         count: u32,
         /// See [`ServerStatus::revision`].
         revision: u64,
@@ -318,18 +318,18 @@ packets! {
         uid: u32,
         /// Its registrations.
         registrations: u32,
-        /// Whether an executor is declared: 1, or 0.
+        /// 1 if an executor is declared, else 0.
         declared: u32,
         /// The declared core.
         core: u32,
         /// The declared process priority.
         process_priority: u32,
-        /// Where the kernel says something else than the client; or empty.
+        /// Contradiction between the kernel and the client's declaration; or empty.
         note: [u8; NOTE_BYTES],
     }
     /// Server: one chain.
     ChainStatus = 109 {
-        /// How many there are.
+        /// Number of chains.
         count: u32,
         /// See [`ServerStatus::revision`].
         revision: u64,
@@ -364,7 +364,7 @@ packets! {
         buckets: [u8; SHOWN_ACCELERATORS],
         /// The chain's name.
         name: Name,
-        /// Why there is no guarantee, or what it depends on; or empty.
+        /// Reason for which there is no guarantee; or empty.
         note: [u8; NOTE_BYTES],
     }
     /// Server: the bandwidth lock, which it holds while requests are on a device whose services
@@ -380,18 +380,18 @@ packets! {
         unlocked: u64,
         /// Requests that were on a device when the regulator went away.
         interrupted: u64,
-        /// How often the lock was taken.
+        /// Number of times that the lock was taken.
         acquisitions: u64,
-        /// How long it was held, in sum, without now.
+        /// Total time for which it was held, up to its last release.
         held_ns: u64,
-        /// Where the regulator is looked for.
+        /// Socket at which the server looks for the regulator.
         socket: [u8; SOCKET_BYTES],
-        /// Why it cannot be held; empty while it can.
+        /// Reason for which it cannot be held; empty while it can.
         note: [u8; NOTE_BYTES],
     }
     /// Server: what the sessions of one user cost.
     MemoryStatus = 111 {
-        /// How many users there are.
+        /// Number of users.
         count: u32,
         /// See [`ServerStatus::revision`].
         revision: u64,
@@ -401,23 +401,23 @@ packets! {
         sessions: u32,
         /// Memory that is charged to it.
         used_bytes: u64,
-        /// What it may have.
+        /// Limit of this memory.
         limit_bytes: u64,
         /// Memory that is charged to all users.
         total_bytes: u64,
-        /// What all of them may have.
+        /// Limit of the memory of all users.
         total_limit_bytes: u64,
     }
 }
 
-/// What is said of measured times. The percentiles are upper edges of a histogram whose steps are
-/// at most one sixteenth wide; the maximum is exact.
+/// Statistics of measured times. The percentiles are upper edges of a histogram whose steps are at
+/// most one sixteenth wide; the maximum is exact.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub struct Measured {
-    /// How many were measured.
+    /// Number of times that were measured.
     pub count: u64,
     /// Median.
     pub p50_ns: u64,
@@ -445,7 +445,7 @@ pub fn unpack_text(bytes: &[u8]) -> String {
     ::name::clean(&String::from_utf8_lossy(&bytes[..length])).into_owned()
 }
 
-/// What a client asks, parsed. Every field is still the client's allegation.
+/// Packet of a client, parsed. Every field is still the client's allegation.
 #[expect(clippy::large_enum_variant, reason = "parsed once a packet, and never kept")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {

@@ -1,4 +1,4 @@
-//! What a client can be told.
+//! Errors of the client.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum Error {
     NoServer {
         /// The socket's path.
         path: PathBuf,
-        /// Why the connection failed.
+        /// Reason for which the connection failed.
         errno: rustix::io::Errno,
     },
     /// A server of a user whom this program has no reason to trust.
@@ -22,9 +22,9 @@ pub enum Error {
     Stranger {
         /// The socket's path.
         path: PathBuf,
-        /// Who listens there.
+        /// User of the server that listens at this socket.
         uid: u32,
-        /// Who was expected to.
+        /// Users whose server was expected.
         user: shm::peer::ServerUser,
     },
     /// The server ended, or closed this session, while requests were in flight.
@@ -34,7 +34,7 @@ pub enum Error {
     ServerLost {
         /// The request that was being waited for, if any.
         launch_id: Option<u64>,
-        /// What the server said last, if it said anything, with a leading colon.
+        /// Last message of the server, if there was any, with a leading colon.
         reason: String,
     },
     /// The server refused.
@@ -43,9 +43,9 @@ pub enum Error {
     /// The request ended without a result.
     #[error("request {launch_id} failed: {status:?}")]
     Failed {
-        /// Which request.
+        /// Launch id of the request.
         launch_id: u64,
-        /// How it ended.
+        /// Status with which it ended.
         status: crate::Status,
     },
     /// All slots of the session are in use.
@@ -57,7 +57,7 @@ pub enum Error {
     /// The time given for waiting is over; the request goes on.
     #[error("request {launch_id} did not complete within the time given")]
     TimedOut {
-        /// Which request.
+        /// Launch id of the request.
         launch_id: u64,
     },
     /// No such callback in this client.
@@ -69,7 +69,7 @@ pub enum Error {
     /// The server's state changed each time it was read.
     #[error("the server's chains and sessions changed {tries} times while they were read")]
     Unsettled {
-        /// How often it was tried.
+        /// Number of attempts.
         tries: usize,
     },
     /// A name that the control messages cannot carry, or that people could not tell from another.
@@ -77,7 +77,7 @@ pub enum Error {
         "{what} {name:?}: expected 1 to {limit} bytes of visible characters, without outer spaces"
     )]
     BadName {
-        /// What the name is for.
+        /// Kind of the object that has the name.
         what: &'static str,
         /// The name.
         name: String,

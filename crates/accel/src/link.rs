@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
-/// How long the server may take to answer on the control plane.
+/// Longest time that the server may take to answer on the control plane.
 const ANSWER_NS: u64 = 5_000_000_000;
 
-/// How long a client waits for a place in the queue of a server that does not accept it at once.
+/// Longest time for which a client waits for a place in the server's queue.
 pub const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is lost when the server goes.
+/// Connection to a server, which is lost when the server goes.
 pub(crate) struct Link {
     socket: Socket,
     memory: SessionMemory,

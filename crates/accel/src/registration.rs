@@ -1,4 +1,4 @@
-//! What a client registers: a service, for a callback of a chain, with memory of its own.
+//! Registration by a client: a service, for a callback of a chain, with memory of its own.
 //!
 //! A registration may also declare the chain: its period and deadline, the processor time of the
 //! callback, the executor that runs it. The server then promises that the chain keeps its
@@ -9,7 +9,7 @@ use crate::{Error, Wait};
 use shm::{PeerSlice, Segment};
 use std::time::Duration;
 
-/// What to register: a service, for a callback of a chain.
+/// Registration of a service for a callback of a chain.
 #[derive(Clone, Debug)]
 pub struct Registration {
     service: String,
@@ -163,7 +163,7 @@ impl Registration {
         self
     }
 
-    /// Whether it declares its chain.
+    /// Returns true if it declares its chain.
     pub(crate) fn declares(&self) -> bool {
         self.period_ns > 0
     }

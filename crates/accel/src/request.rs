@@ -20,7 +20,7 @@ use shm::Message;
 /// Version of the request message and of the session segment.
 pub const VERSION: u32 = 1;
 
-/// What to launch: arguments and the ranges of the registration's memory that hold its data.
+/// Request to launch: arguments and the ranges of the registration's memory that hold its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The service's scalar arguments; what they mean is the service's affair.
@@ -75,9 +75,9 @@ pub enum Order {
     Launch {
         /// The client's number for this launch.
         launch_id: u64,
-        /// Which registration.
+        /// Number of the registration.
         registration: u32,
-        /// Which completion cell.
+        /// Number of the completion cell.
         slot: u16,
         /// Arguments and data.
         request: Request,
@@ -95,7 +95,7 @@ pub enum Order {
     },
 }
 
-/// Why a message cannot be taken apart.
+/// Reason for which a message cannot be taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMessage {
     /// No such kind of message.
@@ -182,7 +182,7 @@ fn low(word: u64) -> u32 {
     word as u32
 }
 
-/// How a request ended, as the low half of the completion's status word.
+/// Result of a request, as the low half of the completion's status word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {

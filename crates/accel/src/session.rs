@@ -53,7 +53,7 @@ impl SessionMemory {
     /// Server: takes a fresh zeroed mapping and writes the header.
     ///
     /// # Panics
-    /// When the mapping is smaller than [`SEGMENT_BYTES`].
+    /// If the mapping is smaller than [`SEGMENT_BYTES`].
     pub fn initialise(mapping: Arc<Mapping>) -> SessionMemory {
         assert!(mapping.size() >= SEGMENT_BYTES);
         let memory = SessionMemory(mapping);

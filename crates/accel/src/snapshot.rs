@@ -1,5 +1,5 @@
-//! What a server says of itself: its settings, accelerators, sessions and chains, and what it held
-//! the bandwidth lock for.
+//! State that a server reports about itself: its settings, accelerators, sessions and chains, its
+//! use of the bandwidth lock, and the cost of its clients' memory.
 //!
 //! The lists are read entry by entry. Every answer carries the revision of the server's state;
 //! when it is another one at the end than at the beginning, everything is read again, so that a
@@ -12,7 +12,7 @@ use crate::control::{
 use crate::{Client, Error};
 use zerocopy::IntoBytes;
 
-/// How often a snapshot is begun anew before it is given up.
+/// Number of attempts to read a snapshot before it is given up.
 const TRIES: usize = 100;
 
 /// One state of a server.
@@ -30,22 +30,22 @@ pub struct Snapshot {
     pub chains: Vec<Chain>,
     /// The bandwidth lock, if a service asks for it.
     pub bandwidth: Option<Bandwidth>,
-    /// What the clients' memory costs.
+    /// Cost of the clients' memory.
     pub memory: Memory,
 }
 
-/// What the clients' memory costs: session segments and registered memory, in whole pages.
+/// Cost of the clients' memory: session segments and registered memory, in whole pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// All of it.
     pub used_bytes: u64,
-    /// What it may be.
+    /// Limit of all of it.
     pub limit_bytes: u64,
-    /// Who it is charged to, by number.
+    /// Users that it is charged to, by number.
     pub users: Vec<User>,
 }
 
-/// What the sessions of one user cost.
+/// Memory cost of the sessions of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Its number.
@@ -54,14 +54,14 @@ pub struct User {
     pub sessions: u32,
     /// Their memory.
     pub used_bytes: u64,
-    /// What that may be.
+    /// Limit of that memory.
     pub limit_bytes: u64,
 }
 
 /// Settings and decisions of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Whether its threads run at their priority and on their cores.
+    /// True if its threads run at their priority and on their cores.
     pub realtime: bool,
     /// The policy of arbitration.
     pub policy: String,
@@ -69,7 +69,7 @@ pub struct Server {
     pub admission: String,
     /// The analysis that decides; empty when none does.
     pub analysis: String,
-    /// Why there is no admission control although the configuration wants it; or empty.
+    /// Reason for which admission control is off although it is asked for; or empty.
     pub note: String,
     /// Preemption cost of a device, as configured.
     pub kappa_ns: u64,
@@ -83,9 +83,9 @@ pub struct Server {
     pub decisions: u64,
     /// Of these, refusals.
     pub refused: u64,
-    /// How long the last one took.
+    /// Duration of the last one.
     pub last_decision_ns: u64,
-    /// How long the longest one took.
+    /// Duration of the longest one.
     pub longest_decision_ns: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct Server {
 pub struct Accelerator {
     /// Its id.
     pub id: String,
-    /// What the device calls itself.
+    /// Name that the device gives itself.
     pub device: String,
     /// Its buckets.
     pub buckets: u32,
@@ -124,7 +124,7 @@ pub struct Session {
     pub registrations: u32,
     /// The core and the process priority that it declares.
     pub executor: Option<(u32, u32)>,
-    /// Where the kernel says something else; or empty.
+    /// Contradiction between the kernel and the declaration; or empty.
     pub note: String,
 }
 
@@ -135,9 +135,9 @@ pub struct Chain {
     pub name: String,
     /// Larger is more critical.
     pub priority: u32,
-    /// What it is promised; None when a newer server says something unknown.
+    /// Promise to the chain; None if a newer server says something unknown.
     pub standing: Option<Standing>,
-    /// Who declared it; None when a newer server says something unknown.
+    /// Source of the declaration; None if a newer server says something unknown.
     pub origin: Option<Origin>,
     /// Callbacks that are known.
     pub callbacks: u32,
@@ -161,16 +161,16 @@ pub struct Chain {
     pub excess: u64,
     /// Its buckets, by index of the accelerator.
     pub buckets: Vec<(usize, u32)>,
-    /// Why there is no guarantee, or what it depends on; or empty.
+    /// Reason for which there is no guarantee; or empty.
     pub note: String,
 }
 
-/// What a server held the bandwidth lock for, since its start.
+/// Use of the bandwidth lock by a server, since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
-    /// Where the regulator is looked for.
+    /// Socket at which the server looks for the regulator.
     pub socket: String,
-    /// Why the lock cannot be held; empty while it can.
+    /// Reason for which the lock cannot be held; empty while it can.
     pub note: String,
     /// Services that ask for it.
     pub services: u32,
@@ -182,13 +182,13 @@ pub struct Bandwidth {
     pub unlocked: u64,
     /// Requests that were on a device when the regulator went away.
     pub interrupted: u64,
-    /// How often the lock was taken.
+    /// Number of times that the lock was taken.
     pub acquisitions: u64,
-    /// How long it was held, in sum, up to its last release.
+    /// Total time for which it was held, up to its last release.
     pub held_ns: u64,
 }
 
-/// What a chain is promised.
+/// Promise to a chain, or the lack of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Standing {
@@ -212,7 +212,7 @@ impl Standing {
     }
 }
 
-/// Who declared a chain.
+/// Source of the declaration of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Origin {
@@ -231,7 +231,7 @@ impl Origin {
 }
 
 impl Client {
-    /// What the server says of itself.
+    /// Reads the state that the server reports about itself.
     ///
     /// # Errors
     /// [`Error::Unsettled`] when the server's state does not stay the same for long enough;

@@ -4,28 +4,28 @@ use crate::{Error, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a request ended. Times are CLOCK_MONOTONIC nanoseconds, 0 where a step did not happen.
+/// Result of a request. Times are CLOCK_MONOTONIC nanoseconds, 0 if a step did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The request's launch id.
     pub launch_id: u64,
-    /// How it ended.
+    /// Status with which it ended.
     pub status: Status,
     /// It ran longer than its declared execution time.
     pub overran: bool,
     /// It was moved to the lowest bucket because of that.
     pub demoted: bool,
-    /// When the client sent it.
+    /// Time at which the client sent it.
     pub submitted_ns: u64,
-    /// When the server took it from the ring.
+    /// Time at which the server took it from the ring.
     pub arrived_ns: u64,
-    /// When the device began.
+    /// Time at which the device began.
     pub started_ns: u64,
-    /// When the device's event said that it was done.
+    /// Time at which the device's event said that it was done.
     pub finished_ns: u64,
-    /// How long the device worked on it.
+    /// Time for which the device worked on it.
     pub busy_ns: u64,
-    /// When the server published the completion.
+    /// Time at which the server published the completion.
     pub answered_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How many chain sets are analysed in a second, and how long an admission decision takes.
+//! Number of chain sets analysed in a second, and duration of an admission decision.
 //!
 //! The sets are those of figure 14a of PAAM: 84 points (utilisation 10 to 70 % per chain, 1 to 12
 //! chains), so that a rate is that of the whole study. Beside them the same sets with the

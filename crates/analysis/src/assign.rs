@@ -14,7 +14,7 @@ use crate::bound::{Analyzer, Status, Variant};
 use crate::{Error, System};
 use fastrand::Rng;
 
-/// What to search for, and how hard.
+/// Options of a search: its analysis, its scope and its effort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AssignOptions {
     /// The analysis that must accept the result.
@@ -23,7 +23,7 @@ pub struct AssignOptions {
     pub keep_order: bool,
     /// Analyses that the local search may spend.
     pub effort: u32,
-    /// Where its random choices come from.
+    /// Seed of its random choices.
     pub seed: u64,
 }
 
@@ -33,20 +33,20 @@ impl Default for AssignOptions {
     }
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The system with its priorities, buckets and devices.
     pub system: System,
-    /// Whether it is schedulable; if not, it is the one with the most chains that are ok.
+    /// True if it is schedulable; if not, it is the one with the most chains that are ok.
     pub schedulable: bool,
-    /// What found it.
+    /// Method that found it.
     pub method: Method,
-    /// How many systems were analysed.
+    /// Number of systems that were analysed.
     pub analyses: u32,
 }
 
-/// How an order of priorities was found.
+/// Method that found an order of priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// The order that the chains had.
@@ -122,7 +122,7 @@ pub fn worst_fit_decreasing(system: &mut System, units: &[Vec<usize>]) {
     }
 }
 
-/// How the chains of an accelerator are cut into buckets.
+/// Division of the chains of an accelerator into buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     /// The same number in each bucket, by rank.
@@ -227,7 +227,7 @@ impl Search<'_> {
                 let chain = order.remove(from);
                 order.insert(level, chain);
                 let statuses = self.analyse(&self.alike(order.clone(), cut))?;
-                // What is above is not in its place yet, so that it may not be relied on.
+                // The chains above have no place yet: a bound that depends on them counts, too.
                 if statuses[chain] != Status::Miss {
                     found = true;
                     break;

@@ -1,8 +1,8 @@
-//! What can be wrong with a model.
+//! Faults of a model.
 
 use std::fmt::Display;
 
-/// Why a system cannot be analysed.
+/// Reason why a system cannot be analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A chain contradicts itself or the rest of the system.
@@ -10,11 +10,11 @@ pub enum Error {
     Model {
         /// The chain, an index.
         chain: usize,
-        /// Which of its values.
+        /// Name of the value.
         what: &'static str,
         /// The value.
         found: String,
-        /// What was expected.
+        /// Expected value.
         expected: String,
     },
     /// Times so long that they cannot be summed.

@@ -32,7 +32,7 @@ pub use random::{random, tiny};
 
 use crate::{Chain, System};
 
-/// Why no system could be drawn.
+/// Reason why no system could be drawn.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A parameter is out of its range.
@@ -42,7 +42,7 @@ pub enum Error {
         parameter: &'static str,
         /// Its value.
         found: String,
-        /// What was expected.
+        /// Expected value.
         expected: &'static str,
     },
     /// Every draw had a chain that asks for too much.
@@ -53,11 +53,11 @@ pub enum Error {
     Discarded {
         /// The number of chains.
         chains: usize,
-        /// What they share.
+        /// Total that they share.
         total: f64,
-        /// What one of them may have.
+        /// Largest value of one of them.
         cap: f64,
-        /// How often it was tried.
+        /// Number of draws.
         draws: u32,
     },
 }
@@ -78,7 +78,7 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What requests and hops cost in every set of a study.
+/// Cost of requests and hops in every set of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overheads {
     /// See [`System::kappa_ns`].

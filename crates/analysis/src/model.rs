@@ -1,4 +1,4 @@
-//! What is analysed: chains of callbacks on executors, and the accelerators they share.
+//! Model of the analysis: chains of callbacks on executors, and the accelerators they share.
 //!
 //! Plain integers and indices, no names: accelerators, executors and chains are known by their
 //! place in their list. All times are in nanoseconds, and larger numbers mean higher priority.
@@ -29,7 +29,7 @@ pub struct System {
 pub struct Accelerator {
     /// Number of buckets; the largest index is served first.
     pub buckets: u32,
-    /// Whether the lowest bucket runs its requests beside each other; nothing in it has a bound.
+    /// True if the lowest bucket runs its requests beside each other; nothing in it has a bound.
     pub concurrent_lowest: bool,
 }
 
@@ -51,12 +51,11 @@ pub struct Chain {
     pub period_ns: u64,
     /// Relative deadline, at most the period.
     pub deadline_ns: u64,
-    /// How much later than its nominal release a job may be released. Responses count from the
-    /// nominal release.
+    /// Longest delay of a release after the nominal one. Responses count from the nominal release.
     pub jitter_ns: u64,
-    /// What its callbacks do while an accelerator works for them.
+    /// Behaviour of its callbacks while an accelerator works for them.
     pub wait: Wait,
-    /// Whether its own deadline stays out of the verdict.
+    /// True if its own deadline stays out of the verdict.
     pub best_effort: bool,
     /// Bucket on each accelerator, in the order of [`System::accelerators`]; must not fall as
     /// priority rises. Entries of accelerators that the chain does not use mean nothing.
@@ -65,7 +64,7 @@ pub struct Chain {
     pub callbacks: Vec<Callback>,
 }
 
-/// What a callback does while an accelerator works for it.
+/// Behaviour of a callback while an accelerator works for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Wait {
     /// Gives up its core.
@@ -137,7 +136,7 @@ impl Chain {
         self.callbacks.iter().flat_map(|callback| &callback.segments)
     }
 
-    /// Whether a segment of the chain runs on this accelerator.
+    /// Returns true if a segment of the chain runs on this accelerator.
     pub fn uses(&self, accelerator: usize) -> bool {
         self.segments().any(|segment| segment.accelerator == accelerator)
     }

@@ -1,9 +1,9 @@
-//! How far execution times may grow before a chain fails, and what fails first.
+//! Growth of execution times until a chain fails, and the chain that fails first.
 
 use crate::bound::{Analyzer, ChainBound, Status, Variant};
 use crate::{Error, System};
 
-/// Which times grow.
+/// The times that grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scale {
     /// Processor and accelerator times.
@@ -18,10 +18,10 @@ pub enum Scale {
     Chain(usize),
 }
 
-/// How far one kind of time may grow.
+/// Limit of the growth of one kind of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Margin {
-    /// Which times.
+    /// The times that grow.
     pub scale: Scale,
     /// The greatest factor, in thousandths, at which the system is still schedulable; None where
     /// it is not even at 0. At most [`MAX_PERMILLE`].

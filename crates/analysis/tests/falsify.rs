@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::{MS, US, callback, chain, counterexample};
 
-/// How many systems of each kind are tried where nothing else is asked for.
+/// Number of systems of each kind that are tried where nothing else is asked for.
 const SYSTEMS: u64 = 1200;
 /// Random schedules of each system.
 const SCHEDULES: u64 = 12;
@@ -39,7 +39,7 @@ fn draw(kind: usize, index: u64) -> System {
     KINDS[kind].1(&mut generate::stream(seed, kind as u64, index))
 }
 
-/// What all threads have counted.
+/// Counts of all threads.
 #[derive(Default)]
 struct Tally {
     systems: AtomicU64,

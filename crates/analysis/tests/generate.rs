@@ -91,8 +91,8 @@ fn every_system_passes_the_check_of_the_model() {
 
 #[test]
 fn sets_stay_what_they_were() {
-    // Where one of these changes, published studies can no longer be repeated: say so in the
-    // change, and give the command a new version.
+    // If one of these changes, published studies can no longer be repeated: say so in the change,
+    // and give the command a new version.
     assert_eq!(hash(&Fig14::a(6, 10).draw(&mut stream(7, 6, 42))), FIG14);
     assert_eq!(hash(&Proposal::new(8, 0.5).draw(&mut stream(7, 8, 42)).unwrap()), PROPOSAL);
     assert_eq!(hash(&random(&mut stream(7, 0, 42))), RANDOM);
@@ -335,7 +335,7 @@ fn proposal_refuses_what_it_cannot_draw_and_names_it() {
     assert!(Proposal { overheads: Overheads::NONE, ..fine }.check().is_ok());
 }
 
-/// How many of the chains and systems have each feature that a bound could get wrong.
+/// Each feature that a bound could get wrong is in some of the systems, and not in all of them.
 #[test]
 fn random_systems_have_every_feature_now_and_then() {
     for draw in [random, tiny] {

@@ -66,7 +66,7 @@ fn trace(system: &System, scenario: &Scenario) -> Trace {
     trace
 }
 
-/// What the resources with this name did, one line for each interval: resource, span, chain.
+/// Returns the intervals of the resources with this name, one line each: resource, span, chain.
 fn told(trace: &Trace, name: &str) -> Vec<String> {
     let tell = |interval: &Interval| {
         let resource = match interval.resource {
@@ -615,8 +615,8 @@ fn hyperperiod_is_the_least_common_multiple() {
     assert_eq!(with(&[u64::MAX, u64::MAX - 1]), None);
 }
 
-/// How many simulations fit a second: `cargo test --release -p analysis --test simulate --
-/// --ignored --nocapture`.
+/// Measures the number of simulations in a second: `cargo test --release -p analysis --test
+/// simulate -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn simulations_per_second() {

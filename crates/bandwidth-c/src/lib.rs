@@ -57,7 +57,8 @@ pub unsafe extern "C" fn keeptime_bandwidth_acquire(lock: *const Hold) {
     // SAFETY: promised by the caller.
     if let Some(hold) = unsafe { lock.as_ref() } {
         if let Some(ceiling) = hold.ceiling() {
-            // Where it is refused, there is nothing to restore, and restoring does nothing.
+            // If the kernel refuses the ceiling, there is nothing to restore, and restoring does
+            // nothing.
             ceiling.raise();
         }
         hold.acquire();

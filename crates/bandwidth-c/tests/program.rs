@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// What a static library of Rust needs besides.
+/// Libraries that a static library of Rust needs in addition.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
 /// The folder with both libraries, built here: cargo does not build a library that no test links

@@ -1,4 +1,4 @@
-//! What it costs to take the lock and to release it.
+//! Cost of taking and of releasing the lock.
 //!
 //! `unchanged`: the holder holds already. `awake`: nobody of the regulator sleeps. `asleep`: a
 //! thread of the regulator sleeps, on another core, and is woken by each acquisition; the time is

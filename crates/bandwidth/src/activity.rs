@@ -1,5 +1,5 @@
-//! Which streams of a program have work, so that the program holds the lock exactly while at least
-//! one has.
+//! Table of a program's streams. It shows which of them have work, so that the program holds the
+//! lock exactly while at least one has.
 //!
 //! A stream that was ever submitted to has a *place*. Its word says how many submissions are on
 //! their way, and which was the last to get there:
@@ -31,14 +31,14 @@ pub mod events;
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::mutant::Mutant;
 
-/// How many streams can be known at the same time.
+/// Largest number of streams that can be known at the same time.
 pub const PLACES: usize = if cfg!(loom) { 4 } else { 1024 };
 /// In how many places a stream may be.
 const PROBES: usize = if cfg!(loom) { 4 } else { 32 };
-/// How often a place that changes hands under a caller is looked for again.
+/// Largest number of attempts to find a place if it changes hands under a caller.
 const TRIES: usize = 64;
 
-/// What is held while a place is active: the lock, or a count of a test's.
+/// Lock that is held while a place is active; in tests, a counter in its place.
 pub trait Holding {
     /// Takes it once more.
     fn acquire(&self);
@@ -46,7 +46,7 @@ pub trait Holding {
     fn release(&self);
 }
 
-/// What tells a stream from all others.
+/// Key that distinguishes a stream from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(u64);
 
@@ -54,7 +54,7 @@ const DEFAULT: u64 = 1 << 63;
 const THREAD: u64 = 1 << 62;
 const ORPHAN: u64 = DEFAULT | THREAD;
 
-/// What kind of stream a key names.
+/// Kind of stream that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// One that the program made: its handle.
@@ -83,7 +83,7 @@ impl Key {
         Key(THREAD | u64::from(context) << 32 | u64::from(thread))
     }
 
-    /// What it names.
+    /// Returns the kind of stream that this key names.
     pub fn stream(self) -> Stream {
         match self.0 & ORPHAN {
             0 => Stream::Made(self.0),
@@ -244,13 +244,13 @@ impl Activity {
         self.slot(place).context.load(Ordering::Relaxed)
     }
 
-    /// Whether the stream at a place has work, or gets some just now.
+    /// Returns true if the stream at a place has work, or gets some just now.
     pub fn is_active(&self, place: Place) -> bool {
         let word = self.slot(place).word.load(Ordering::SeqCst);
         word != 0 && word != CHANGING
     }
 
-    /// Whether the stream at a place has work, and no submission is on its way.
+    /// Returns true if the stream at a place has work, and no submission is on its way.
     pub fn is_submitted(&self, place: Place) -> bool {
         let word = self.slot(place).word.load(Ordering::SeqCst);
         word != 0 && word & CALLS == 0
@@ -464,7 +464,7 @@ impl Activity {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the place is about to be given to another stream.
+    /// Returns true if the place is about to be given to another stream.
     pub fn is_changing(&self, place: Place) -> bool {
         // Acquire: when it has changed, the new key is seen.
         self.slot(place).word.load(Ordering::Acquire) == CHANGING
@@ -483,7 +483,7 @@ impl Activity {
         }
     }
 
-    /// Whether somebody still asks about it.
+    /// Returns true while somebody asks the driver about the stream at this place.
     pub fn is_asked(&self, place: Place) -> bool {
         self.slot(place).asked.load(Ordering::Acquire) & ASKED != 0
     }

@@ -39,12 +39,12 @@ const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 /// `SCHED_FLAG_RESET_ON_FORK`
 const RESET_ON_FORK: u64 = 1;
 
-/// What the calling thread has of ceilings.
+/// State of the calling thread's ceilings.
 #[derive(Clone, Copy)]
 struct State {
-    /// How often it was raised and not restored.
+    /// Number of raises that were not restored yet.
     depth: u32,
-    /// What it had before, and what it was given, if it was really raised.
+    /// Attributes before the raise, and those that it set, if the thread was really raised.
     changed: Option<(Attributes, Attributes)>,
 }
 
@@ -123,7 +123,7 @@ impl Attributes {
     }
 }
 
-/// What the calling thread has.
+/// Returns the scheduling attributes of the calling thread; None if the kernel refuses.
 fn attributes() -> Option<Attributes> {
     let mut attributes = Attributes { bytes: ATTRIBUTES_BYTES, ..Attributes::default() };
     // SAFETY: writes at most so many bytes; thread 0 is the caller.

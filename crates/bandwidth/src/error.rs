@@ -1,4 +1,4 @@
-//! What can go wrong at either end of the control socket.
+//! Errors at either end of the control socket.
 
 use crate::handshake::Refusal;
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ pub enum Error {
     /// Whatever listens at the socket is no regulator of this version.
     #[error("not a regulator of version {expected}: {found}", expected = crate::page::VERSION)]
     Protocol {
-        /// What it did instead.
+        /// Behaviour that was found instead.
         found: &'static str,
     },
     /// A system call failed.
@@ -37,9 +37,9 @@ pub enum Error {
     Config {
         /// The setting.
         key: &'static str,
-        /// What it is.
+        /// Value that was found.
         found: String,
-        /// What was expected.
+        /// Value that was expected.
         expected: String,
     },
     /// The socket cannot be set up.

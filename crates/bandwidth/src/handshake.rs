@@ -25,7 +25,7 @@ use crate::page::{PAGE_BYTES, VERSION};
 pub const PACKET_BYTES: usize = 16;
 const MAGIC: u32 = u32::from_le_bytes(*b"ktbw");
 
-/// What a program says.
+/// Packet that a program sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The version it speaks.
@@ -34,7 +34,7 @@ pub struct Hello {
     pub image: u64,
 }
 
-/// What the regulator answers.
+/// Answer of the regulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Welcome {
     /// The cell is at this offset of the page.
@@ -43,7 +43,7 @@ pub enum Welcome {
     Refused(Refusal),
 }
 
-/// Why a regulator refuses.
+/// Reason for which a regulator refuses a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It did not understand.

@@ -37,12 +37,13 @@ use std::time::Duration;
 
 /// The environment variable that names the regulator's socket.
 pub const VARIABLE: &str = "KEEPTIME_BANDWIDTH";
-/// How long attaching waits for a place in the regulator's queue and for its answer, together.
+/// Longest time for which attaching waits for a place in the regulator's queue and for its answer,
+/// together, in milliseconds.
 pub const PATIENCE_MS: u32 = 500;
 
-/// Where a program looks for the regulator when nobody says: at `$KEEPTIME_BANDWIDTH`; without it
-/// at `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock` (an unset variable means `/run/user/UID`) if
-/// there is one; otherwise at `/run/keeptime/bandwidth.sock`.
+/// Returns the path at which a program looks for the regulator by default: `$KEEPTIME_BANDWIDTH`;
+/// without it `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock` (an unset variable means `/run/user/UID`)
+/// if there is one; otherwise `/run/keeptime/bandwidth.sock`.
 ///
 /// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
 /// its file) does not look at these variables.
@@ -64,7 +65,7 @@ const ATTACHED: u32 = 1;
 /// A place among the holders of the lock. Any number of threads may use it, and it counts over all
 /// of them: the lock is held until each acquisition has been given back, by whichever thread.
 ///
-/// What it holds ends with it, and with its process.
+/// Its acquisitions end with it, and with its process.
 #[derive(Debug)]
 pub struct Hold {
     base: NonNull<u8>,

@@ -6,9 +6,9 @@
 //! holders lie side by side in one region (`table`), and looking at them needs no lock and no
 //! system call.
 //!
-//! What comes over the socket or stands in a page is an allegation. A packet that is no hello ends
-//! the connection; a cell with nonsense counts as not held from the first look on, and its holder
-//! is dropped.
+//! Data from the socket or from a page is only a claim of the holder. A packet that is no hello
+//! ends the connection; a cell with nonsense counts as not held from the first look on, and its
+//! holder is dropped.
 
 mod access;
 mod control;
@@ -34,10 +34,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use table::Table;
 
-/// How the regulator receives holders.
+/// Settings for receiving holders.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where it listens. The folder is made if it is missing.
+    /// Path at which the regulator listens. The folder is made if it is missing.
     pub socket: PathBuf,
     /// Permissions of the socket.
     pub mode: u32,
@@ -51,7 +51,7 @@ pub struct Config {
     pub holders: usize,
     /// Holders of one user at the same time.
     pub holders_per_user: usize,
-    /// How often one user may connect in a second.
+    /// Largest number of connections of one user in a second.
     pub connects_per_second: u32,
     /// The `SCHED_FIFO` priority that threads of holders are told to take, 1 to 99.
     pub ceiling: Option<u32>,
@@ -115,7 +115,7 @@ pub struct Holders {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the control thread and the threads of the cores share.
+/// State that the control thread and the threads of the cores share.
 struct Shared {
     table: Table,
     bell: Page,
@@ -138,10 +138,10 @@ struct Counters {
     dropped: AtomicU64,
 }
 
-/// What people want to know.
+/// Status of the regulator's side, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Who may hold the lock now, in no order.
+    /// Programs that may hold the lock now, in no order.
     pub holders: Vec<HolderStatus>,
     /// Connections that were refused.
     pub refused: u64,
@@ -177,14 +177,14 @@ impl Holders {
         Ok(Holders { shared, thread: Some(thread) })
     }
 
-    /// Whether somebody holds the lock. Wait-free and without a system call: for each holder that
-    /// there is it reads one line of the cache. Any thread.
+    /// Returns true if somebody holds the lock. Wait-free and without a system call: for each
+    /// holder that there is it reads one line of the cache. Any thread.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.shared.is_held()
     }
 
-    /// Whether there is anybody who could take the lock. As [`Holders::is_held`].
+    /// Returns true if there is anybody who could take the lock. As [`Holders::is_held`].
     pub fn has_holders(&self) -> bool {
         self.shared.table.has_holders()
     }
@@ -219,7 +219,7 @@ impl Holders {
         Hold::over([page_fd(&page), page_fd(&shared.bell), page_fd(&shared.watch)], offset)
     }
 
-    /// Who there is, what they say, and what was counted.
+    /// Returns the holders, their own statements, and the counters.
     pub fn status(&self) -> Status {
         let shared = &self.shared;
         // Relaxed: numbers for people.
@@ -296,7 +296,7 @@ impl Shared {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         // Acquire: pairs with the release in `end_waits`.
         let ended = || self.waits_ended.load(Ordering::Acquire);
-        // What was seen once is the answer: a short hold may be over at a second look.
+        // The first sight of a hold is the answer: a short hold may be over at a second look.
         while !self.is_held() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if ended() || left == Some(Duration::ZERO) {

@@ -7,7 +7,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
-/// Whether this is sealed memory of one page, which nobody can cut short.
+/// Returns true if this is sealed memory of one page, which nobody can cut short.
 pub(crate) fn is_sealed_page(fd: &OwnedFd) -> bool {
     // Only memory files answer this.
     let seals = rustix::fs::fcntl_get_seals(fd).unwrap_or(SealFlags::empty());
@@ -29,7 +29,7 @@ unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
-/// What others may do with a page that is passed to them.
+/// Access that others have to a page that is passed to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Others {
     Read,

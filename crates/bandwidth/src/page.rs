@@ -1,4 +1,4 @@
-//! What holders and the regulator share, and the protocol over it.
+//! Memory that holders and the regulator share, and the protocol over it.
 //!
 //! ```text
 //!   cell    one for each holder, in a page that only it and the regulator have
@@ -56,7 +56,7 @@ const CLOSED: u32 = u32::MAX;
 /// Bytes of each of the three pages.
 pub const PAGE_BYTES: usize = 4096;
 
-/// What a holder says of itself.
+/// Data that a holder writes about itself.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct Cell {
     version: AtomicU32,
@@ -67,13 +67,13 @@ pub struct Cell {
     _reserved: [AtomicU64; 5],
 }
 
-/// What holders ring.
+/// Word that holders change to wake the regulator.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct Bell {
     rung: AtomicU32,
 }
 
-/// What the regulator says to all holders.
+/// Data that the regulator writes for all holders.
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct Watch {
     version: AtomicU32,
@@ -91,7 +91,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Watch, ceiling) == 8);
 };
 
-/// What a cell says, read once.
+/// Content of a cell, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Nobody has the cell.
@@ -100,7 +100,7 @@ pub enum Said {
     Holds(u32),
     /// The holder has closed it.
     Closed,
-    /// What no holder of this version writes.
+    /// Content that no holder of this version writes.
     Nonsense,
 }
 
@@ -124,14 +124,15 @@ impl Cell {
         }
     }
 
-    /// When the lock was last taken by one who did not hold it, on `CLOCK_MONOTONIC`, as the
-    /// holder says; 0 before. Written before the hold can be seen.
+    /// Returns the time at which the lock was last taken by one who did not hold it, on
+    /// `CLOCK_MONOTONIC`, as the holder says; 0 before. Written before the hold can be seen.
     pub fn acquired_ns(&self) -> u64 {
         // Relaxed: ordered by the acquire in `said`, for those who care.
         self.acquired_ns.load(Ordering::Relaxed)
     }
 
-    /// How often it was taken by one who did not hold it, as the holder says.
+    /// Returns the number of times that it was taken by one who did not hold it, as the holder
+    /// says.
     pub fn acquisitions(&self) -> u64 {
         self.acquisitions.load(Ordering::Relaxed)
     }
@@ -250,10 +251,10 @@ impl Watch {
 /// The threads of the regulator that wait for a holder; one of them sleeps on the bell for all, so
 /// that a holder wakes one thread however many cores are regulated.
 ///
-/// Who leads sleeps on the bell. The others sleep while `turn` has the value that they read before
+/// The leader sleeps on the bell. The others sleep while `turn` has the value that they read before
 /// they saw that somebody leads. A leader that leaves, for whatever reason, first stops leading,
-/// then changes `turn` and wakes them: who read the old value does not sleep, and who read the new
-/// one sees that nobody leads.
+/// then changes `turn` and wakes the others: a thread that read the old value does not sleep, and
+/// one that read the new value sees that nobody leads.
 pub struct Crew {
     led: AtomicU32,
     turn: AtomicU32,

@@ -44,7 +44,7 @@ fn value(counter: &AtomicUsize) -> usize {
     counter.fetch_add(0, Ordering::SeqCst)
 }
 
-/// When a submission draws its ticket.
+/// Moment at which a submission draws its ticket.
 #[derive(Clone, Copy, PartialEq)]
 enum Ticket {
     After,
@@ -111,7 +111,7 @@ impl Scene {
         self.activity.allow(place);
     }
 
-    /// What the thread that asks does.
+    /// Performs one round of the thread that asks.
     fn poll(&self) {
         self.activity.each_active(|place| {
             let key = self.activity.key(place).expect("an active place has a stream");
@@ -135,7 +135,7 @@ impl Scene {
         }
     }
 
-    /// When nobody does anything any more, it is held exactly if there is work.
+    /// Checks that, once nobody does anything any more, it is held exactly if there is work.
     fn settle(&self) {
         self.look();
         self.poll();

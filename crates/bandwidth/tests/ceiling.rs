@@ -26,7 +26,7 @@ fn attributes() -> Attributes {
     attributes
 }
 
-/// Whether the kernel lets the calling thread have this.
+/// Gives the calling thread these attributes; false if the kernel refuses.
 fn set(attributes: &Attributes) -> bool {
     let attributes = Attributes { bytes: size_of::<Attributes>() as u32, ..*attributes };
     // SAFETY: reads one structure.

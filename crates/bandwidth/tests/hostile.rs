@@ -1,4 +1,4 @@
-//! What comes over the socket or stands in a page is an allegation.
+//! Data from the socket or from a page is only a claim of the holder.
 #![cfg(not(loom))]
 
 mod support;
@@ -107,7 +107,7 @@ fn holder_that_counts_nonsense_is_dropped_and_counted() {
         assert!(!holders.is_held(), "nonsense is no hold");
         until("the liar to be dropped", || holders.status().dropped == count as u64 + 1);
         assert_eq!(holders.status().holders.len(), 1, "only the honest one is left");
-        // What it writes from now on goes nowhere.
+        // Its later writes go nowhere.
         cell.version().store(VERSION, Ordering::SeqCst);
         cell.holds().store(1, Ordering::SeqCst);
         assert!(!holders.is_held());

@@ -331,7 +331,7 @@ fn only_those_who_may_get_in() {
     let (holders, socket) = regulator(|_| {});
     assert_eq!(answer(&socket, NOBODY, NOBODY, vec![]), "error 13", "EACCES");
     assert_eq!(answer(&socket, 0, 0, vec![]), "in");
-    // Where the socket lets everybody, the regulator does not.
+    // The regulator refuses users even if the socket lets everybody in.
     let (open, socket) = regulator(|config| {
         config.mode = 0o666;
         config.groups = vec![SOME_GROUP];
@@ -344,7 +344,7 @@ fn only_those_who_may_get_in() {
     assert_eq!(holders.status().refused, 0);
 }
 
-/// Whether a connection has hung up, now or within the patience of a test.
+/// Returns true if a connection has hung up, now or within the patience of a test.
 fn hangs_up(connection: &OwnedFd, patience: Duration) -> bool {
     let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: 0 };
     let mut fds = [PollFd::new(connection, PollFlags::IN)];

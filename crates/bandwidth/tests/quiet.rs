@@ -1,5 +1,5 @@
-//! What a program sees of a hold: no allocation, no `errno`, no descriptor. One test, since all of
-//! these belong to the whole process.
+//! Traces of a hold that a program could see: no allocation, no `errno`, no descriptor. One test,
+//! since all of these belong to the whole process.
 #![cfg(not(loom))]
 
 mod support;

@@ -24,7 +24,8 @@ use crate::graph::bound::margin::TimeMargin;
 pub struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
-    /// Which bounds: tight, sound (the repaired theorem) or published (unsound, for comparison)
+    /// Bounds to compute: tight, sound (the repaired theorem) or published (unsound, for
+    /// comparison)
     #[arg(long, default_value = "tight", value_parser = parse_variant)]
     variant: Variant,
     /// Print JSON instead of tables; times are in microseconds
@@ -192,7 +193,7 @@ pub fn named(error: analysis::Error, system: &System) -> anyhow::Error {
     }
 }
 
-/// What the file calls the indices of its model.
+/// Names that the file gives to the indices of its model.
 pub fn names(system: &System) -> Names {
     Names {
         accelerators: system.accelerators.iter().map(|a| a.id.clone()).collect(),
@@ -233,7 +234,7 @@ fn scale(model: &mut analysis::System, factor: Factor) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How far every kind of time may grow.
+/// Computes the growth that each kind of time, and the times of each chain, allow.
 fn margins(args: &Args, system: &System, model: &analysis::System) -> anyhow::Result<Vec<Margin>> {
     let kinds = [Scale::Execution, Scale::Cpu, Scale::Accelerator, Scale::Overhead];
     let chains = (0..model.chains.len()).map(Scale::Chain);

@@ -227,7 +227,7 @@ impl Measurement {
         })
     }
 
-    /// What requests cost besides.
+    /// Returns the overheads of requests, by accelerator.
     fn finish(&self) -> anyhow::Result<Vec<Overheads>> {
         let snapshot = Client::connect(&self.socket)?.snapshot()?;
         let measured = snapshot.accelerators.iter().filter_map(|accelerator| {

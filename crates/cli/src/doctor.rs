@@ -1,7 +1,7 @@
 //! `keeptime doctor`: what this machine allows, what that means for Keeptime, and how to grant
 //! what is missing.
 //!
-//! Where a facility can be tried it is tried: a limit file says what was configured, not what the
+//! A facility that can be tried is tried: a limit file says what was configured, not what the
 //! kernel, a container or a hypervisor lets through.
 
 mod facility;
@@ -32,7 +32,7 @@ pub struct Args {
     json: bool,
 }
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -49,7 +49,7 @@ struct Check {
     state: State,
     found: String,
     means: String,
-    /// How to grant it; none where nothing is to be granted.
+    /// Way to grant it; none if nothing is to be granted.
     grant: Option<String>,
 }
 
@@ -60,7 +60,7 @@ struct FoundDevice {
     found: String,
 }
 
-/// What is the case on this machine whatever the checks say.
+/// Facts about this machine that do not depend on the checks.
 #[derive(Debug, Serialize)]
 struct Machine {
     kernel: String,
@@ -120,7 +120,7 @@ fn diagnose() -> Diagnosis {
     }
 }
 
-/// What a short-lived thread got when it asked for real-time priority.
+/// Result of a short-lived thread's request for real-time priority.
 #[derive(Debug, Default)]
 struct Probe {
     granted: Option<u8>,
@@ -178,7 +178,7 @@ fn priority(probe: &Probe) -> Check {
     }
 }
 
-/// Whether the memory traffic of a core can be counted, for budgets of `keeptime regulate`.
+/// Checks that the memory traffic of a core can be counted, for budgets of `keeptime regulate`.
 fn bandwidth_counting() -> Check {
     let hardware = Hardware::of_this_machine();
     let answer = machine::online_cores().last().map_or(Ok(()), |core| hardware.probe(*core));

@@ -18,7 +18,7 @@ use rustix::pipe::PipeFlags;
 
 /// Longest line in bytes. The kernel writes no more than 4096 to a pipe in one piece.
 const MOST_BYTES: usize = 4000;
-/// How long the end of the command waits for lines that are still to be written.
+/// Longest time for which the end of the command waits for lines that are still to be written.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The log. Dropping it waits a moment for what is still to be written.

@@ -1,4 +1,4 @@
-//! What a command prints, and the files that it is asked to write.
+//! Output of a command, and the files that it is asked to write.
 
 use std::borrow::Cow;
 use std::io::Write;

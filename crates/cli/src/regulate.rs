@@ -61,7 +61,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time, as in 1ms"))
 }
 
-/// What the main thread waits for.
+/// Events for which the main thread waits.
 enum News {
     Signal(i32),
     Ended(std::io::Result<std::process::ExitStatus>),
@@ -187,7 +187,7 @@ fn catch_signals(sender: Sender<News>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the socket is when nobody says.
+/// Returns the socket to use if no option names one.
 fn default_socket() -> PathBuf {
     bandwidth::holders::Config::default().socket
 }

@@ -30,10 +30,10 @@ pub struct Args {
     /// The server's node
     #[arg(long, default_value = "/keeptime")]
     server: String,
-    /// How the server is called, as its system file says: cyclonedds or fastrtps
+    /// Way to call the server's services, as its system file says: cyclonedds or fastrtps
     #[arg(long, default_value = "cyclonedds", value_parser = parse_middleware)]
     middleware: Mapping,
-    /// How long to look for the server, and to wait for each answer
+    /// Longest time to look for the server, and to wait for each answer
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
     timeout: Duration,
     #[command(subcommand)]
@@ -71,7 +71,7 @@ struct RunArgs {
     /// Write the last output here
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How many requests to send
+    /// Number of requests to send
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
     /// The pause between requests

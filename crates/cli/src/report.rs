@@ -129,7 +129,7 @@ fn ensure_other(option: &str, file: Option<&Path>, trace: &Path) -> anyhow::Resu
 
 fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     let focus = args.call.clone().unwrap_or_default();
-    // What is wrong must not depend on how much of it is shown, so that fewer are never looked at.
+    // Findings must not depend on how many are shown, so that fewer are never looked at.
     let least = if let Focus::Function(_) = focus { SEARCHED } else { Options::default().worst };
     let options = Options { worst: least.max(args.worst as usize), ..Options::default() };
     let progress = progress(args, trace.records());

@@ -22,7 +22,7 @@ pub struct Args {
     /// The socket of the server
     #[arg(long)]
     socket: Option<PathBuf>,
-    /// How often it was started before
+    /// Number of times that it was started before
     #[arg(long, default_value_t = 0)]
     restarts: u32,
     /// End with this process, which started it
@@ -70,7 +70,7 @@ fn follow(parent: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the gateway of a system can be secured as is asked for; sends nothing.
+/// Checks that the gateway of a system can be secured as is asked for; sends nothing.
 pub fn check(system: &System) -> anyhow::Result<()> {
     match &system.ros {
         Some(ros) => Ok(options(system, ros)?.check()?),

@@ -1,4 +1,4 @@
-//! Which enclave secures a participant of this program: the one that is named, else what the
+//! Enclave that secures a participant of this program: the one that is named, else the one that the
 //! variables of ROS 2 ask for.
 
 use std::path::PathBuf;

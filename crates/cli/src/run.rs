@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "LIBRARY", value_parser = parse_library,
         default_values = ["libcuda.so"])]
     locks_from: Vec<String>,
-    /// When the memory is full, keep the records that came first, or those that came last
+    /// Records to keep when the memory is full: those that came first, or those that came last
     #[arg(long, value_name = "WHICH", value_enum, default_value = "first")]
     keep: Keep,
     /// Memory for the program's records, 32 bytes each, as in 64MiB
@@ -140,7 +140,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(end_like(&finished.outcome))
 }
 
-/// What came of the trace.
+/// Says that the trace is incomplete or missing, with the reason.
 fn unwritten(finished: &Finished, reason: &str) -> String {
     match &finished.file {
         None => format!("keeptime run: {reason}; there is no trace"),

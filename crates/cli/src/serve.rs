@@ -23,7 +23,7 @@ pub struct Args {
     /// Arbitrate by this policy instead of the configured one
     #[arg(long, value_parser = parse_policy)]
     policy: Option<Policy>,
-    /// What to do with a chain that would break a promise, instead of what is configured: enforce
+    /// Treatment of a chain that would break a promise, instead of the configured one: enforce
     /// (refuse it), report (let it in and say who has no guarantee) or off
     #[arg(long, value_name = "MODE", value_parser = parse_admission)]
     admission: Option<Admission>,
@@ -150,7 +150,7 @@ fn announce(server: &Server, policy: Policy, lines: &Lines) {
     lines.say(&format!("policy {policy:?}, listening at {socket}{realtime}"));
 }
 
-/// What clients are promised.
+/// Describes the promises to clients.
 fn promises(server: &Server) -> String {
     let note = server.admission_note();
     let (mode, bound) = server.admission();

@@ -35,28 +35,28 @@ pub struct Args {
     /// Release chains for so long, as in 60s, 500ms or 1200us
     #[arg(long, value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Where everything random comes from
+    /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// First releases: synchronous, random, or CHAIN=TIME,... as in brake=3ms,map=0ms
     #[arg(long, default_value = "synchronous")]
     offsets: String,
-    /// How late releases are: none, random, alternate or first; or CHAIN=WORD,...
+    /// Lateness of releases: none, random, alternate or first; or CHAIN=WORD,...
     #[arg(long, default_value = "none")]
     jitter: String,
-    /// How long work takes: worst, least or random; or CHAIN=WORD,...
+    /// Length of work: worst, least or random; or CHAIN=WORD,...
     #[arg(long, default_value = "worst")]
     execution: String,
-    /// Where processor time lies among requests: first, last, even or random; or CHAIN=WORD,...
+    /// Place of processor time among requests: first, last, even or random; or CHAIN=WORD,...
     #[arg(long, default_value = "first")]
     split: String,
     /// Distance of releases: periodic, or sporadic:TIME (up to so much more); or CHAIN=WORD,...
     #[arg(long, default_value = "periodic")]
     release: String,
-    /// What preemption of a device costs: worst (as the bounds assume) or physical [default: worst]
+    /// Cost of preemption of a device: worst (as the bounds assume) or physical [default: worst]
     #[arg(long, value_parser = scenario::parse_kappa)]
     kappa: Option<Kappa>,
-    /// What comes first at one instant: completion, release, decision or random [default: completion]
+    /// First event at one instant: completion, release, decision or random [default: completion]
     #[arg(long, value_parser = scenario::parse_tie)]
     tie: Option<Tie>,
     /// Search for the schedule that is worst for each chain, instead of simulating one
@@ -65,7 +65,7 @@ pub struct Args {
         conflicts_with_all = ["jobs", "duration", "offsets", "jitter", "execution", "split", "release"]
     )]
     adversarial: bool,
-    /// How hard to search; the time that it takes grows with it
+    /// Effort of the search; the time that it takes grows with it
     #[arg(
         long,
         requires = "adversarial",
@@ -82,7 +82,7 @@ pub struct Args {
     /// Write a page with the table and the picture to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How much of the schedule the picture shows [default: two of the longest periods, at most]
+    /// Length of the schedule that the picture shows [default: two of the longest periods, at most]
     #[arg(long, value_parser = parse_duration)]
     window: Option<Duration>,
     /// Print JSON instead of tables; times are in microseconds
@@ -275,7 +275,7 @@ fn closest_to_deadline(model: &analysis::System, simulation: &Simulation) -> usi
     (0..model.chains.len()).max_by_key(share).unwrap_or(0)
 }
 
-/// What the simulation leaves out of the file.
+/// Names the feature of the file that the simulation leaves out.
 fn concurrent(system: &System) -> Option<String> {
     let concurrent = system.accelerators.iter().filter(|a| a.concurrent_lowest);
     let names: Vec<&str> = concurrent.map(|a| a.id.as_str()).collect();

@@ -64,7 +64,7 @@ fn origin(chain: &Chain) -> &'static str {
     }
 }
 
-/// Whether something was measured that the analysis does not account for.
+/// Returns true if a measured time is longer than the one for which the analysis accounts.
 fn exceeds(measured: &Measured, configured_ns: u64) -> bool {
     measured.max_ns > configured_ns
 }

@@ -26,7 +26,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a command that must fail says.
+/// Runs a command that must fail and returns its error message.
 fn complaint(arguments: &[&str]) -> String {
     let output = output(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

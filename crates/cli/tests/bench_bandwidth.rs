@@ -24,7 +24,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Whether this machine can have a regulator and something to regulate.
+/// Returns true if this machine can have a regulator and something to regulate.
 fn can_regulate() -> bool {
     let cores = realtime::thread::cores().len();
     let on_a_thread = || realtime::thread::set_policy(realtime::thread::Policy::Fifo(2)).is_ok();

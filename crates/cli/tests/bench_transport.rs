@@ -17,7 +17,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Whether this machine can have two hosts.
+/// Returns true if this machine can have two hosts.
 fn has_hosts() -> bool {
     let works = |command: &mut Command| command.output().is_ok_and(|done| done.status.success());
     rustix::process::geteuid().is_root()
@@ -53,7 +53,7 @@ fn ways_are_measured_in_one_run_and_parts_sum_to_the_whole() {
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(run["steps"], serde_json::json!(STEPS));
     assert_eq!((number(&run["delay_ns"]), number(&run["loss"])), (2e6, 0.0));
-    assert_eq!(run["document_003_overhead_us"], serde_json::json!({"best": 198.0, "worst": 391.0}));
+    assert_eq!(run["paam_overhead_us"], serde_json::json!({"best": 198.0, "worst": 391.0}));
     for name in ["command", "date", "machine", "device", "marks"] {
         assert!(!run[name].is_null(), "{name}: {run}");
     }

@@ -330,7 +330,7 @@ impl Bench {
         json(&output)
     }
 
-    /// How many files and folders are in the folder.
+    /// Returns the number of files and folders in the folder.
     fn files(&self) -> usize {
         std::fs::read_dir(&self.folder).unwrap().count()
     }

@@ -12,7 +12,7 @@ fn parts_of_a_reaction_sum_to_it_and_a_collision_is_the_answer_no() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("drive.html");
     let page = page.to_str().unwrap();
-    // Whether it comes to a crash depends on how fast this machine is.
+    // The speed of this machine decides if the drive comes to a crash.
     let arguments = ["corner:1", "--factor", "20", "--policies", "base", "--html", page, "--json"];
     let output = drive(&arguments);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();

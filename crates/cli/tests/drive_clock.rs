@@ -117,7 +117,7 @@ fn study_drives_each_scenario_on_both_clocks_and_goes_on_where_it_was() {
         assert!(output.status.success(), "{}", said(&output));
         std::fs::read_to_string(out.join("drives.log")).unwrap()
     };
-    // What is over on both clocks is kept; the drive of its own is driven again.
+    // Drives that are over on both clocks are kept; the drive of its own is driven again.
     let log = resumed(&lines[1..]);
     assert!(log.starts_with(lines[1]) && log.contains(lines[2]), "{log}");
     assert_eq!(log.lines().count(), 3);

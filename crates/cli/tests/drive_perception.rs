@@ -72,7 +72,7 @@ fn network(folder: &Path) -> Option<Server> {
     Some(serve(folder, &config))
 }
 
-/// What the drive says of the network.
+/// Returns the marks of the drive, which tell of the network.
 fn marks(output: &Output) -> String {
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(output)));

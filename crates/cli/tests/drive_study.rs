@@ -1,7 +1,7 @@
 //! `keeptime drive study`: a few drives, killed and gone on with, in shards and whole.
 //!
-//! What is compared drive by drive are those of the oracle, whose modules cost nothing: they do not
-//! depend on the machine.
+//! Drives that are compared one by one are those of the oracle, whose modules cost nothing: they do
+//! not depend on the machine.
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
@@ -165,14 +165,14 @@ fn what_is_no_study_is_refused_before_anything_is_driven() {
 }
 
 #[test]
-fn cores_are_as_slow_as_document_002s_if_no_factor_is_given() {
+fn cores_are_as_slow_as_colas_if_no_factor_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("published");
     let usual = ["--experiment", "corner", "--scenarios", "1-1", "--stack", "a", "--policies"];
     let one = [usual.as_slice(), &["base", "--json"]].concat();
     let output = study(&out, &one);
     assert!(output.status.success(), "{}", said(&output));
-    let tries = said(&output).matches("document 002's after 73.73").count();
+    let tries = said(&output).matches("COLA's after 73.73").count();
     assert!((1..=6).contains(&tries), "{}", said(&output));
 
     let manifest = || -> Value {
@@ -191,11 +191,11 @@ fn cores_are_as_slow_as_document_002s_if_no_factor_is_given() {
     let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
     assert_eq!(merged["machine"], result["machine"]);
 
-    // What was found is kept: a study is not driven at two factors on one machine. What is over
-    // needs none.
+    // The factor that was found is kept: a study is not driven at two factors on one machine. A
+    // drive that is over needs none.
     let resumed = study(&out, &[one.as_slice(), &["--resume"]].concat());
     assert!(resumed.status.success(), "{}", said(&resumed));
-    assert!(!said(&resumed).contains("document 002's"), "{}", said(&resumed));
+    assert!(!said(&resumed).contains("COLA's"), "{}", said(&resumed));
     assert_eq!(manifest(), before);
     let mut elsewhere = before.clone();
     elsewhere["slower"][0]["machine"][0][1] = Value::from("another machine");

@@ -22,7 +22,7 @@ fn report_finds_in_the_trace_what_the_drive_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (trace, page, perfetto) = (path("drive.kt"), path("page.html"), path("drive.pftrace"));
-    // Where timers start modules, somebody waits for sure.
+    // If timers start modules, somebody waits for sure.
     let drive = ["drive", "corner:1", "--stack", "b", "--factor", "4", "--json", "--trace", &trace];
     let drive = json(&keeptime(&drive));
 

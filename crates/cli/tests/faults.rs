@@ -1,5 +1,5 @@
-//! What goes wrong while a program is recorded must not change how the program ends, and what was
-//! recorded is kept as far as it can be.
+//! A fault while a program is recorded must not change how the program ends, and the records so far
+//! are kept as far as they can be.
 
 mod support;
 

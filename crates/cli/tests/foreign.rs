@@ -48,7 +48,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the program wrote to its standard error stream, and what keeptime did.
+/// Returns the program's lines on standard error, and keeptime's.
 fn sorted(output: &Output) -> (String, String) {
     let own = |line: &&str| line.starts_with("keeptime run:");
     let stderr = text(&output.stderr);
@@ -78,7 +78,7 @@ fn compare(folder: &Folder, command: &[&str], libraries: &Path) -> (String, usiz
     said.unwrap()
 }
 
-/// Where clang keeps its runtime.
+/// Folder of clang's runtime libraries.
 fn runtimes() -> PathBuf {
     let output = Command::new("clang").arg("-print-runtime-dir").output();
     let folder = output.map(|output| text(&output.stdout).trim().to_owned()).unwrap_or_default();
@@ -156,7 +156,7 @@ fn limited_address_space_is_the_reason_that_is_told() {
     assert!(!said.contains("statically"), "{said}");
 }
 
-/// Whether the tests may become other users, and have other roots.
+/// Returns true if the tests may become other users, and have other roots.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {

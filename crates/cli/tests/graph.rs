@@ -71,8 +71,8 @@ fn whole(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no whole number: {value}"))
 }
 
-/// What one second of the graph must have done, whatever the machine: no more than was released,
-/// and most of it.
+/// Checks the results of one second of the graph, on any machine: no more than was released, and
+/// most of it.
 fn check(method: &Value) {
     let hot = &method["paths"]["hot"];
     assert_eq!(hot["releases"], 50, "{hot}");
@@ -209,7 +209,7 @@ fn bounds_cover_what_is_observed_of_the_picas_case_study() {
 
 #[test]
 fn instance_beyond_its_bound_is_told_and_the_status_says_so() {
-    // What the file declares is a thousandth of what the primes take.
+    // The file declares a thousandth of the time that the primes take.
     let text = GRAPH
         .replace("primes: 1000", "primes: 100000\n    cpu: 10 us")
         .replace("{accel: gpu0, exec: 500 us}", "");
@@ -249,7 +249,7 @@ fn bounds_grow_with_the_margin_of_declared_times_and_the_result_says_so() {
 
 #[test]
 fn measured_margin_is_that_of_a_rehearsal_and_covers_what_takes_longer_than_declared() {
-    // What the file declares is a tenth of what the primes take, or less.
+    // The file declares a tenth of the time that the primes take, or less.
     let text = GRAPH.replace("primes: 1000", "primes: 100000\n    cpu: 500 us");
     let bench = Bench::new(&text);
     let shared = ["--transport", "shared", "--duration", "1s", "--margin", "measured", "--json"];

@@ -21,7 +21,7 @@ fn program(folder: &Folder, name: &str) -> String {
 
 /// Runs keeptime on the oldest kernel that it can be used on.
 fn keeptime(folder: &Folder, arguments: &[&str]) -> Output {
-    // What keeptime cannot do without: random bytes, and a descriptor for a process.
+    // Calls that keeptime cannot do without: random bytes, and a descriptor for a process.
     let needed = [libc::SYS_getrandom, libc::SYS_pidfd_open];
     let refused = refusals::REFUSALS.iter().filter(|refusal| !needed.contains(&refusal.number));
     let mut command = Command::new(program(folder, "refuse"));

@@ -36,8 +36,8 @@ fn core() -> Option<usize> {
     Some(*core)
 }
 
-/// Whether it is so in one of a few attempts: something else, or a hypervisor, may have the core in
-/// any of them.
+/// Checks that one of a few attempts succeeds: something else, or a hypervisor, may have the core
+/// in any of them.
 fn in_one_of_a_few(mut attempt: impl FnMut() -> Result<(), String>) {
     let failed: Vec<String> = (0..5).map_while(|_| attempt().err()).collect();
     assert!(failed.len() < 5, "{failed:#?}");
@@ -233,7 +233,7 @@ fn core_has_its_share_while_the_lock_is_held_and_all_of_it_otherwise() {
         let (held, stopped_ns) = share(&["--hold"]);
         let (free, not_stopped_ns) = share(&[]);
         assert_eq!(not_stopped_ns, 0);
-        // What it has without depends on whatever else runs there.
+        // Its share without the lock depends on whatever else runs there.
         let is_right = held < 0.35 && held > free / 20.0 && stopped_ns > 500_000_000;
         let said = format!("{held} of the time with the lock held, {free} without; {stopped_ns}");
         if is_right { Ok(()) } else { Err(said) }

@@ -215,7 +215,7 @@ fn foreign_node_reads_long_answers_that_name_their_request() {
     let contexts = [(), ()].map(|()| context(domain));
     let [here, there] = [0, 1].map(|i| contexts[i].node("/foreign", &format!("echo{i}")).unwrap());
     let qos = Qos { max_bytes: 1 << 20, ..Qos::default() };
-    // What Fast DDS's way to call services puts beside the data, Cyclone DDS has to read over.
+    // Cyclone DDS has to read over the data that Fast DDS's way to call services adds.
     let server = here.server::<Echo>("echo", Mapping::Enhanced, qos).unwrap();
     let client = there.client::<Echo>("echo", Mapping::Enhanced, qos).unwrap();
     until("the service", || client.is_served() && server.is_heard());

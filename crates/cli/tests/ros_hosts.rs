@@ -50,7 +50,7 @@ impl Network {
         assert_eq!(line.trim(), word);
     }
 
-    /// What happens from now on to the frames that a host sends.
+    /// Sets the treatment of the frames that a host sends from now on.
     fn link(&mut self, host: usize, what: &str) {
         writeln!(self.commands, "{} {what}", self.names[host]).unwrap();
         self.expect("done");
@@ -261,7 +261,8 @@ fn stalled_link_costs_its_host_the_lease_and_nobody_else_anything() {
     assert!(said.contains("1500 requests"), "{said}");
     server.until("the end of the lease", |chains| chains.is_empty());
     network.link(2, "well");
-    // What is still on the way belongs to nobody, and begins nothing: the client is told so.
+    // A request that is still on the way belongs to nobody, and begins nothing: the client is told
+    // so.
     let mut stalled = stalled;
     assert_eq!(stalled.0.wait().unwrap().code(), Some(2));
     assert!(server.chains().is_empty());

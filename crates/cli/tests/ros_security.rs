@@ -40,7 +40,7 @@ fn remote(domain: u16, timeout: &str) -> Command {
     command
 }
 
-/// What a command that was refused said.
+/// Runs a command that must be refused and returns its error message.
 fn refusal(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();
     let said = String::from_utf8_lossy(&stderr).into_owned();
@@ -141,7 +141,7 @@ mod secured {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What it said, and whether it got what it wanted.
+    /// Returns true if the client got what it wanted, and its output.
     fn end(foreign: Child) -> (bool, String) {
         let Output { status, stdout, stderr } = foreign.wait_with_output().unwrap();
         let said = [stdout, stderr].concat();

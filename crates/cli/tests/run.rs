@@ -113,7 +113,7 @@ fn program_sees_the_same_descriptors_signals_and_limits_as_without() {
     assert_eq!(text(&recorded.stderr), text(&bare.stderr));
 }
 
-/// What was printed, without signals 32 and 33 in the lines of signal masks: the C library keeps
+/// Returns the output, without signals 32 and 33 in the lines of signal masks: the C library keeps
 /// them for itself, and resets them in every program with threads, such as `keeptime`.
 fn without_internal_signals(output: &Output) -> String {
     let line = |line: &str| match line.split_once(":\t").filter(|(name, _)| name.starts_with("Sig"))

@@ -14,7 +14,7 @@ use support::{Folder, preload_library};
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/launches.c");
 
-/// Where the fake driver and the program are.
+/// Builds the fake driver and the program once, and returns their folder.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -98,7 +98,7 @@ fn server_goes_on_without_anybody_who_takes_its_messages() {
         drop(reader);
         Stdio::from(writer)
     };
-    // Who never reads holds nobody up: its messages fill the pipe.
+    // A reader that never reads holds nobody up: the messages fill its pipe.
     let (unread, writer) = std::io::pipe().unwrap();
     for (number, errors) in [full(), nobody(), writer.into()].into_iter().enumerate() {
         let socket = folder.path().join(format!("{number}.sock"));

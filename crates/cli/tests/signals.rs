@@ -133,7 +133,7 @@ fn signal_to_the_whole_group_reaches_the_program_once() {
     for signal in [Signal::INT, Signal::HUP, Signal::USR2, Signal::CONT, Signal::WINCH] {
         kill_process_group(job.pid(), signal).unwrap();
         assert_eq!(job.line(), signal.as_raw().to_string());
-        // What was passed on, too, would come before what is sent now.
+        // A signal that was passed on, too, would come before the one that is sent now.
         job.send(10);
         assert_eq!(job.line(), "10", "{signal:?} came twice");
     }
@@ -288,7 +288,7 @@ fn terminal_that_hangs_up_ends_the_program() {
 #[test]
 fn nothing_of_keeptime_stays_behind() {
     let folder = Folder::new();
-    // Who reads the output waits for its end, of all processes that have it.
+    // The reader of the output waits for its end, of all processes that have it.
     let output = folder.keeptime(&["-q"]).args(["echo", "out"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n");
 }

@@ -339,7 +339,7 @@ fn options_that_cannot_be_are_refused_with_what_was_expected() {
     assert!(errors.contains("--out /dev/null/x"), "{errors}");
 }
 
-/// Whether a process catches SIGINT.
+/// Returns true if a process catches SIGINT.
 fn catches_interrupts(id: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();

@@ -69,7 +69,7 @@ fn pipeline() -> (Graph, Source<u64>) {
     (graph, source)
 }
 
-/// How many objects a frame shows: 2 to 33, in an order that looks random.
+/// Returns the number of objects in a frame: 2 to 33, in an order that looks random.
 fn objects(frame: u64) -> u64 {
     2 + (frame.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59)
 }
@@ -143,7 +143,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted[((share * sorted.len() as f64).ceil() as usize).max(1) - 1]
 }
 
-/// What a point of the trace costs in a full ring.
+/// Returns the cost of a point of the trace in a full ring, in nanoseconds.
 fn point_ns(clock: bool) -> f64 {
     const POINTS: u64 = 2_000_000;
     let mut ring = Ring::new(1 << 12);

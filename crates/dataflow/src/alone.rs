@@ -13,16 +13,16 @@ use crate::{
     SourceId, Stop, WorkCx,
 };
 
-/// What a run outside a graph gave.
+/// Result of a run outside a graph.
 #[derive(Debug)]
 pub struct Alone<O> {
-    /// What was published before the end, in order.
+    /// Parts that were published before the end, in order.
     pub parts: Vec<(Part, Arc<O>)>,
-    /// What `run` returned.
+    /// Result that `run` returned.
     pub result: Result<O, Stop>,
     /// The objects' deadlines as the run left them.
     pub objects: Arc<[ObjectDeadline]>,
-    /// How many checkpoints were passed.
+    /// Number of checkpoints that the run reached.
     pub checkpoints: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a module can ask for while it runs.
+//! Context of a module or of other work while it runs.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::middleware::{Codec, Sent};
 use crate::{Header, Load, NO_DEADLINE, ObjectDeadline, Origin, Part, Stop};
 
-/// What a checkpoint found.
+/// Answer of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
     /// Go on.
@@ -18,7 +18,7 @@ pub enum Checkpoint {
     Cancel,
 }
 
-/// What runs a module: one of the executors, or [`crate::alone`].
+/// Environment in which a module runs: one of the executors, or [`crate::alone`].
 pub(crate) trait Host {
     fn now_ns(&self) -> u64;
     fn checkpoint(&mut self) -> Checkpoint;
@@ -32,7 +32,7 @@ pub(crate) trait Host {
     fn drop_ahead(&mut self, key: &'static str);
     /// The chunk has waited for so much of an accelerator's time.
     fn accelerated(&mut self, ns: u64);
-    /// What each piece gave, in their order; `None` if it was not begun.
+    /// Has the pieces done; returns the result of each, in their order; `None` if it was not begun.
     fn divide(&mut self, pieces: Vec<Piece>) -> Vec<Option<Box<dyn Any + Send>>>;
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Piece {
 /// Work beside a run: ahead of time, or a piece of it. `None` if it was cancelled.
 pub(crate) type Work = Box<dyn FnOnce(&mut WorkCx<'_>) -> Option<Box<dyn Any + Send>> + Send>;
 
-/// What a run is about, as the runtime decided when it began.
+/// Description of a run, as the runtime decided when it began.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The header of the input that the output belongs to; `None` if a timer runs a module that
@@ -55,18 +55,18 @@ pub(crate) struct Run {
     pub(crate) deadline_ns: u64,
     /// The source's own deadline.
     pub(crate) limit_ns: u64,
-    /// What the modules after this one take, in the 99th percentile.
+    /// Time that the modules after this one are expected to take, in nanoseconds.
     pub(crate) downstream_ns: u64,
     /// The newest frame of each source that was read.
     pub(crate) provenance: Arc<[Origin]>,
-    /// How what it publishes becomes bytes; none: it does not.
+    /// Codec that makes bytes of its output; none if the output goes as a pointer.
     pub(crate) codec: Option<Codec>,
-    /// Why a part could not be published.
+    /// Reason for which a part could not be published.
     pub(crate) unsent: Option<Stop>,
 }
 
-/// What a module can ask for while it runs: its budget, deadlines, checkpoints, and work ahead of
-/// time. `O` is what the module publishes.
+/// Context of a module while it runs: its budget, deadlines, checkpoints, and work ahead of time.
+/// `O` is the type that the module publishes.
 pub struct Cx<'a, O> {
     pub(crate) host: &'a mut dyn Host,
     pub(crate) run: &'a mut Run,
@@ -85,7 +85,8 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         self.run.header.as_deref()
     }
 
-    /// When the command that this frame leads to must be out; [`NO_DEADLINE`] if nothing bounds it.
+    /// Returns the time at which the command that this frame leads to must be out; [`NO_DEADLINE`]
+    /// if nothing bounds it.
     pub fn deadline_ns(&self) -> u64 {
         self.run.deadline_ns
     }
@@ -105,8 +106,9 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         &self.run.objects
     }
 
-    /// How long this module may still run: until the deadline, less what the modules after it take
-    /// in the 99th percentile. 0 if that is over, [`NO_DEADLINE`] if nothing bounds it.
+    /// Returns the time for which this module may still run: until the deadline, less the time of
+    /// the modules after it in the 99th percentile. 0 if that is over, [`NO_DEADLINE`] if nothing
+    /// bounds it.
     pub fn remaining_ns(&self) -> u64 {
         match self.run.deadline_ns {
             NO_DEADLINE => NO_DEADLINE,
@@ -140,7 +142,7 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         }
     }
 
-    /// Publishes part of the result now, before the rest is computed (document 002, section 4.1:
+    /// Publishes part of the result now, before the rest is computed (COLA, section 4.1:
     /// partial updates). What `run` returns later is the last part. If a part has no form as bytes,
     /// the run fails when it is over, and nothing more of it is published.
     pub fn publish_partial(&mut self, value: O, part: Part) {
@@ -153,7 +155,7 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
         }
     }
 
-    /// Has `work` done ahead of time (document 002, section 4.2), when a core of the module's group
+    /// Has `work` done ahead of time (COLA, section 4.2), when a core of the module's group
     /// has nothing else to do: it never delays a module. Whoever asks for the same `key` and
     /// `version` by [`Cx::take`] later gets its result. Work of another version under the same key
     /// is cancelled, and its result dropped.
@@ -175,7 +177,7 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
 
     /// Has the pieces of the run done by all cores that are free for them, and waits for them: the
     /// run's own, those of its group, and, if [`crate::ModuleRef::guest_pieces`] allows it, those of
-    /// other groups that let them in (document 002, section 4.3). What each gave comes back in their
+    /// other groups that let them in (COLA, section 4.3). What each gave comes back in their
     /// order. With how much work each one is, by category, the runtime learns what pieces take.
     ///
     /// ```
@@ -204,7 +206,8 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
     /// ```
     ///
     /// # Errors
-    /// What a piece stopped with; [`Stop::Cancelled`] if the run's result is not wanted any more.
+    /// The error of the first piece that stopped; [`Stop::Cancelled`] if the run's result is not
+    /// wanted any more.
     pub fn divide<V, F>(&mut self, pieces: Vec<(Load, F)>) -> Result<Vec<V>, Stop>
     where
         V: Send + 'static,
@@ -243,7 +246,7 @@ where
     Box::new(|cx| Some(Box::new(work(cx).ok()?)))
 }
 
-/// What work beside a run can ask for: work that is done ahead of time, and pieces of a run.
+/// Context of work beside a run: work that is done ahead of time, and pieces of a run.
 pub struct WorkCx<'a> {
     pub(crate) host: &'a mut dyn Host,
 }

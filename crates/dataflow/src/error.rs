@@ -1,6 +1,6 @@
-//! What can be wrong with a graph, with its use, or with a recording.
+//! Errors of a graph, of its use, and of a recording.
 
-/// Why a graph is not run, or not run on.
+/// Reason for which a graph is not run, or not run on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A group without cores.
@@ -20,9 +20,9 @@ pub enum Error {
     Trigger {
         /// Its name.
         module: String,
-        /// How many active wires the trigger needs.
+        /// Number of active wires that the trigger needs.
         need: usize,
-        /// How many there are.
+        /// Number of active wires that the module has.
         active: usize,
     },
     /// A timer without a period.
@@ -42,9 +42,9 @@ pub enum Error {
     /// Something was to happen before the present.
     #[error("{what} at {at_ns} ns, but it is {now_ns} ns already")]
     Past {
-        /// What.
+        /// Thing that was to happen.
         what: &'static str,
-        /// When.
+        /// Time at which it was to happen.
         at_ns: u64,
         /// The present.
         now_ns: u64,
@@ -54,7 +54,7 @@ pub enum Error {
     Serialise {
         /// The source's name.
         from: String,
-        /// What the serialiser said.
+        /// Error text of the serialiser.
         said: String,
     },
     /// A run differs from its recording.
@@ -62,15 +62,15 @@ pub enum Error {
     Diverged {
         /// Its number, from 0.
         chunk: usize,
-        /// Whose it is.
+        /// Job that the chunk is of.
         ran: u64,
-        /// Whose it was; 0 if the recording has ended.
+        /// Job that it is of in the recording; 0 if the recording has ended.
         recorded: u64,
     },
     /// Cores that would be faster than the machine's.
     #[error("cores {factor} times slower than the machine's, expected 1 or more")]
     Factor {
-        /// How many times slower.
+        /// Factor by which they would be slower.
         factor: f64,
     },
     /// The machine refused something to a worker.
@@ -78,7 +78,7 @@ pub enum Error {
     Worker {
         /// The group's name.
         group: String,
-        /// What it refused.
+        /// Error of the call that was refused.
         source: realtime::Error,
     },
     /// A thread could not be started.

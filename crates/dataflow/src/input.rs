@@ -1,5 +1,5 @@
-//! What a module reads: one message, the newest, all, or several of these; and the wires by which
-//! they come.
+//! Input of a module: one message, the newest one, all that wait, or several of these; and the
+//! wires by which they come.
 
 use std::marker::PhantomData;
 
@@ -35,7 +35,7 @@ impl<T> Wire<T> {
     /// The same, but with the fast path on ([`crate::Settings::fast_path`]) a message of a newer
     /// frame than what was read starts the module at once, if its deadline does not allow waiting
     /// for what triggers the module otherwise: the next tick of its timer, or, of a passive wire, the
-    /// next message on the others (document 002, section 3.2, observation 1: a static execution
+    /// next message on the others (COLA, section 3.2, observation 1: a static execution
     /// pattern cannot achieve the ideal reaction time). The next tick does nothing then, unless
     /// something has come meanwhile. At most one run more for each frame; none without deadlines.
     pub fn urgent(mut self) -> Self {
@@ -58,8 +58,8 @@ impl Ports<'_> {
     }
 }
 
-/// What a module reads. Implemented for `Message<T>`, `Option<Message<T>>`, `Vec<Message<T>>`, for
-/// tuples of up to six of these, and for `()`.
+/// Input that a module reads. Implemented for `Message<T>`, `Option<Message<T>>`,
+/// `Vec<Message<T>>`, for tuples of up to six of these, and for `()`.
 pub trait Input: Sized + Send + 'static {
     /// The wires that it comes by, one [`Wire`] for each message type.
     type Wires;
@@ -67,7 +67,7 @@ pub trait Input: Sized + Send + 'static {
     const PORTS: usize;
     #[doc(hidden)]
     fn feeds(wires: Self::Wires, feeds: &mut Vec<Feed>);
-    /// Whether all that must be there is.
+    /// Returns true if every message that must be there is there.
     #[doc(hidden)]
     fn complete(ports: &mut Ports<'_>) -> bool;
     /// Takes it out of the mailboxes, which are complete.

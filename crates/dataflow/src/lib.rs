@@ -1,5 +1,5 @@
 //! Runs modules that are fed by messages, and spends their time budget where the danger is
-//! (document 002).
+//! (COLA).
 //!
 //! - A [`Graph`] says which [`Module`] reads what, by which [`Wire`], and on which [`Group`] of cores
 //!   it runs. A [`Module`] gets a [`Cx`]: its budget, deadlines of objects, checkpoints, parts of
@@ -8,7 +8,7 @@
 //!   charged what it took. A simulator of the world steps along. [`Costs::Replay`] repeats a run
 //!   to the nanosecond.
 //! - [`Wall`] runs the same on threads.
-//! - [`Settings`] say which of document 002's mechanisms are on: fast path, work ahead, guests.
+//! - [`Settings`] say which of COLA's mechanisms are on: fast path, work ahead, guests.
 //! - [`trace`] says what happened, and [`trace::Reactions`] why a reaction took as long as it did.
 //!
 //! ```

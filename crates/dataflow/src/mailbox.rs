@@ -1,10 +1,10 @@
-//! Where messages wait for a module: the newest one only, or a bounded queue.
+//! Mailbox in which messages wait for a module: the newest one only, or a bounded queue.
 
 use std::collections::VecDeque;
 
 use crate::message::Envelope;
 
-/// What a mailbox keeps.
+/// Messages that a mailbox keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// The newest message. It stays readable after it was read.
@@ -20,12 +20,12 @@ pub(crate) struct Mailbox {
     waiting: VecDeque<Envelope>,
     /// The newest message that was read, of a mailbox that keeps the latest.
     read: Option<Envelope>,
-    /// What the gathering of the present input has taken.
+    /// Messages that were gathered for the present input.
     pub(crate) taken: Vec<Envelope>,
     pub(crate) counts: MailboxCounts,
 }
 
-/// What happened to the messages of one mailbox.
+/// Counts of the messages of one mailbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxCounts {
     /// Messages that arrived.
@@ -76,7 +76,7 @@ impl Mailbox {
         true
     }
 
-    /// Whether [`Mailbox::take`] would give a message.
+    /// Returns true if [`Mailbox::take`] would give a message.
     pub(crate) fn holds(&self) -> bool {
         !self.waiting.is_empty() || self.read.is_some()
     }

@@ -1,4 +1,4 @@
-//! What travels between modules: a value with a header that says what it is about.
+//! Message between modules: a value with a header that describes it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ impl SourceId {
     }
 }
 
-/// Which piece of a frame's result a message is: part `index` of `of`, counted from 1.
+/// Part of a frame's result that a message carries: number `index` of `of`, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
     /// 1 for the first part.
     pub index: u16,
-    /// How many parts the frame's result has.
+    /// Number of parts of the frame's result.
     pub of: u16,
 }
 
@@ -40,7 +40,7 @@ impl Part {
         Part { index: 1, of }
     }
 
-    /// Whether the result was divided.
+    /// Returns true if the result was divided.
     pub fn is_partial(self) -> bool {
         self.of > 1
     }
@@ -49,16 +49,15 @@ impl Part {
 /// One sensor frame that a message was computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Where the frame came from.
+    /// Source of the frame.
     pub source: SourceId,
     /// The frame's number at its source, from 0.
     pub frame: u64,
-    /// When it was captured, in nanoseconds of the executor's clock.
+    /// Time at which it was captured, in nanoseconds of the executor's clock.
     pub captured_ns: u64,
 }
 
-/// How long the reaction to one object may take (document 002, section 4.1: object-level
-/// deadlines).
+/// Deadline of the reaction to one object (COLA, section 4.1: object-level deadlines).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectDeadline {
     /// The object's number, as perception gave it.
@@ -68,34 +67,36 @@ pub struct ObjectDeadline {
     pub deadline_ns: u64,
 }
 
-/// What a message is about. The runtime fills it in; modules read it.
+/// Description of a message: its frame, times and deadlines. The runtime fills it in; modules read
+/// it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The message's number, unique in a run.
     pub id: u64,
     /// The frame that the message belongs to: its first active input's.
     pub frame: u64,
-    /// When that frame was captured.
+    /// Time at which that frame was captured.
     pub captured_ns: u64,
     /// The frame's source.
     pub source: SourceId,
-    /// When the message was published.
+    /// Time at which the message was published.
     pub published_ns: u64,
     /// The objects that were seen so far, with their deadlines.
     pub objects: Arc<[ObjectDeadline]>,
-    /// The earliest of the objects' deadlines and of the source's own (document 002, section 4.1:
+    /// The earliest of the objects' deadlines and of the source's own (COLA, section 4.1:
     /// the deadline of a message is the earliest among all objects of its frame).
     pub deadline_ns: u64,
     /// The source's own deadline, which no object makes later.
     pub limit_ns: u64,
-    /// Which piece of the frame's result this is.
+    /// Part of the frame's result that the message carries.
     pub part: Part,
     /// The newest frame of each source that the message was computed from, by source.
     pub provenance: Arc<[Origin]>,
 }
 
 impl Header {
-    /// Whether the message was computed from a frame of `source` captured at `since_ns` or later.
+    /// Returns true if the message was computed from a frame of `source` captured at `since_ns` or
+    /// later.
     pub fn knows(&self, source: SourceId, since_ns: u64) -> bool {
         self.provenance
             .iter()
@@ -106,7 +107,7 @@ impl Header {
 /// A value with its header. Copies share the value.
 #[derive(Debug)]
 pub struct Message<T> {
-    /// What the value is about.
+    /// Description of the message.
     pub header: Arc<Header>,
     /// The value.
     pub value: Arc<T>,

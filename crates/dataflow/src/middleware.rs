@@ -1,5 +1,6 @@
-//! How messages get from module to module: as shared pointers, at no cost, as between the parts of
-//! one process of CyberRT or ROS 2; or as bytes, as between processes ([`crate::Graph::serialise`]).
+//! Transport of messages from module to module: as shared pointers, at no cost, as between the
+//! parts of one process of CyberRT or ROS 2; or as bytes, as between processes
+//! ([`crate::Graph::serialise`]).
 //!
 //! ```text
 //!   publisher's core         mailbox            receiver's core
@@ -24,22 +25,22 @@ use crate::mailbox::Mailbox;
 use crate::message::{Envelope, Payload};
 use crate::{Stop, Topic};
 
-/// What a chunk does that is the middleware's, not the module's.
+/// Work of a chunk that is the middleware's, not the module's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carry {
     /// Makes bytes of what the module publishes.
     Serialise {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
     /// Copies the bytes of a message that the module is about to read, and makes a value of them.
     Deserialise {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
 }
 
-/// How the values of a topic become bytes, and bytes values.
+/// Functions that make bytes of the values of a topic, and values of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Codec {
     encode: fn(&dyn Any) -> Result<Vec<u8>, String>,
@@ -81,7 +82,7 @@ fn decode<T: DeserializeOwned + Send + Sync + 'static>(bytes: &[u8]) -> Result<P
 pub(crate) struct Sent {
     pub(crate) value: Payload,
     pub(crate) packed: Option<Packed>,
-    /// When it is out.
+    /// Time at which it is out.
     pub(crate) sent_ns: u64,
 }
 
@@ -89,14 +90,14 @@ pub(crate) struct Sent {
 pub(crate) struct Packed {
     pub(crate) bytes: Arc<[u8]>,
     codec: Codec,
-    /// When making them began, and how long it had a core.
+    /// Time at which the serialisation began, and time for which it had a core.
     began_ns: u64,
     pub(crate) took_ns: u64,
 }
 
 impl Sent {
-    /// What a run's result becomes. If that is bytes, it is a chunk of its own, which ends with the
-    /// publication.
+    /// Packs a value that a run publishes. If it goes as bytes, making them is a chunk of its own,
+    /// which ends with the publication.
     ///
     /// # Errors
     /// [`Stop::Failed`] if the value has no form as bytes.
@@ -137,7 +138,7 @@ impl Sent {
         }
     }
 
-    /// What the chunk that ends with it was for, if it is bytes.
+    /// Returns the work of the chunk that ends with it, if it is bytes.
     pub(crate) fn carry(&self) -> Option<Carry> {
         let packed = self.packed.as_ref()?;
         Some(Carry::Serialise { bytes: length(&packed.bytes) })
@@ -185,7 +186,7 @@ impl Parcel {
 pub(crate) struct Mail {
     /// All that was read, for [`Erased::gather`].
     boxes: Vec<Mailbox>,
-    /// What is bytes, with the messages' numbers.
+    /// Messages that are still bytes, with their numbers.
     sealed: Vec<(u64, Arc<Parcel>)>,
 }
 

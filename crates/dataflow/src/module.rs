@@ -1,8 +1,8 @@
-//! What the user of the crate writes: modules.
+//! Modules, which the user of the crate writes.
 
 use crate::{Cx, Input};
 
-/// Which variant of its computation a module is asked for (document 002, section 4.1: fastpath).
+/// Variant of its computation that a module is asked for (COLA, section 4.1: fastpath).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Path {
     /// Everything.
@@ -12,7 +12,7 @@ pub enum Path {
     Fast,
 }
 
-/// Why a run ended without a result.
+/// Reason for which a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
     /// A checkpoint said [`crate::Checkpoint::Cancel`].
@@ -26,8 +26,8 @@ pub enum Stop {
     Failed(String),
 }
 
-/// How much work an input is, by category: the `Number_i` of document 002's equation 3. What one of
-/// each category costs, the runtime learns.
+/// Amount of work of an input, by category: the `Number_i` of COLA's equation 3. The runtime learns
+/// the cost of one of each category.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// The number of each category (vehicles, pedestrians, ...), always in the same order; at
@@ -91,13 +91,13 @@ impl Load {
 /// }
 /// ```
 pub trait Module: Send + 'static {
-    /// What it reads: `Message<T>` (must be there), `Option<Message<T>>` (the newest, if any),
-    /// `Vec<Message<T>>` (all that wait), tuples of these, or `()`.
+    /// Input that it reads: `Message<T>` (must be there), `Option<Message<T>>` (the newest, if
+    /// any), `Vec<Message<T>>` (all that wait), tuples of these, or `()`.
     type In: Input;
-    /// What it publishes.
+    /// Value that it publishes.
     type Out: Send + Sync + 'static;
 
-    /// How much work `input` is on `path`. Must be cheap: it is asked before each run.
+    /// Estimates the work of `input` on `path`. Must be cheap: it is asked before each run.
     fn estimate(&self, input: &Self::In, path: Path) -> Load {
         let _ = (input, path);
         Load::default()

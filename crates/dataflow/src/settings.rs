@@ -1,29 +1,29 @@
-//! What an executor does of what document 002 proposes, and what it takes things to cost.
+//! Settings of an executor: COLA's mechanisms that it uses, and the costs that it assumes.
 
-/// How an executor runs a graph. [`Settings::base`] is a runtime without document 002's mechanisms,
-/// [`Settings::default`] one with all.
+/// Settings with which an executor runs a graph. [`Settings::base`] is a runtime without COLA's
+/// mechanisms, [`Settings::default`] one with all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Whether modules that allow it are asked for the fast path when the budget is short, and
-    /// extra workers run.
+    /// True if modules that allow it are asked for the fast path when the budget is short, extra
+    /// workers run, and urgent wires ([`crate::Wire::urgent`]) start runs at once.
     pub fast_path: bool,
     /// By what the budget is judged.
     pub judge: Judge,
-    /// Whether work is done ahead of time. If not, every take is a miss.
+    /// True if work is done ahead of time. If not, every take is a miss.
     pub proactive: bool,
-    /// How guests run in other groups; `None`: they do not.
+    /// Rules for guests in other groups; `None` if there are no guests.
     pub stealing: Option<Stealing>,
     /// The quantile that stands for what a run takes.
     pub quantile: f64,
-    /// What was seen longer ago does not count in a quantile of execution times.
+    /// Age from which an execution time no longer counts in a quantile, in nanoseconds.
     pub forget_ns: u64,
     /// From the publication of a message to its arrival, on the virtual clock.
     pub hop_ns: u64,
-    /// What a guest pays to get to another group's core. Charged on the virtual clock.
+    /// Cost of a guest's way to another group's core. Charged on the virtual clock.
     pub switch_ns: u64,
-    /// How many events each ring of the trace keeps.
+    /// Number of events that each ring of the trace keeps.
     pub trace_events: usize,
-    /// Whether the clock of the wall keeps what each chunk took, without end, for
+    /// True if the wall clock keeps the time of each chunk, without end, for
     /// [`crate::Stopped::chunks`].
     pub keep_chunks: bool,
 }
@@ -39,16 +39,16 @@ pub enum Judge {
     Predicted,
 }
 
-/// How guests run in other groups (document 002, section 4.3).
+/// Rules for guests in other groups (COLA, section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stealing {
-    /// How a guest leaves the core when a host wants it.
+    /// Mechanism by which a guest leaves the core when a host wants it.
     pub mechanism: Mechanism,
     /// For how long a violation suspends guests in a group.
     pub suspend_ns: u64,
 }
 
-/// How a guest leaves the core when a host wants it.
+/// Mechanism by which a guest leaves the core when a host wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// At once: each core has a second worker for guests, below the host's priority.

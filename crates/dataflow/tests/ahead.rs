@@ -1,5 +1,5 @@
 //! Work ahead of time: found by key and version, cancelled when it is for nothing, and never in a
-//! host's way (document 002, section 4.2).
+//! host's way (COLA, section 4.2).
 
 mod stage;
 
@@ -10,7 +10,7 @@ use dataflow::trace::Class;
 use dataflow::{Costs, Cx, Graph, Group, Path, Settings, Virtual};
 use stage::{Do, MS, Stage, runs};
 
-/// What `Costs` charge for chunks of work ahead, and for all others.
+/// Makes costs: `ahead_ns` for each chunk of work ahead, `module_ns` for all others.
 fn costs(ahead_ns: u64, module_ns: u64) -> Costs {
     Costs::Declared(Box::new(
         move |chunk| {

@@ -1,4 +1,4 @@
-//! Guests of other groups (document 002, section 4.3): let in when that delays nobody, and out at
+//! Guests of other groups (COLA, section 4.3): let in when that delays nobody, and out at
 //! once; what happens if the predictor is wrong.
 
 mod stage;

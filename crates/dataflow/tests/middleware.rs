@@ -122,7 +122,7 @@ fn costs_of_code_count_chunks_as_they_do_with_pointers() {
     assert_eq!(seen, [(0, Some(read)), (0, None), (1, None), (2, None), (3, Some(write))]);
 }
 
-/// What has a part that its bytes do not have.
+/// Value with a part that its bytes do not have.
 #[derive(Serialize, Deserialize)]
 struct Lossy {
     kept: u64,
@@ -204,7 +204,7 @@ fn each_reader_deserialises_a_message_once() {
     assert_eq!((from(&often), from(&once)), (10, 2));
 }
 
-/// What has no bytes, if it is so.
+/// Value that has no form as bytes if its flag is true.
 #[derive(Clone, Copy)]
 struct Stubborn(bool);
 

@@ -1,4 +1,4 @@
-//! Which run has which core when; what triggers it; what a mailbox keeps.
+//! Order of runs on the cores; triggers; messages that a mailbox keeps.
 
 mod stage;
 

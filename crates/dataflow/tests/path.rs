@@ -41,7 +41,7 @@ fn pipelines(
     (clock, sources, output)
 }
 
-/// What the rule of section 4.1 says, from what the trace says was known.
+/// Returns the path by the rule of section 4.1, from the values in the trace.
 fn rule(at_ns: u64, here_ns: u64, downstream_ns: u64, deadline_ns: u64) -> Path {
     if at_ns + here_ns + downstream_ns <= deadline_ns { Path::Normal } else { Path::Fast }
 }
@@ -96,7 +96,7 @@ fn every_choice_follows_the_rule_and_perception_has_none() {
                 run_of.insert(event.job, module);
                 let expected = match module {
                     0 => Path::Normal,
-                    // What was begun on the normal path, and is begun anew.
+                    // A run that was begun on the normal path, and is begun anew.
                     _ if path == Path::Fast && cancelled[module] > 0 => {
                         (cancelled[module], again) = (cancelled[module] - 1, again + 1);
                         continue;

@@ -12,7 +12,7 @@ use stage::{MS, Random, Stage};
 
 /// Sums the squares of the numbers below its own, a piece each.
 struct Squares {
-    /// What it tells of each piece.
+    /// Load that it declares for each piece.
     load: fn(u64) -> f64,
     /// Chunks of each piece.
     chunks: u32,

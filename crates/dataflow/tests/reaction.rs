@@ -1,4 +1,4 @@
-//! The parts of a reaction sum to the whole, on graphs of any shape (document 002, equation 2).
+//! The parts of a reaction sum to the whole, on graphs of any shape (COLA, equation 2).
 
 mod stage;
 

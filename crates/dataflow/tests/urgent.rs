@@ -1,5 +1,5 @@
-//! What does not wait: messages whose deadline does not allow waiting for a timer, runs that change
-//! to the fast path in time, and ticks that the budget counts.
+//! Urgent work: messages whose deadline does not allow waiting for a timer, runs that change to the
+//! fast path in time, and ticks that the budget counts.
 
 mod stage;
 
@@ -41,7 +41,7 @@ fn planned(settings: Settings) -> (Virtual, Doors, Output<u64>) {
     (clock, doors, output)
 }
 
-/// When, in ms, what came out since was published.
+/// Returns the publication times, in ms, of the outputs since the last call.
 fn times(clock: &mut Virtual, output: &Output<u64>) -> Vec<u64> {
     clock.take(output).iter().map(|out| out.header.published_ns / MS).collect()
 }
@@ -196,7 +196,7 @@ fn run_that_takes_longer_than_it_was_thought_to_is_begun_anew_on_the_fast_path_i
     let events: Vec<_> = clock.trace().events().copied().collect();
     let reactions = Reactions::new(&events);
     let reaction = reactions.first(doors.sensor.id(), 100 * MS, |_| true).unwrap();
-    // What the cancelled run took is none of the module's.
+    // The time of the cancelled run does not count as the module's.
     assert_eq!((reaction.module_ns, reaction.bubble_ns), (2 * MS, 26 * MS));
     assert_eq!(reaction.unexplained_ns(), 0);
 

@@ -161,7 +161,7 @@ fn guest_runs_on_another_groups_idle_core_once_its_time_is_known() {
 /// Has two pieces; those of the last frame are long.
 struct Two(Arc<Long>);
 
-/// What the last frame's two pieces and the host beside them know of one another.
+/// State that the last frame's two pieces and the host beside them share.
 #[derive(Default)]
 struct Long {
     pieces: AtomicUsize,
@@ -292,7 +292,7 @@ fn work_ahead_is_there_when_it_is_asked_for_later() {
     let output = graph.output(&out);
     let wall = Wall::start(graph, Settings::default()).unwrap();
     let mut hits = 0;
-    // What is done ahead has been computed, but perhaps not put away yet: that is a miss.
+    // Work that is done ahead has been computed, but perhaps not put away yet: that is a miss.
     for number in 0..200 {
         wall.inject(&source, 0, number).unwrap();
         let found = *wall.wait(&output, u64::MAX)[0].value;
@@ -432,7 +432,7 @@ fn what_chunks_took_is_what_the_virtual_clock_charges_for_the_same_ones() {
         let ns: Vec<u64> = passes.map(|run| run.service_ns).collect();
         (ns, clock.observed())
     };
-    // What passing on took there, each frame its own, in whatever order they are told.
+    // Times of passing on in that run, each frame its own, in whatever order the chunks are given.
     let mut chunks = stopped.chunks.clone();
     chunks.sort_by_key(|chunk| std::cmp::Reverse(chunk.frame));
     let (ns, observed) = services(&chunks, 5);

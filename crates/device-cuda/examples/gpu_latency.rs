@@ -1,4 +1,4 @@
-//! How long an empty launch takes on a GPU, and one that comes while others keep the GPU full.
+//! Duration of a launch of 100 us on a GPU, alone and while others keep the GPU full.
 //!
 //!     cargo run --release -p device-cuda --example gpu_latency
 

@@ -19,7 +19,7 @@ impl Buffer {
     /// Of the least size.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn new() -> Result<Buffer, DriverError> {
         let mut buffer = Buffer::default();
         buffer.room(LEAST_BYTES)?;
@@ -29,7 +29,7 @@ impl Buffer {
     /// Room for so many bytes; if it grows, what was in it is lost.
     ///
     /// # Errors
-    /// What the driver says; it is as it was then.
+    /// The driver's error; it is as it was then.
     pub fn room(&mut self, bytes: u64) -> Result<sys::CUdeviceptr, DriverError> {
         if bytes > self.bytes {
             let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes).max(LEAST_BYTES);

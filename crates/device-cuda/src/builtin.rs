@@ -1,4 +1,4 @@
-//! How a launch of each kernel becomes grids on the GPU.
+//! Division of a launch of each kernel into grids on the GPU.
 
 use crate::service::{Bytes, Program, Service};
 use device::hosted::Plan;
@@ -22,7 +22,7 @@ pub const NAMES: [&str; 13] = [
     "spmv",
     "lbm",
 ];
-/// What follows the last slice of `reduce`.
+/// Name of the kernel that follows the last slice of `reduce`.
 pub const REDUCE_PARTS: &str = "kt_reduce_parts";
 
 /// Threads of a block of `busy`.
@@ -30,7 +30,7 @@ pub const BUSY_THREADS: u32 = 1024;
 /// The most blocks that one grid can have here.
 const MOST_BLOCKS: u64 = u32::MAX as u64;
 
-/// What a launch needs on the GPU.
+/// Memory and blocks of a launch on the GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shape {
     /// Bytes to copy in.
@@ -52,12 +52,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// How many slices there are.
+    /// Returns the number of slices.
     pub fn slices(&self) -> u64 {
         self.blocks.div_ceil(self.slice.max(1)).max(1)
     }
 
-    /// Whether its slices share memory of the GPU, which the launch has to itself.
+    /// Returns true if its slices share memory of the GPU, which the launch has to itself.
     pub fn is_resident(&self) -> bool {
         let shared = self.cleared || self.input > 0 || self.output > 0;
         self.slices() > 1 && !self.in_place && shared
@@ -95,20 +95,20 @@ pub fn thread_blocks(name: &str, arguments: [u64; 4]) -> Option<u64> {
     })
 }
 
-/// How many sums `sad` computes.
+/// Returns the number of sums that `sad` computes.
 fn sums([width, height, radius, _]: [u64; 4]) -> u64 {
     let side = radius.saturating_mul(2).saturating_add(1);
     (width / 4).saturating_mul(height / 4).saturating_mul(side.saturating_mul(side))
 }
 
-/// How a GPU runs the kernels of [`NAMES`].
+/// Way in which a GPU runs the kernels of [`NAMES`].
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     /// Thread blocks of a slice; 0: all.
     pub blocks_per_slice: u32,
     /// On the client's own memory.
     pub in_place: bool,
-    /// How many blocks of [`BUSY_THREADS`] threads fill the GPU.
+    /// Number of blocks of [`BUSY_THREADS`] threads that fill the GPU.
     pub fill: u64,
 }
 
@@ -131,7 +131,7 @@ pub fn shape(name: &'static str, launch: &Launch, manner: Manner) -> Result<Shap
         slice: slice_of(blocks_per_slice),
         ..Shape::default()
     };
-    // Where blocks share what they write, and there is no memory that all slices have in common.
+    // Blocks that share what they write are one slice if the slices have no memory in common.
     let together = |shape: Shape| match in_place {
         true => Shape { slice: MOST_BLOCKS, ..shape },
         false => shape,

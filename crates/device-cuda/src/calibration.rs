@@ -1,4 +1,4 @@
-//! How fast a GPU does the steps of `busy`.
+//! Speed at which a GPU does the steps of `busy`.
 //!
 //! Measured on the GPU itself, between two events of one stream: where other processes have it in
 //! turns, what is between the two is mostly within one turn, and the shortest of some runs is. So
@@ -18,13 +18,13 @@ const RUNS: usize = 15;
 /// No GPU does so many in [`RUN_MS`].
 const MOST_STEPS: u64 = 1 << 30;
 
-/// How fast a GPU does the steps of `busy`, in threads that fill it.
+/// Speed at which a GPU does the steps of `busy`, in threads that fill it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Calibration {
     steps_per_ns: f64,
 }
 
-/// Where it is measured; what was made of it is destroyed with it.
+/// Resources of a measurement; those that were made for it are destroyed with it.
 struct Trial<'a> {
     context: &'a Context,
     fill: u32,
@@ -37,7 +37,7 @@ impl Calibration {
     /// Measures for some ten milliseconds, in the calling thread's current context.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn measure(context: &Context, fill: u64) -> Result<Calibration, String> {
         let measured = || {
             let mut trial = Trial::new(context, u32::try_from(fill).unwrap_or(u32::MAX))?;
@@ -49,7 +49,7 @@ impl Calibration {
             let (mut run_ms, mut beside_ms) = (f32::INFINITY, f32::INFINITY);
             for _ in 0..RUNS {
                 run_ms = run_ms.min(trial.run(steps)?);
-                // What a launch takes beside its steps.
+                // Time that a launch takes beside its steps.
                 beside_ms = beside_ms.min(trial.run(0)?);
             }
             // On a disturbed machine the difference may be nothing; most of it is the steps.
@@ -78,7 +78,7 @@ impl Trial<'_> {
         Ok(trial)
     }
 
-    /// How long so many steps take on the GPU, milliseconds.
+    /// Returns the time that so many steps take on the GPU, in milliseconds.
     fn run(&mut self, steps: u64) -> Result<f32, DriverError> {
         let Some(busy) = self.context.entries[1] else { unreachable!("busy is built in") };
         let grid = (self.fill, BUSY_THREADS);

@@ -1,5 +1,5 @@
-//! Which kernels there are, and how a launch of each becomes slices: what a server knows of a GPU
-//! without having it.
+//! Kernels of a GPU, and the division of their launches into slices: the knowledge that a server
+//! has of a GPU without having it.
 
 use crate::Config;
 use crate::builtin::{self, Manner, NAMES, Shape};
@@ -17,14 +17,14 @@ pub struct Catalog {
 
 /// A kernel, or a library in place of one.
 pub struct Kernel {
-    /// What clients see.
+    /// Entry in the list that clients see.
     pub info: KernelInfo,
     /// None for the built-in ones.
     pub service: Option<Service>,
 }
 
 impl Kernel {
-    /// Whether it is the built-in one of this name.
+    /// Returns true if it is the built-in one of this name.
     pub fn is(&self, name: &str) -> bool {
         self.service.is_none() && self.info.name == name
     }
@@ -56,7 +56,7 @@ impl Catalog {
         Ok(Catalog { kernels, manner: Manner { blocks_per_slice, in_place, fill }, whole })
     }
 
-    /// How many blocks of `busy` fill the GPU.
+    /// Returns the number of blocks of `busy` that fill the GPU.
     pub fn fill(&self) -> u64 {
         self.manner.fill
     }
@@ -87,7 +87,7 @@ impl Catalog {
         Ok((kernel, Shape { slice, ..shape }))
     }
 
-    /// How a launch is split.
+    /// Divides a launch into slices.
     ///
     /// # Errors
     /// As [`device::Device::check`].

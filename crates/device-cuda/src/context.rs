@@ -32,7 +32,7 @@ pub struct Context {
     handle: sys::CUcontext,
     /// The built-in kernels in the order of [`NAMES`], then the users'; libraries have none.
     pub entries: Vec<Option<Entry>>,
-    /// What follows `reduce`.
+    /// The kernel that follows `reduce`.
     pub reduce_parts: Entry,
     /// The clients' memory.
     pub pins: Pins,
@@ -49,7 +49,7 @@ impl Context {
     /// current one then.
     ///
     /// # Errors
-    /// What the driver says of what.
+    /// The driver's error, and the thing that it is about.
     pub fn open(ordinal: usize, sources: &[Option<Source>]) -> Result<Context, String> {
         let (gpu, handle) = guarded(|| {
             let gpu = result::device::get(ordinal as i32)?;
@@ -95,7 +95,7 @@ impl Context {
     /// Makes it the calling thread's current context.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn enter(&self) -> Result<(), String> {
         // SAFETY: it was retained, and is released only when this goes.
         guarded(|| unsafe { result::ctx::set_current(self.handle) })
@@ -113,12 +113,12 @@ impl Context {
         });
     }
 
-    /// Whether nothing can run in it any more.
+    /// Returns true if nothing can run in it any more.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Whether the driver refuses everything, after an error; then it is broken.
+    /// Finds out if the driver refuses everything after an error; then it is broken.
     pub fn find_out(&self) -> bool {
         // Not by waiting for anything: something else may never end.
         // SAFETY: the stream that every context has.

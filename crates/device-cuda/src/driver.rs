@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A GPU as the driver lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// What [`crate::Config::ordinal`] takes.
+    /// Number that [`crate::Config::ordinal`] takes.
     pub ordinal: usize,
     /// Its name.
     pub name: String,
@@ -57,10 +57,10 @@ fn found(ordinal: i32) -> Result<Found, String> {
     })
 }
 
-/// How many thread blocks of so many threads run at once.
+/// Returns the number of thread blocks of so many threads that run at once.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 pub fn resident_blocks(gpu: sys::CUdevice, threads: u32) -> Result<u64, String> {
     use sys::CUdevice_attribute as Attribute;
     guarded(|| {
@@ -84,7 +84,7 @@ fn init() -> Result<(), String> {
 /// Calls the driver. cudarc panics where the driver lacks a function.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 pub fn guarded<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| describe(&error)),

@@ -17,7 +17,7 @@ pub enum Gpu {
     Remote(Remote),
 }
 
-/// What a unit's thread keeps.
+/// State of a unit's thread.
 pub enum Keep {
     /// Of a GPU that this process has.
     Local(Box<Held>),

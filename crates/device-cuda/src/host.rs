@@ -22,14 +22,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a unit waits for memory that it was told of.
+/// Longest time for which a unit waits for memory that it was told of.
 const MEMORY: Duration = Duration::from_secs(5);
-/// How long units may go on when they are told to end.
+/// Longest time for which units may go on when they are told to end.
 const END: Duration = Duration::from_secs(1);
 /// The longest reason that is told.
 const REASON_BYTES: usize = 1 << 15;
 
-/// What the process is started for.
+/// Configuration of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) ordinal: usize,
@@ -53,11 +53,11 @@ pub(crate) struct Setup {
 pub(crate) enum Hello {
     /// The GPU's name, how many blocks of `busy` fill it, and how many slices it takes at once.
     Ready { name: String, fill: u64, burst: u32 },
-    /// Why it cannot serve.
+    /// Reason why it cannot serve.
     Failed(String),
 }
 
-/// What the server tells it.
+/// Message of the server to the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ToHost {
     /// With the setup and the mailboxes.
@@ -221,7 +221,7 @@ impl Door {
     }
 }
 
-/// What the threads of this process share.
+/// State that the threads of this process share.
 struct Shared {
     gpu: Local,
     known: Mutex<Known>,

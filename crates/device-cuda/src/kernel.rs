@@ -7,7 +7,7 @@ use cudarc::nvrtc;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-/// What a service runs, ready to be loaded into a context or opened.
+/// Program of a service, ready to be loaded into a context or opened.
 pub enum Ready {
     /// Code of a kernel.
     Code(Source),
@@ -18,7 +18,7 @@ pub enum Ready {
 /// Reads a service.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the service.
 pub fn read(service: &Service) -> Result<Ready, String> {
     let what = format!("service {}", service.name);
     match &service.program {

@@ -70,20 +70,20 @@ use std::sync::Arc;
 /// A GPU as a device. Dropping it shuts it down.
 pub type CudaDevice = Hosted<Gpu>;
 
-/// How a GPU is set up.
+/// Configuration of a GPU.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which GPU, in the driver's order.
+    /// Number of the GPU, in the driver's order.
     pub ordinal: usize,
     /// Number of levels, at least one. They are spread over the priorities that the GPU has.
     pub levels: u8,
-    /// How many launches of the lowest level run at once.
+    /// Number of launches of the lowest level that run at once.
     pub lowest: usize,
     /// Policy of the device's threads.
     pub policy: Policy,
     /// Cores of the threads that launch and wait, in turn; if empty, any.
     pub cores: Vec<usize>,
-    /// Whether a unit looks for the end of its slice without sleeping: faster by the time that a
+    /// True if a unit looks for the end of its slice without sleeping: faster by the time that a
     /// thread takes to wake, at the price of a core for each running slice.
     pub spins: bool,
     /// Thread blocks of a slice of the kernels that every device offers, but `busy`; 0: all.

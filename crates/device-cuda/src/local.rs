@@ -47,8 +47,8 @@ pub struct Local {
 /// Slices of a launch; none: what follows them.
 type Parts = Option<Range<u32>>;
 
-/// What a unit's thread holds. It ends while other units may still run something, for which the
-/// driver would wait when memory is freed: so what it had is kept until the GPU goes.
+/// State of a unit's thread. The thread ends while other units may still run something, for which
+/// the driver would wait when memory is freed: so its worker is kept until the GPU goes.
 pub struct Held {
     worker: Option<Worker>,
     retired: Arc<Mutex<Vec<Worker>>>,
@@ -64,7 +64,7 @@ impl Local {
     /// Opens a GPU and loads the kernels.
     ///
     /// # Errors
-    /// What is missing or wrong, and where.
+    /// A text that names the missing or wrong item, and its place.
     pub fn open(config: &Config) -> Result<Local, String> {
         let found = driver::device(config.ordinal)?;
         // Names first: they cost nothing.
@@ -103,7 +103,7 @@ impl Local {
         &self.name
     }
 
-    /// How many blocks of `busy` fill it.
+    /// Number of blocks of `busy` that fill it.
     pub fn fill(&self) -> u64 {
         self.catalog.fill()
     }
@@ -161,7 +161,7 @@ impl Local {
         self.run(worker, task, parts).map_err(|error| self.failure(error))
     }
 
-    /// What a unit has in the context; the calling thread enters it.
+    /// Makes a unit's worker in the context; the calling thread enters it.
     fn equip(&self, unit: usize) -> Result<Worker, String> {
         self.context.enter()?;
         let open = |(service, library): (&Service, &Option<Arc<Interface>>)| {
@@ -179,7 +179,7 @@ impl Local {
         Worker::new((least, self.levels), self.spins, libraries)
     }
 
-    /// What went wrong, and whether the context is broken by it.
+    /// Returns the failure code of an error; finds out if the context is broken by it.
     fn failure(&self, error: DriverError) -> FailureCode {
         if self.context.is_broken() || self.context.find_out() {
             return FailureCode::Lost;

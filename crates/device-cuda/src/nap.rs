@@ -12,16 +12,16 @@ use device::hosted::realtime_share;
 use realtime::clock::monotonic_ns;
 use std::time::Duration;
 
-/// How long a nap is: less than a slice usually takes, and many times a wake-up.
+/// Length of a nap: less than a slice usually takes, and many times a wake-up.
 const NAP: Duration = Duration::from_micros(50);
 /// Kept back for the server's threads on the same core.
 const BESIDE: f64 = 0.1;
-/// What lies between two slices that follow each other at once, and a little more.
+/// Time between two slices that follow each other at once, and a little more.
 const BETWEEN_NS: u64 = 50_000;
 /// The most that is earned.
 const MOST_NS: f64 = 5_000_000.0;
 
-/// How long a thread looks without a nap at most.
+/// Longest time for which a thread looks without a nap.
 const LONG_NS: u64 = 10_000_000;
 
 /// The account of one thread.
@@ -30,7 +30,7 @@ pub struct Naps {
     share: Option<f64>,
     account_ns: f64,
     settled_ns: u64,
-    /// When it began to look without a nap.
+    /// Time at which it began to look without a nap.
     looking_ns: u64,
 }
 
@@ -57,7 +57,7 @@ impl Naps {
         }
     }
 
-    /// What was waited for has not ended: naps, if it has to.
+    /// Naps if it has to, because the end that it waits for has not come.
     pub fn rest(&mut self) {
         let now_ns = monotonic_ns();
         if self.must_rest(now_ns) {

@@ -1,4 +1,4 @@
-//! How long a unit waits for a slice.
+//! Time for which a unit waits for a slice.
 //!
 //! A slice that takes far longer than its launch declared never ends. But one that merely waits
 //! for the GPU behind such a slice is not to blame: so only the one that began first is judged,
@@ -15,14 +15,14 @@ const FACTOR: u32 = 10;
 const LEAST: Duration = Duration::from_millis(500);
 /// The time that is no time.
 const IDLE: u64 = u64::MAX;
-/// How often a waiting unit looks whether to wait on.
+/// Longest time between two checks of a waiting unit that it is to wait on.
 const STEP: Duration = Duration::from_millis(20);
 
-/// When the slices that run on a GPU began.
+/// Start times of the slices that run on a GPU.
 #[derive(Default)]
 pub struct Running(Mutex<Vec<Arc<AtomicU64>>>);
 
-/// When the slice of one unit began.
+/// Start time of the slice of one unit.
 #[derive(Default)]
 pub struct Began(Arc<AtomicU64>);
 
@@ -34,7 +34,7 @@ impl Running {
         Began(began)
     }
 
-    /// Whether no slice runs that began earlier.
+    /// Returns true if no slice runs that began earlier.
     fn is_first(&self, began: &Began) -> bool {
         let of = |time: &Arc<AtomicU64>| time.load(Ordering::Relaxed);
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl<'a> Patience<'a> {
         Patience { running, began, limit, first }
     }
 
-    /// How long to wait before the next look.
+    /// Returns the time to wait before the next look.
     pub fn step(&self) -> Duration {
         let left =
             self.limit.zip(self.first).map(|(limit, first)| limit - first.elapsed().min(limit));

@@ -18,7 +18,7 @@ pub struct Pins(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     pins: Vec<Pin>,
-    /// How many there ever were.
+    /// Number of all pins that there ever were.
     count: u64,
 }
 
@@ -27,9 +27,9 @@ struct Known {
 pub struct Reached {
     /// The number of its mapping, which no other mapping has or gets.
     pub number: u64,
-    /// Where it lies in the mapping.
+    /// Place of its start in the mapping, in bytes.
     pub offset: usize,
-    /// Where the GPU sees it; none if the driver did not take its mapping.
+    /// Address at which the GPU sees it; none if the driver did not take its mapping.
     pub device: Option<sys::CUdeviceptr>,
 }
 
@@ -37,7 +37,7 @@ pub struct Reached {
 pub struct Unused(Vec<Pin>);
 
 impl Unused {
-    /// Whether there is any.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -48,7 +48,7 @@ struct Pin {
     number: u64,
     mapping: Arc<Mapping>,
     base: usize,
-    /// Where the GPU sees it; `None` when the driver refused.
+    /// Address at which the GPU sees it; `None` when the driver refused.
     device: Option<sys::CUdeviceptr>,
 }
 

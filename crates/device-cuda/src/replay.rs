@@ -1,8 +1,8 @@
 //! Requests that come again are launched as one graph.
 //!
 //! A client usually sends the same request again and again: the same kernel, arguments and memory.
-//! When one is seen for the second time its copies and kernels are captured, and from then on it
-//! is one launch. The second time takes longer for it, by the instantiation of the graph.
+//! A request that is seen for the second time is captured with its copies and kernels; from then on
+//! it is one launch. The second time takes longer for it, by the instantiation of the graph.
 
 use cudarc::driver::{DriverError, sys};
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ const MOST: usize = 64;
 /// Requests that a unit remembers to have seen once.
 const SEEN: usize = 64;
 
-/// What makes two requests the same, on one unit.
+/// Properties that make two requests the same, on one unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// Which kernel.
+    /// Number of the kernel.
     pub kernel: u32,
-    /// Which stream.
+    /// Level of the stream.
     pub level: u8,
     /// Its arguments.
     pub arguments: [u64; 4],
@@ -37,7 +37,7 @@ pub struct Replays {
     refused: Vec<u32>,
 }
 
-/// What to do with a request.
+/// Way to run a request.
 pub enum Advice {
     /// Launch this.
     Launch(sys::CUgraphExec),
@@ -51,7 +51,7 @@ pub enum Advice {
 pub struct Graph(sys::CUgraphExec);
 
 impl Replays {
-    /// What to do with a request.
+    /// Returns the way to run a request.
     pub fn advise(&mut self, key: &Key) -> Advice {
         if let Some(at) = self.graphs.iter().position(|(known, _)| known == key) {
             let found = self.graphs.remove(at);
@@ -98,7 +98,7 @@ impl Graph {
     /// Nothing of it runs.
     ///
     /// # Errors
-    /// What `submit` or the driver says; the stream is as it was before.
+    /// The error of `submit` or of the driver; the stream is as it was before.
     ///
     /// # Safety
     /// The stream lives, and is the calling thread's alone. Memory that is used in it lives for as
@@ -131,7 +131,7 @@ impl Graph {
         }
     }
 
-    /// What the driver launches.
+    /// Returns the handle that the driver launches.
     pub fn handle(&self) -> sys::CUgraphExec {
         self.0
     }

@@ -54,7 +54,7 @@ struct State {
     stage: Stage,
     /// Slices that have ended well.
     ended: u64,
-    /// What follows the last slice has been put behind one.
+    /// True if the work that follows the last slice has been put into a stream.
     concluded: bool,
 }
 
@@ -149,7 +149,7 @@ impl Residence {
     /// behind them.
     ///
     /// # Errors
-    /// What the driver says, to this slice or to the one that filled it.
+    /// The driver's error, for this slice or for the one that filled it.
     pub fn enter(
         &self,
         stream: sys::CUstream,
@@ -190,15 +190,15 @@ impl Residence {
         state.ended += count;
     }
 
-    /// Whether what follows the last slice was put behind it.
+    /// Returns true if the work that follows the last slice was put into a stream.
     pub fn is_concluded(&self) -> bool {
         self.lock().concluded
     }
 
-    /// Where the launch is concluded, all slices having ended.
+    /// Marks the launch as concluded, all slices having ended, and returns its place.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn conclude(&self, shape: &Shape) -> Result<Place, DriverError> {
         let state = &mut *self.lock();
         state.concluded = true;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 /// A kernel that is none of Keeptime's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Service {
-    /// What clients ask for.
+    /// Name that clients ask for.
     pub name: String,
-    /// What it computes, for people.
+    /// Description of its computation, for people.
     pub description: String,
-    /// What runs.
+    /// Program that runs.
     pub program: Program,
     /// Bytes of the input.
     pub input: Bytes,
@@ -18,7 +18,7 @@ pub struct Service {
     pub output: Bytes,
 }
 
-/// What a service runs.
+/// Program of a service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Program {
     /// A function for the GPU.
@@ -28,7 +28,7 @@ pub enum Program {
     Library {
         /// The library.
         path: PathBuf,
-        /// What it is opened with, such as the file of an engine.
+        /// Text with which it is opened, such as the file of an engine.
         configuration: String,
     },
 }
@@ -61,11 +61,11 @@ pub struct Function {
 pub enum Code {
     /// CUDA C++, compiled at start.
     Cuda(String),
-    /// What nvcc or NVRTC made of it.
+    /// PTX that nvcc or NVRTC made of it.
     Ptx(String),
 }
 
-/// How many bytes a request has.
+/// Number of bytes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bytes {
     /// In any case.

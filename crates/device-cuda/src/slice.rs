@@ -9,7 +9,7 @@ use cudarc::driver::{DriverError, result, sys};
 use device::hosted::Task;
 use std::ffi::c_void;
 
-/// What a slice runs.
+/// Program that a slice runs.
 #[derive(Clone, Copy)]
 pub enum Program {
     /// A kernel, and perhaps one thread block of another one after it.
@@ -23,7 +23,7 @@ pub enum Program {
 pub enum Part {
     /// Slices that follow each other, as one grid: the first one's number, and how many.
     Slices(u32, u32),
-    /// What follows the slices, once all have ended.
+    /// Work that follows the slices, once all have ended.
     Conclusion,
 }
 
@@ -31,24 +31,24 @@ pub enum Part {
 pub struct Slice<'a> {
     /// Whose it is.
     pub task: &'a Task<'a>,
-    /// What runs.
+    /// Program that runs.
     pub program: Program,
-    /// How much of it.
+    /// Memory and blocks of the launch.
     pub shape: Shape,
-    /// Which part of the launch.
+    /// Part of the launch that runs.
     pub part: Part,
     /// The memory of a launch that is resident.
     pub residence: Option<&'a Residence>,
-    /// What the kernel is given.
+    /// Arguments of the kernel.
     pub arguments: [u64; 4],
 }
 
-/// Where a slice reads and writes, on the GPU.
+/// Addresses on the GPU that a slice reads and writes.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// Where the input lies.
+    /// Address of the input.
     pub input: sys::CUdeviceptr,
-    /// Where the output goes.
+    /// Address of the output.
     pub output: sys::CUdeviceptr,
     /// Eight bytes or more.
     pub workspace: sys::CUdeviceptr,
@@ -56,8 +56,8 @@ pub struct Place {
     pub direct: bool,
 }
 
-/// What makes a request the same as another one; none for one that is one launch without a graph,
-/// or cannot be a graph, because it has several slices or memory that the driver did not take.
+/// Returns the key that tells a request from others; none for one that is one launch without a
+/// graph, or cannot be a graph: it has several slices or memory that the driver did not take.
 pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
     let Slice { task, shape, arguments, .. } = slice;
     let part = |bytes: u64, memory: Option<Reached>| match (bytes, memory) {
@@ -83,7 +83,7 @@ pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
 /// Puts a kernel into a stream.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Safety
 /// The kernel has the parameters of a service; memory is large enough for what it does.

@@ -1,4 +1,4 @@
-//! What a unit has on the GPU, and how it runs a slice.
+//! State of a unit on the GPU, and the run of a slice.
 
 use crate::buffer::Buffer;
 use crate::builtin::Shape;
@@ -47,7 +47,7 @@ impl Worker {
     /// For the calling thread, whose current context this is.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn new(
         (least, levels): (u8, u8),
         spins: bool,
@@ -86,7 +86,7 @@ impl Worker {
     /// Runs a part of a launch and waits for its end.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
         let task = slice.task;
         let rank = usize::from(task.level.0.saturating_sub(self.least));
@@ -111,7 +111,7 @@ impl Worker {
         ended
     }
 
-    /// Where a slice reads and writes.
+    /// Returns the addresses that a slice reads and writes.
     fn place(
         &mut self,
         shape: &Shape,
@@ -272,7 +272,7 @@ impl Worker {
             *buffer = Buffer::default();
         }
         self.replays.forget();
-        // What a library does when it closes would use the context.
+        // Closing a library would use the context.
         self.libraries.drain(..).for_each(std::mem::forget);
     }
 }
@@ -342,10 +342,10 @@ unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> 
     }
 }
 
-/// Whether the GPU has a priority for each of so many levels.
+/// Returns true if the GPU has a priority for each of so many levels.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 pub fn has_priorities(levels: u8) -> Result<bool, DriverError> {
     let (least, greatest) = result::stream::get_priority_range()?;
     Ok(i32::from(levels) <= least - greatest + 1)

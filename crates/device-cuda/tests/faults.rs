@@ -15,7 +15,7 @@ use support::{
 const LOST: Status = Status::Failed(FailureCode::Lost as u32);
 const ENDLESS: Status = Status::Failed(FailureCode::Endless as u32);
 const BUDGET: Option<Duration> = Some(Duration::from_millis(1));
-/// What counts as endless at the earliest.
+/// Shortest time that counts as endless.
 const LEAST: Duration = Duration::from_millis(500);
 
 /// On each GPU, with units that sleep and with units that spin.

@@ -117,7 +117,7 @@ impl Images {
     }
 }
 
-/// How many of the first test images are read right, ten at a time in the same memory.
+/// Number of the first test images that are read right, ten at a time in the same memory.
 fn right(device: &CudaDevice, stream: StreamId, images: &Images, times: usize) -> usize {
     let pixels = std::fs::read(example("digits/images.bin")).unwrap();
     let labels = std::fs::read(example("digits/labels.bin")).unwrap();

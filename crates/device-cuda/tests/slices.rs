@@ -52,7 +52,7 @@ fn launch(device: &CudaDevice, (name, arguments, input, output): Known, seed: u3
 
 type Known = (&'static str, [u64; 4], usize, usize);
 
-/// What is in an output before anything is written to it.
+/// Content of an output before anything is written to it.
 const UNTOUCHED: u8 = 0xa5;
 
 /// Long enough to be met between its slices.
@@ -198,7 +198,7 @@ fn urgent_request_comes_in_between_slices() {
 fn cancelled_launch_writes_nothing_and_gives_its_memory_back_on_the_fake_driver() {
     let test = "cancelled_launch_writes_nothing_and_gives_its_memory_back";
     let (_, counts) = on_the_fake_driver(test, &[]);
-    // What three units begin with, and who looks how fast the GPU is; and the one residence.
+    // The buffers of three units and of the calibration; and the one residence.
     assert!(counts.of("allocated") <= 4 * BUFFERS + 1, "{}", counts.of("allocated"));
     assert_eq!(counts.of("allocated"), counts.of("freed"));
 }
@@ -316,8 +316,8 @@ fn context_reset_between_slices_loses_the_launch() {
             resets += 1;
             assert_eq!(device.statistics().resets, resets);
             let ended = (end(&running).status, end(&waiting).status);
-            // Where this thread was kept from its core for as long as the launch takes, it had
-            // ended before the reset, which then took nothing from it.
+            // If this thread was kept from its core for as long as the launch takes, it had ended
+            // before the reset, which then took nothing from it.
             if ended.0 == Status::Done {
                 assert!(resets < 50, "never in time: {lost} of {resets}");
                 continue;

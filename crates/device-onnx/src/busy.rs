@@ -12,7 +12,7 @@ use realtime::clock::{monotonic_ns, thread_cpu_ns};
 /// Rounds of the runs that are measured.
 const SHORT: i64 = 2;
 const LONG: i64 = 34;
-/// How often each is measured; the first few warm caches and clocks up.
+/// Number of measurements of each; the first few warm caches and clocks up.
 const SAMPLES: usize = 600;
 const WARM_UP: usize = 100;
 

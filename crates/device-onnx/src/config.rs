@@ -1,4 +1,4 @@
-//! What a device consists of.
+//! Configuration of a device.
 
 use crate::BUILT_IN;
 use device::Error;
@@ -14,19 +14,19 @@ const MOST_BATCH: u32 = 256;
 /// The most threads that may compute one model.
 const MOST_THREADS: usize = 256;
 
-/// What an [`crate::OnnxDevice`] consists of. The default has no models, six levels, and computes
+/// Configuration of an [`crate::OnnxDevice`]. The default has no models, six levels, and computes
 /// on the processor, with one thread on whatever core is free, with the ordinary policy.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Path of the runtime's library, such as `libonnxruntime.so.1.31.1`, version 1.17 or newer;
     /// if none is given, the variable [`LIBRARY_VARIABLE`] tells. A process loads one only.
     pub library: Option<PathBuf>,
-    /// What the device offers beside `empty`, `busy` and `vecadd`.
+    /// Models that the device offers beside `empty`, `busy` and `vecadd`.
     pub models: Vec<Model>,
-    /// What computes.
+    /// Processor that computes.
     pub provider: Provider,
-    /// How many threads compute one operation of a model, 1 to 256: the unit, and others that the
-    /// runtime makes for each model. These get the same policy, but run on the cores of whoever
+    /// Number of threads that compute one operation of a model, 1 to 256: the unit, and others that
+    /// the runtime makes for each model. These get the same policy, but run on the cores of whoever
     /// starts the device; they sleep while there is nothing to do.
     pub threads: usize,
     /// Number of levels, at least one.
@@ -53,7 +53,7 @@ pub struct Model {
     pub most: u32,
 }
 
-/// What computes the models.
+/// Processor that computes the models.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Provider {
     /// The processor, by the runtime's own kernels.
@@ -62,7 +62,7 @@ pub enum Provider {
     /// An NVIDIA GPU. Needs a library that was built for it, with CUDA's and cuDNN's libraries
     /// where the loader finds them.
     Cuda {
-        /// Which GPU, counted by the driver.
+        /// Number of the GPU, counted by the driver.
         device: u16,
     },
 }

@@ -216,7 +216,7 @@ fn holds(buffer: &'static str, memory: &PeerSlice, needed: u64) -> Result<(), Er
     if needed <= length { Ok(()) } else { Err(Error::ShortBuffer { buffer, needed, length }) }
 }
 
-/// What is done with `file`, where the binding to the runtime may panic at what it does not
+/// Does something with `file`, where the binding to the runtime may panic at what it does not
 /// expect of a file.
 fn no_panic<T>(file: &str, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {

@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What the process has loaded, for good: the runtime cannot be unloaded safely.
+/// Library that the process has loaded, for good: the runtime cannot be unloaded safely.
 static LOADED: Mutex<Option<(PathBuf, Environment)>> = Mutex::new(None);
 
 /// Loads the library of this path, or the one that the environment names; tells which.

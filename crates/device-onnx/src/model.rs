@@ -31,8 +31,8 @@ pub(crate) struct Loaded {
     session: Session,
     /// By the size of the batch, from one on.
     frames: Vec<Frame>,
-    /// Whether the provider computes in memory of its own, so that inputs are copied when they
-    /// are bound.
+    /// True if the provider computes in memory of its own, so that inputs are copied when they are
+    /// bound.
     remote: bool,
 }
 
@@ -78,7 +78,7 @@ impl Loader {
 
     fn try_builder(&self, threads: usize) -> ort::Result<SessionBuilder> {
         let mut builder = Session::builder(&self.environment)?
-            // What goes wrong is told to whoever asked, who may ask for it again and again.
+            // An error is told to the caller, who may ask for it again and again.
             .with_log_level(LogLevel::Fatal)?
             .with_intra_threads(threads)?
             .with_inter_threads(1)?

@@ -1,4 +1,4 @@
-//! What a model takes and gives, as far as a launch must know.
+//! Inputs and outputs of a model, as far as a launch must know them.
 
 use device::Error;
 use ort::session::Session;
@@ -13,7 +13,7 @@ pub(crate) struct Signature {
     pub outputs: Vec<Tensor>,
     /// The largest batch; 1 when the model has a fixed size.
     pub most: u32,
-    /// Whether the first argument of a launch is the size of a batch.
+    /// True if the first argument of a launch is the size of a batch.
     batched: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Signature {
-    /// What a loaded model says of itself, or what is wrong with that.
+    /// Returns the signature of a loaded model, or a text that names its fault.
     pub fn of(session: &Session, most: u32) -> Result<Signature, String> {
         let all = |what: &str, outlets: &[Outlet]| -> Result<Vec<Tensor>, String> {
             let tensor = |outlet| Tensor::of(outlet).map_err(|why| (outlet, why));

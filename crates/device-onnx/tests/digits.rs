@@ -20,7 +20,7 @@ fn start(most: u32) -> Option<Arc<OnnxDevice>> {
     Some(device_onnx::start(&Config { models: vec![model], ..config()? }).unwrap())
 }
 
-/// What the network says of images, in batches of at most `most`.
+/// Returns the scores that the network gives images, in batches of at most `most`.
 fn classify(device: &Arc<OnnxDevice>, images: &[u8], most: usize) -> Vec<[f32; DIGITS]> {
     let mut all = Vec::new();
     for batch in images.chunks(most * PIXELS) {

@@ -36,7 +36,7 @@ fn tensors_of_each_type_lie_one_after_the_other() {
     assert_eq!(got[..length], kinds(2));
     assert_eq!(got[length], 0xaa, "written beyond the last output");
 
-    // What is bound once is read anew at each run.
+    // Memory that is bound once is read anew at each run.
     input.write(0, &vec![0; length]).unwrap();
     assert_eq!(run(&device, order(&device, "kinds", 0, &input, &output)).status, Status::Done);
     assert_eq!(bytes(&output)[..length], vec![0; length]);
@@ -48,7 +48,7 @@ fn tensors_of_each_type_lie_one_after_the_other() {
     assert_eq!(device.check(&order(&device, "kinds", 0, &input, &short)), refused("output"));
 }
 
-/// What a launch brings is not trusted, and a model may reject it only when it runs.
+/// The data of a launch are not trusted, and a model may reject them only when it runs.
 #[test]
 fn a_run_that_fails_ends_as_failed_and_the_device_goes_on() {
     let Some(config) = config() else { return };

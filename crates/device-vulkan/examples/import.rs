@@ -1,4 +1,4 @@
-//! What it saves that a device reaches its clients' memory itself: `vecadd` with memory that is
+//! Time that is saved if a device reaches its clients' memory itself: `vecadd` with memory that is
 //! imported and with memory that is copied, in turns, on each device that can do both.
 //!
 //! `cargo run --release -p device-vulkan --example import [ROUNDS]`
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     // Before, the memory was imported, and caches were warmed up.
                     sides.iter_mut().for_each(|side| side.times.clear());
                 }
-                // Which one is first changes, too.
+                // The order of the two changes, too.
                 sides[round % 2].run(&input, &output)?;
                 sides[(round + 1) % 2].run(&input, &output)?;
             }

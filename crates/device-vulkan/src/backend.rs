@@ -22,7 +22,7 @@ pub struct Vulkan {
     staging_bytes: u64,
 }
 
-/// How a device gets at its clients' memory.
+/// Access of a device to its clients' memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientMemory {
     /// Mappings that the device reaches itself now.
@@ -67,7 +67,7 @@ pub fn start(config: Config) -> Result<Arc<VulkanDevice>, device::Error> {
 }
 
 impl Vulkan {
-    /// How it gets at its clients' memory, as far as it is now.
+    /// Returns its access to its clients' memory, as far as it is now.
     pub fn client_memory(&self) -> ClientMemory {
         ClientMemory {
             imported: self.gpu.imports.as_ref().map_or(0, Imports::count),

@@ -1,4 +1,4 @@
-//! What a kernel is bound to: a staging buffer, or the client's memory itself.
+//! Memory that a kernel is bound to: a staging buffer, or the client's memory itself.
 
 use crate::imports::Piece;
 use crate::staging::Staging;
@@ -7,8 +7,8 @@ use ash::vk;
 /// A binding of a staging buffer has at least as many bytes.
 pub(crate) const LEAST_RANGE: u64 = 16;
 
-/// What a set names. What it names may be gone, and something else have its handle; but no two
-/// things have the same age.
+/// Part of a buffer that a set names. The buffer may be gone, and something else have its handle;
+/// but no two things have the same age.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Binding {
     age: Age,
@@ -25,7 +25,7 @@ enum Age {
     Client(u64),
 }
 
-/// What a kernel sees as its input, or as its output.
+/// Memory that a kernel sees as its input, or as its output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bound {
     /// All of the staging buffer: the kernel knows its sizes from its arguments.
@@ -37,8 +37,8 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// What a set has to name, of at most so many bytes. What the kernel must not see there is
-    /// cleared.
+    /// Returns the part of a buffer that a set has to name, of at most so many bytes. Bytes there
+    /// that the kernel must not see are cleared.
     pub fn binding(self, staging: &mut Staging, generation: u64, most: u64) -> Binding {
         let range = |bytes: u64| {
             bytes.next_multiple_of(4).clamp(LEAST_RANGE, most / 4 * 4).min(staging.capacity)

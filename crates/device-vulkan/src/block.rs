@@ -26,7 +26,7 @@ pub(crate) struct Block<'a> {
 /// Elements of the launch's memory: the first one, and how many.
 type Part = (u64, u64);
 
-/// Where a kernel finds or leaves its elements: the binding, and where each part begins in it.
+/// Elements that a kernel reads or writes: the binding, and the start of each part in it.
 struct Place<const N: usize> {
     bound: Bound,
     firsts: [u64; N],
@@ -63,7 +63,7 @@ impl Block<'_> {
     /// `None` if they have to be copied.
     fn reach(&self, memory: &PeerSlice, bytes: (u64, u64)) -> Option<(Piece, u64)> {
         let imports = self.gpu.imports.as_ref()?;
-        // What a kernel reads must not depend on what it has written.
+        // The input that a kernel reads must not depend on what it has written.
         let apart = !overlap(&self.task.input, &self.task.output);
         apart.then(|| imports.reach(self.gpu, memory, bytes)).flatten()
     }
@@ -237,7 +237,7 @@ impl Block<'_> {
         };
         let bytes = [staged(input, bounds[0]), staged(output, bounds[1])];
         self.worker.reserve(bytes[0], bytes[1])?;
-        // What the kernel does not write stays as it is.
+        // Bytes that the kernel does not write stay as they are.
         let buffers = [&mut self.worker.input, &mut self.worker.output];
         for ((from, to), bytes) in [input, output].into_iter().zip(buffers).zip(bytes) {
             from.slice(0, bytes as usize)
@@ -259,7 +259,7 @@ impl Block<'_> {
     /// All the launch's memory of one side, without a byte more, as a kernel of one's own sees it.
     fn reach_exactly(&self, memory: &PeerSlice, direct: bool) -> Bound {
         let bytes = memory.len() as u64;
-        // What a binding has more than the memory is zero, which the client's need not be.
+        // Bytes of a binding beyond the memory are zero, which the client's need not be.
         let whole = bytes >= LEAST_RANGE && bytes.is_multiple_of(WORD);
         let reached = (direct && whole).then(|| self.reach(memory, (0, bytes))).flatten();
         match reached {
@@ -269,7 +269,7 @@ impl Block<'_> {
     }
 }
 
-/// Whether two pieces of memory have a byte in common.
+/// Returns true if two pieces of memory have a byte in common.
 fn overlap(a: &PeerSlice, b: &PeerSlice) -> bool {
     let (Some((a_mapping, a_start)), Some((b_mapping, b_start))) = (a.mapping(), b.mapping())
     else {

@@ -1,4 +1,4 @@
-//! How fast the device works, measured on itself.
+//! Speed of the device, measured on itself.
 
 use crate::Error;
 use crate::binding::Bound;
@@ -13,7 +13,7 @@ const TRIES: usize = 3;
 /// Long enough for the round trip to matter little.
 const RUN_NS: u64 = 1_000_000;
 
-/// How fast a device does the steps of `busy`, and what a dispatch costs beside them.
+/// Speed at which a device does the steps of `busy`, and the cost of a dispatch beside them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Calibration {
     /// Steps in one microsecond: the median.

@@ -1,14 +1,14 @@
-//! How a Vulkan device is set up.
+//! Configuration of a Vulkan device.
 
 use crate::Calibration;
 use device::hosted::{Sharing, Unit};
 use realtime::thread::Policy;
 
-/// What a [`crate::VulkanDevice`] consists of. The default has six levels on the first device that
+/// Configuration of a [`crate::VulkanDevice`]. The default has six levels on the first device that
 /// is no processor, or the first one if all are, and the ordinary scheduling policy.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which device.
+    /// Device to use.
     pub device: Select,
     /// Number of levels, at least one.
     pub levels: u8,
@@ -19,24 +19,24 @@ pub struct Config {
     /// Policy of the device's threads. When it is refused they run with the normal one, and
     /// [`device::Statistics::realtime`] tells.
     pub policy: Policy,
-    /// Who gets the units.
+    /// Rule by which work gets the units.
     pub sharing: Sharing,
     /// The core of the copy engine's thread, if it is to have one.
     pub copy_core: Option<usize>,
-    /// Whether a unit watches for the end of its block instead of sleeping: a faster answer for a
+    /// True if a unit watches for the end of its block instead of sleeping: a faster answer for a
     /// core that does nothing else.
     pub spin: bool,
-    /// Whether the device is to reach its clients' memory itself, where it can
-    /// ([`crate::Found::imports`]), instead of staging buffers that the unit copies to and from.
-    /// It still copies what a kernel of one's own may not see as it is (see [`Module`]), elements
-    /// at odd addresses, an output that overlaps the input, and memory that the driver refuses.
+    /// True if the device is to reach its clients' memory itself, where it can
+    /// ([`crate::Found::imports`]), instead of staging buffers that the unit copies to and from. It
+    /// still copies what a kernel of one's own may not see as it is (see [`Module`]), elements at
+    /// odd addresses, an output that overlaps the input, and memory that the driver refuses.
     pub import: bool,
     /// Bytes that each of the two staging buffers of a unit has from the start; they grow as
     /// needed, which takes its time in the middle of a launch.
     pub staging_bytes: usize,
     /// Kernels beside the built-in ones.
     pub modules: Vec<Module>,
-    /// How fast the device works, for the `busy` kernel; measured at the start when not given.
+    /// Speed of the device, for the `busy` kernel; measured at the start when not given.
     pub calibration: Option<Calibration>,
 }
 
@@ -58,7 +58,7 @@ impl Default for Config {
     }
 }
 
-/// Which device.
+/// Choice of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Select {
     /// The first one that is usable and no processor; if there is none, the first usable one.
@@ -81,23 +81,23 @@ pub enum Select {
 /// The buffers end where the client's memory ends (rounded up to four bytes, and at least 16, the
 /// rest zero), so `arrayLength` tells their size, and accesses beyond are clamped or give zero.
 ///
-/// Where it can, the device binds the client's memory itself ([`Config::import`]): if it begins at
-/// a multiple of what the device aligns storage buffers to, and has whole words, four at least;
-/// an input also only if the code declares it as read-only (`var<storage, read>`, or `NonWritable`
-/// in SPIR-V), and SPIR-V only if the device catches accesses beyond a binding
+/// The device binds the client's memory itself where it can ([`Config::import`]): if it begins at a
+/// multiple of what the device aligns storage buffers to, and has whole words, four at least; an
+/// input also only if the code declares it as read-only (`var<storage, read>`, or `NonWritable` in
+/// SPIR-V), and SPIR-V only if the device catches accesses beyond a binding
 /// (`robustBufferAccess2`). Otherwise it copies. The client may write to its memory meanwhile, so
 /// the kernel has to end whatever it reads, also where it reads the same place twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Module {
     /// Name of the kernel.
     pub name: String,
-    /// What it computes, its arguments and its memory.
+    /// Description of its computation, its arguments and its memory.
     pub description: String,
     /// Its code.
     pub source: Source,
     /// Name of the entry point, a compute shader.
     pub entry: String,
-    /// How many work groups a launch has.
+    /// Number of work groups of a launch.
     pub groups: Groups,
 }
 
@@ -111,14 +111,14 @@ pub enum Source {
     Spirv(Vec<u32>),
 }
 
-/// How many work groups a launch has.
+/// Number of work groups of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Groups {
     /// Always so many.
     Fixed([u32; 3]),
     /// An argument, divided by this many elements for each group and rounded up.
     Elements {
-        /// Which argument, 0 to 3.
+        /// Index of the argument, 0 to 3.
         argument: usize,
         /// Elements that a group computes, at least one.
         per_group: u32,

@@ -1,8 +1,8 @@
-//! Why Vulkan could not be used.
+//! Errors of the use of Vulkan.
 
 use ash::vk;
 
-/// Why Vulkan could not be used.
+/// Reason why Vulkan could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +23,7 @@ pub enum Error {
     /// No device is the one that was asked for.
     #[error("no Vulkan device {wanted}; there are: {found}")]
     NoDevice {
-        /// What was asked for.
+        /// Device that was asked for.
         wanted: String,
         /// The devices that there are.
         found: String,
@@ -33,7 +33,7 @@ pub enum Error {
     Lacks {
         /// Name of the device.
         name: String,
-        /// What it lacks.
+        /// Missing properties.
         missing: String,
     },
     /// A kernel module cannot be used.
@@ -41,17 +41,17 @@ pub enum Error {
     Module {
         /// Name of the module.
         name: String,
-        /// What it says of itself.
+        /// Description that it gives of itself.
         description: String,
-        /// What is wrong with it.
+        /// Fault of the module.
         reason: String,
     },
     /// A call of Vulkan failed.
     #[error("{call}: {result}")]
     Call {
-        /// What was called.
+        /// Name of the called function.
         call: &'static str,
-        /// What it returned.
+        /// Result that it returned.
         result: vk::Result,
     },
     /// The device worked, but a trial launch failed.
@@ -60,7 +60,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What names the failed call in a `map_err`.
+    /// Makes the error of a failed call, in a `map_err`.
     pub(crate) fn of(call: &'static str) -> impl FnOnce(vk::Result) -> Error {
         move |result| Error::Call { call, result }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Gpu {
     pub queues: Vec<PiMutex<vk::Queue>>,
     pub levels: u8,
     pub spin: bool,
-    /// What it reaches of its clients' memory; none if it is to copy all.
+    /// Clients' memory that it reaches; none if it is to copy all.
     pub imports: Option<Imports>,
     /// Bytes of clients' memory that were copied to staging buffers or from them.
     pub staged_bytes: AtomicU64,
@@ -71,7 +71,7 @@ impl Gpu {
         &self.queues[queue_of(level, self.levels, self.queues.len())]
     }
 
-    /// Whether the device was lost.
+    /// Returns true if the device was lost.
     pub fn is_lost(&self) -> bool {
         // Relaxed: a worker that sees it late hears it from the driver.
         self.lost.load(Ordering::Relaxed)
@@ -82,7 +82,7 @@ impl Gpu {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// What a failed call means for the launch.
+    /// Returns the failure code of the launch for a failed call.
     pub fn failure(&self, result: vk::Result) -> FailureCode {
         match result {
             vk::Result::ERROR_OUT_OF_HOST_MEMORY
@@ -141,7 +141,7 @@ impl Gpu {
         // in the layout: `compile` checked.
         let made = unsafe { self.device.pipeline(&words, &entry, self.pipeline_layout) };
         let pipeline = made.map_err(|refused| error(refused.to_string()))?;
-        // What goes beyond a binding must not end at the client's other data.
+        // Accesses beyond a binding must not end at the client's other data.
         let confined =
             self.device.has_robust_bindings() || matches!(module.source, Source::Wgsl(_));
         self.kernels.push(Kernel {
@@ -177,7 +177,7 @@ impl Drop for Gpu {
     }
 }
 
-/// Which of `count` queues, the highest last, work of this level gets.
+/// Returns the one of `count` queues, the highest last, that work of this level gets.
 fn queue_of(level: Level, levels: u8, count: usize) -> usize {
     let place = usize::from(level.0) * count / usize::from(levels.max(1));
     place.min(count - 1)

@@ -19,7 +19,7 @@ pub(crate) struct Imports(PiMutex<Known>);
 #[derive(Default)]
 struct Known {
     imports: Vec<Import>,
-    /// How many there ever were.
+    /// Number of all imports that there ever were.
     count: u64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Piece {
     /// The number of its mapping, which no other mapping has or gets.
     pub number: u64,
     pub buffer: vk::Buffer,
-    /// Where it begins in the mapping, aligned as the device wants it.
+    /// Place of its start in the mapping, aligned as the device wants it.
     pub offset: u64,
     pub range: u64,
 }
@@ -82,7 +82,7 @@ impl Imports {
         Some((*number, buffer.handle())).filter(|(_, handle)| *handle != vk::Buffer::null())
     }
 
-    /// How many mappings the device reaches now.
+    /// Returns the number of mappings that the device reaches now.
     pub fn count(&self) -> usize {
         let known = self.0.lock();
         known.imports.iter().filter(|one| one.buffer.handle() != vk::Buffer::null()).count()
@@ -122,7 +122,7 @@ impl Import {
         Import { number, mapping: mapping.clone(), buffer: made.unwrap_or(Buffer::NONE) }
     }
 
-    /// Whether nobody else has the mapping, so that no launch uses it and none will.
+    /// Returns true if nobody else has the mapping, so that no launch uses it and none will.
     fn is_unused(&mut self) -> bool {
         // Unlike the count, this is ordered after what the others did before they let go.
         Arc::get_mut(&mut self.mapping).is_some()

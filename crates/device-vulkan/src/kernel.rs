@@ -1,4 +1,4 @@
-//! What kernels there are, and how a launch of each is split in blocks.
+//! Kernels of a device, and the division of a launch of each into blocks.
 
 use crate::{Groups, Module, Source};
 use ash::vk;
@@ -27,7 +27,7 @@ pub(crate) struct Kernel {
     pub direct: Direct,
 }
 
-/// What a kernel may be given as it is in the client's memory, without a copy.
+/// Memory that a kernel may be given as it is at the client, without a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Direct {
     /// It does not write its input, and reads nothing beyond.
@@ -36,7 +36,7 @@ pub(crate) struct Direct {
     pub output: bool,
 }
 
-/// How a kernel is fed.
+/// Kind of a kernel, which decides how it is fed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Code {
     Empty,
@@ -129,10 +129,10 @@ impl Kernel {
 }
 
 impl Code {
-    /// Whether the device takes so many work groups.
+    /// Checks that the device takes the work groups of this kernel.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why it does not.
     pub fn check(&self, limits: &vk::PhysicalDeviceLimits) -> Result<(), String> {
         let most = limits.max_compute_work_group_count;
         match *self {

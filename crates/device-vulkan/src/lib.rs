@@ -17,9 +17,9 @@
 //! are many blocks, so that more urgent work gets in between. Where the device has several compute queues, upper levels
 //! get the one with the higher priority, and with the default units one unit is kept for them.
 //!
-//! What goes wrong ends the launch: memory that the device cannot hold with
-//! [`device::FailureCode::Memory`], the loss of the device with [`device::FailureCode::Kernel`].
-//! A lost device stays lost: all later launches fail with that code, too, until it is started anew.
+//! A failure ends the launch: memory that the device cannot hold with
+//! [`device::FailureCode::Memory`], the loss of the device with [`device::FailureCode::Kernel`]. A
+//! lost device stays lost: all later launches fail with that code, too, until it is started anew.
 //!
 //! Limits:
 //! - The first launch with a mapping waits until it is imported. Results of `reduce` and

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 /// Invocations that the largest work group of the built-in kernels has.
 const GROUP_INVOCATIONS: u32 = 256;
 
-/// What kind of device it is.
+/// Kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A graphics processor with memory of its own.
@@ -29,17 +29,17 @@ pub struct Found {
     pub index: usize,
     /// Its name.
     pub name: String,
-    /// What kind of device it is.
+    /// Kind of the device.
     pub kind: Kind,
     /// Its Vulkan version: major, minor and patch.
     pub vulkan: [u32; 3],
     /// Name and version of its driver, as the driver puts it.
     pub driver: String,
-    /// How many queues its best family for computing has.
+    /// Number of queues of its best family for computing.
     pub compute_queues: u32,
-    /// Whether it offers to reach memory of the host itself (`VK_EXT_external_memory_host`).
+    /// True if it offers to reach memory of the host itself (`VK_EXT_external_memory_host`).
     pub imports: bool,
-    /// What it lacks, if it cannot be used.
+    /// Missing properties, if it cannot be used.
     pub missing: Option<String>,
 }
 
@@ -66,10 +66,10 @@ pub(crate) struct Candidate {
     pub family: u32,
     pub limits: vk::PhysicalDeviceLimits,
     pub float64: bool,
-    /// Whether accesses beyond a binding, and not only beyond its buffer, are caught.
+    /// True if accesses beyond a binding, and not only beyond its buffer, are caught.
     pub robust_bindings: bool,
-    /// Where memory of the host has to begin and to end for the device to reach it itself; `None`
-    /// if it does not.
+    /// Alignment of the start and the end of memory of the host that the device reaches itself;
+    /// `None` if it does not.
     pub import_alignment: Option<u64>,
 }
 
@@ -221,8 +221,8 @@ impl Library {
         })
     }
 
-    /// Where memory has to begin and to end that a storage buffer of this device, which has the
-    /// extension, is to lie in; `None` if it takes none.
+    /// Returns the alignment of the start and the end of memory for a storage buffer of this
+    /// device, which has the extension; `None` if it takes none.
     fn import_alignment(&self, handle: vk::PhysicalDevice) -> Option<u64> {
         let kind = vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
         let info = vk::PhysicalDeviceExternalBufferInfo::default()

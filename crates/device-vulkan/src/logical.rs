@@ -18,19 +18,19 @@ pub struct LogicalDevice {
     _library: Library,
 }
 
-/// What a device reaches memory of the host with.
+/// Functions and alignment with which a device reaches memory of the host.
 pub(crate) struct Importer {
     pub calls: ash::ext::external_memory_host::Device,
     /// The memory begins and ends at a multiple of this.
     pub alignment: u64,
 }
 
-/// What a device is opened for.
+/// Requirements for the opening of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// How many queues at most, at least one; there may be fewer.
+    /// Largest number of queues, at least one; there may be fewer.
     pub queues: u32,
-    /// Whether accesses beyond a buffer are to be caught, and beyond a binding, where the device
+    /// True if accesses beyond a buffer are to be caught, and beyond a binding, where the device
     /// can. This may make each access slower.
     pub robust: bool,
 }
@@ -55,7 +55,7 @@ impl LogicalDevice {
         Ok(LogicalDevice { device, candidate, queues, memory, importer, _library: library })
     }
 
-    /// What it is.
+    /// Description of the device.
     pub fn found(&self) -> &Found {
         &self.candidate.found
     }
@@ -74,23 +74,23 @@ impl LogicalDevice {
         (0..self.queues).map(queue).collect()
     }
 
-    /// What it can hold and run.
+    /// Limits of the memory that it can hold, and of the work that it can run.
     pub fn limits(&self) -> &vk::PhysicalDeviceLimits {
         &self.candidate.limits
     }
 
-    /// Whether its kernels may compute with double precision.
+    /// Returns true if its kernels may compute with double precision.
     pub fn has_float64(&self) -> bool {
         self.candidate.float64
     }
 
-    /// Whether accesses beyond a binding, and not only beyond its buffer, are caught where the
-    /// device was opened for that.
+    /// Returns true if accesses beyond a binding, and not only beyond its buffer, are caught where
+    /// the device was opened for that.
     pub(crate) fn has_robust_bindings(&self) -> bool {
         self.candidate.robust_bindings
     }
 
-    /// What it reaches memory of the host with, if it does.
+    /// Returns the functions with which it reaches memory of the host, if it does.
     pub(crate) fn importer(&self) -> Option<&Importer> {
         self.importer.as_ref()
     }

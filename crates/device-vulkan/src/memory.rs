@@ -3,19 +3,19 @@
 use crate::raw::LogicalDevice;
 use ash::vk;
 
-/// Where a buffer's memory is.
+/// Place of a buffer's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Where the host writes it, and reads it fast if there is such memory; it need not be flushed.
+    /// Memory that the host writes, and reads fast if there is such memory; it need not be flushed.
     Host,
-    /// Where the device is fastest.
+    /// Memory in which the device is fastest.
     Device,
 }
 
 /// No page of Linux is smaller.
 const LEAST_PAGE: u64 = 4096;
 
-/// What memory of the host is called that was not allocated by Vulkan.
+/// Handle type of memory of the host that was not allocated by Vulkan.
 const HOST_ALLOCATION: vk::ExternalMemoryHandleTypeFlags =
     vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
 
@@ -188,7 +188,7 @@ impl Buffer {
     }
 }
 
-/// How many bytes the pages have that these bytes lie in, if they begin and end as they have to.
+/// Returns the size of the pages that these bytes lie in, if they begin and end as they have to.
 fn whole_pages(base: u64, bytes: u64, alignment: u64) -> Option<u64> {
     let pages = bytes.checked_next_multiple_of(LEAST_PAGE)?;
     (base.is_multiple_of(alignment) && pages.is_multiple_of(alignment)).then_some(pages)
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(whole_pages(0x7000, 1, 4096), Some(4096));
         assert_eq!(whole_pages(0x7000, 4097, 64), Some(8192));
         assert_eq!(whole_pages(0x7004, 4096, 4096), None);
-        // Whether more is mapped than the smallest page, nobody knows.
+        // Nobody knows if more is mapped than the smallest page.
         assert_eq!(whole_pages(0x10_0000, 4096, 65_536), None);
         assert_eq!(whole_pages(0x10_0000, 65_000, 65_536), Some(65_536));
         assert_eq!(whole_pages(0, u64::MAX, 4096), None);

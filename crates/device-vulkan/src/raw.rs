@@ -1,5 +1,5 @@
-//! What a program needs that speaks Vulkan itself, below the device contract: what this crate
-//! itself stands on.
+//! Parts for a program that speaks Vulkan itself, below the device contract: this crate itself
+//! stands on them.
 //!
 //! A [`LogicalDevice`] is found and opened as a [`crate::VulkanDevice`] is, and gives `ash`'s own
 //! functions. Beside them there are a [`Buffer`] with memory of its own, pipelines, timeline

@@ -19,7 +19,7 @@ const DECORATION_SET: u32 = 34;
 /// The newest SPIR-V that Vulkan 1.2 takes, as the header has it.
 const NEWEST: u32 = 0x0001_0500;
 
-/// What a device gives a work group.
+/// Limits of a device for a work group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub float64: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Limits {
 /// The SPIR-V of a module.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the module.
 pub(crate) fn compile(module: &Module, limits: Limits) -> Result<Vec<u32>, String> {
     match &module.source {
         Source::Wgsl(text) => translate_module(text, &module.entry, limits),
@@ -41,7 +41,7 @@ pub(crate) fn compile(module: &Module, limits: Limits) -> Result<Vec<u32>, Strin
     }
 }
 
-/// What a translation adds to a text.
+/// Checks that a translation adds to a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checks {
     /// An index beyond a buffer or an array becomes the largest one, and the memory of a work
@@ -55,7 +55,7 @@ pub enum Checks {
 /// constant.
 ///
 /// # Errors
-/// What is wrong with the text, with its place.
+/// The fault of the text, with its place.
 pub fn translate(text: &str, entry: &str, checks: Checks) -> Result<Vec<u32>, String> {
     write(&parse(text)?, text, entry, Capabilities::IMMEDIATES, checks)
 }

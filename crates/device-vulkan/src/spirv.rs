@@ -1,4 +1,4 @@
-//! What SPIR-V says of the memory that it uses.
+//! Declarations of SPIR-V on the memory that it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const OP_DECORATION_GROUP: u32 = 73;
 const DECORATION_NON_WRITABLE: u32 = 24;
 const DECORATION_BINDING: u32 = 33;
 
-/// What is declared of variables.
+/// Declarations of variables.
 #[derive(Default)]
 struct Declared {
     /// Variables with this binding.
@@ -21,16 +21,16 @@ struct Declared {
     kept: BTreeSet<(u32, Option<u32>)>,
     /// The types of variables, all of them pointers.
     variables: BTreeMap<u32, u32>,
-    /// What pointers point to.
+    /// Types that pointers point to.
     pointers: BTreeMap<u32, u32>,
-    /// How many members structures have.
+    /// Number of members of each structure.
     structures: BTreeMap<u32, u32>,
     /// Decorations are declared in a way that is not looked through here.
     grouped: bool,
 }
 
-/// Whether the words, whose instructions are whole, may write to what is bound there: unless the
-/// variable, or all that is in it, is declared as not written.
+/// Returns true if the words, whose instructions are whole, may write to what is bound there:
+/// unless the variable, or all that is in it, is declared as not written.
 pub(crate) fn may_write(words: &[u32], binding: u32) -> bool {
     let declared = read(words, binding);
     declared.grouped || !declared.bound.iter().all(|variable| declared.is_kept(*variable))

@@ -1,4 +1,4 @@
-//! What a unit has of its own: command buffers, staging buffers, a semaphore.
+//! State of a unit: command buffers, staging buffers, a semaphore.
 
 use crate::Error;
 use crate::binding::{Binding, Bound, LEAST_RANGE};
@@ -8,7 +8,7 @@ use ash::vk;
 use device::{FailureCode, Level};
 use std::sync::Arc;
 
-/// Where the number of work groups lies in the control buffer, after the arguments.
+/// Place of the number of work groups in the control buffer, after the arguments.
 const GROUPS_AT: u64 = 256;
 const CONTROL_BYTES: u64 = 512;
 /// Size of the four arguments.
@@ -24,7 +24,7 @@ pub struct Worker {
     command_pool: vk::CommandPool,
     descriptor_pool: vk::DescriptorPool,
     semaphore: vk::Semaphore,
-    /// What the semaphore counts to when everything submitted has ended.
+    /// Value of the semaphore when everything submitted has ended.
     value: u64,
     /// One for each kernel.
     recorded: Vec<Recorded>,
@@ -178,7 +178,7 @@ impl Worker {
         self.wait()
     }
 
-    /// What a kernel is bound to.
+    /// Returns the bindings of a kernel.
     fn bindings(&mut self, dispatch: &Dispatch) -> [Binding; 2] {
         let most = u64::from(self.gpu.device.limits().max_storage_buffer_range);
         let input = dispatch.input.binding(&mut self.input, self.generation, most);

@@ -186,7 +186,7 @@ fn memory_that_the_driver_refuses_is_copied() {
         let (last, inner) = ([5 + 16], [5 + 15 + 16; 15]);
         let sums = read_words(&output);
         assert_eq!(sums[..15], inner);
-        // What is beyond the input is its last word or zero, and not the output.
+        // The word beyond the input is its last word or zero, and not the output.
         assert!(sums[15..] == last || sums[15] == inner[0], "{sums:?}");
         if state(&device).imported > 0 {
             println!("SKIP: {} takes as much", found.name);

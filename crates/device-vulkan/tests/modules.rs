@@ -128,7 +128,7 @@ fn accesses_beyond_a_buffer_reach_nobody_elses_data() {
                 let value = read_words(&mine)[0];
                 assert!(value == 0 || value == 42, "word {beyond} is {value:#x}");
                 assert_eq!(read_words(&other), [7; 8]);
-                // What a binding has more than the memory is nobody's.
+                // Bytes of a binding beyond the memory belong to nobody.
                 for word in 1..4 {
                     launch(&device, "vecadd", [32_768, 0, 0, 0], &secrets, &sum);
                     launch(&device, "stray", [word, 0, 0, 0], &words(&[42]), &output);

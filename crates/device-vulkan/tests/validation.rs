@@ -1,4 +1,4 @@
-//! What Vulkan's validation layers say of a device at work.
+//! Messages of Vulkan's validation layers on a device at work.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn validation_layers_have_nothing_to_say() {
     assert!(!said.contains("Validation") && !said.contains("VUID"), "{said}");
 }
 
-/// What the layers look at, in a process of its own.
+/// Work that the layers look at, in a process of its own.
 #[test]
 #[ignore = "validation_layers_have_nothing_to_say starts it"]
 fn works_in_all_ways() {

@@ -1,4 +1,4 @@
-//! How long an empty launch takes, beside the least that two threads can do.
+//! Duration of an empty launch, beside the least that two threads can do.
 //!
 //! In turns, so that a disturbance of the machine meets all of them: a bare futex ping-pong
 //! between two threads, an empty launch that the main thread waits for, and launches that the

@@ -38,55 +38,55 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct ContextId(pub u64);
 
-/// When more important work can take the device from running work.
+/// Point at which more important work can take the device from running work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preemption {
-    /// When a running thread block ends.
+    /// At the end of a running thread block.
     BlockBoundary,
     /// Not before the running operation ends.
     None,
 }
 
-/// What a device is and can do. It does not change while the device lives.
+/// Properties and abilities of a device. They do not change while the device lives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
     /// A name for people.
     pub name: String,
     /// Number of levels; valid are `Level(0)` to `Level(levels - 1)`.
     pub levels: u8,
-    /// How many blocks run at once.
+    /// Number of blocks that run at once.
     pub units: u16,
-    /// How many copies run at once, beside the blocks.
+    /// Number of copies that run at once, beside the blocks.
     pub copy_engines: u16,
-    /// When running work gives way.
+    /// Point at which running work gives way.
     pub preemption: Preemption,
-    /// Whether the device ignores levels and shares itself by time slices of contexts.
+    /// True if the device ignores levels and shares itself by time slices of contexts.
     pub time_slices: bool,
 }
 
 /// A kernel as [`Device::kernels`] lists it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelInfo {
-    /// What a [`Launch`] names.
+    /// Id by which a [`Launch`] names it.
     pub id: KernelId,
     /// The name that [`Device::kernel`] looks up.
     pub name: &'static str,
-    /// What it computes, its arguments, and the layout of its input and output.
+    /// Description of its computation, its arguments, and the layout of its input and output.
     pub description: &'static str,
 }
 
 /// One run of a kernel.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: KernelId,
     /// Its arguments; the kernel's description says what they mean.
     pub arguments: [u64; 4],
-    /// Where it reads.
+    /// Memory that it reads.
     pub input: PeerSlice,
-    /// Where it writes.
+    /// Memory that it writes.
     pub output: PeerSlice,
-    /// How long its blocks may run in sum before it counts as overrun; it is not stopped then.
+    /// Longest time of its blocks in sum before it counts as overrun; it is not stopped then.
     pub budget_ns: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Launch {
     }
 }
 
-/// Why accepted work failed.
+/// Reason why accepted work failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum FailureCode {
@@ -112,7 +112,7 @@ pub enum FailureCode {
     Endless = 4,
 }
 
-/// How an operation ended.
+/// Way in which an operation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// All of it ran.
@@ -123,22 +123,22 @@ pub enum Status {
     Failed(u32),
 }
 
-/// What an operation's event tells. Times are of `CLOCK_MONOTONIC`.
+/// Result of an operation, as its event tells it. Times are of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// How it ended.
+    /// Status of its end.
     pub status: Status,
-    /// When its first block started; `finished_ns` when none did.
+    /// Time at which its first block started; `finished_ns` when none did.
     pub started_ns: u64,
-    /// When its last block ended, or when its cancellation took effect.
+    /// Time at which its last block ended, or its cancellation took effect.
     pub finished_ns: u64,
-    /// How long its blocks ran, summed over all units.
+    /// Time for which its blocks ran, summed over all units.
     pub busy_ns: u64,
-    /// Whether `busy_ns` was larger than the budget at the end of some block.
+    /// True if `busy_ns` was larger than the budget at the end of some block.
     pub overrun: bool,
 }
 
-/// Who is told about the end of work. Called on a thread of the device, which does nothing else
+/// Receiver of the end of work. Called on a thread of the device, which does nothing else
 /// meanwhile: return soon. May call the device, also to submit work.
 pub trait Observer: Send + Sync {
     /// The operation has ended; its event is signalled already and may be used again.
@@ -160,7 +160,7 @@ pub struct Statistics {
     pub copies: u64,
     /// Blocks run, without the chunks of copies.
     pub blocks: u64,
-    /// How often a unit left an operation that still had blocks to run for another one.
+    /// Number of times that a unit left an operation that still had blocks to run for another one.
     pub preemptions: u64,
     /// Time that blocks ran, summed over all units.
     pub busy_ns: u64,
@@ -172,17 +172,17 @@ pub struct Statistics {
     /// Thread ids of the compute threads, where the device has such; their run-queue delay tells
     /// whether the device itself was kept from running.
     pub compute_threads: Vec<u32>,
-    /// Whether the device's threads got the real-time policy they were configured with.
+    /// True if the device's threads got the real-time policy they were configured with.
     pub realtime: bool,
-    /// How often the device was set up anew, because it had broken down.
+    /// Number of times that the device was set up anew, because it had broken down.
     pub resets: u64,
-    /// Why it could not be set up anew: nothing runs on it any more.
+    /// Reason why it could not be set up anew: nothing runs on it any more.
     pub fault: Option<String>,
 }
 
 /// An accelerator. All methods may be called from any thread at once, also from an [`Observer`].
 pub trait Device: Send + Sync {
-    /// What the device is and can do.
+    /// Properties and abilities of the device.
     fn properties(&self) -> &Properties;
 
     /// All kernels of the device.
@@ -191,7 +191,7 @@ pub trait Device: Send + Sync {
     /// The kernel of that name.
     fn kernel(&self, name: &str) -> Option<KernelId>;
 
-    /// Whether the arguments fit the kernel and the buffers; [`Device::launch`] does this too.
+    /// Checks that the arguments fit the kernel and the buffers; [`Device::launch`] does this too.
     /// Cheap and without effects.
     ///
     /// # Errors

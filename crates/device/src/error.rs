@@ -1,8 +1,8 @@
-//! What a device refuses, with the numbers that tell why.
+//! Refusals of a device, with the numbers that tell why.
 
 use crate::{ContextId, KernelId, Level, StreamId};
 
-/// Why a device refused a call. Work that was accepted reports its end in its outcome instead.
+/// Reason why a device refused a call. Accepted work reports its end in its outcome instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +20,7 @@ pub enum Error {
     UnknownLevel {
         /// The level asked for.
         level: Level,
-        /// How many there are.
+        /// Number of levels.
         levels: u8,
     },
     /// The event is armed by work that has not completed.
@@ -31,7 +31,7 @@ pub enum Error {
     BadArgument {
         /// Name of the kernel.
         kernel: &'static str,
-        /// Which argument.
+        /// Index of the argument.
         index: usize,
         /// Its value.
         value: u64,
@@ -55,7 +55,7 @@ pub enum Error {
     Exhausted {
         /// Of what.
         what: &'static str,
-        /// How many there can be.
+        /// Largest number of them.
         limit: u64,
     },
     /// The device was shut down.

@@ -128,7 +128,7 @@ impl Event {
     pub(crate) fn arm(&self) -> Result<(), Error> {
         let next = |state: u32| {
             let generation = (state & !(GENERATION - 1)).wrapping_add(GENERATION);
-            // Who waits for an idle event is woken only by a signal: keep the bit.
+            // A thread that waits for an idle event is woken only by a signal: keep the bit.
             (state & PHASE != ARMED).then_some(generation | (state & WAITED) | ARMED)
         };
         // Acquire pairs with the release in `signal`: this arming comes after that signal.

@@ -1,5 +1,5 @@
-//! What was around the ego when each frame was captured, and how long the modules took for it: what
-//! the characterisation of base compares (document 002, figures 5 and 9c).
+//! Surroundings of the ego when each frame was captured, and the modules' times for it: the data
+//! that the characterisation of base compares (COLA, figures 5 and 9c).
 
 use dataflow::trace::{Class, Outcome as End};
 use driving::drive::{Outcome, TURN};
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use world::{Kind, World};
 
-/// Vehicles nearer than this are counted as traffic, m (document 002, section 2.3).
+/// Vehicles nearer than this are counted as traffic, m (COLA, section 2.3).
 const DENSE: f64 = 25.0;
-/// What stands on the ground is perceived up to here, m.
+/// Bodies up to this distance that the ego can see are counted as objects, m.
 const RANGE: f64 = 80.0;
 
 /// The modules whose times are kept of each frame, in this order.

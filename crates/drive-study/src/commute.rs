@@ -1,6 +1,6 @@
 //! Commutes: four maps, each with draws of its traffic, from the same start to the same
-//! destination. The traffic becomes heavier from the first map to the last (document 002,
-//! figure 13j). Document 002 has ten draws of each; with those two studies of the same policies were
+//! destination. The traffic becomes heavier from the first map to the last (COLA,
+//! figure 13j). COLA has ten draws of each; with those two studies of the same policies were
 //! 2.4 and 4.0 % apart.
 
 use world::Scenario;
@@ -14,10 +14,10 @@ pub const REPEATS: usize = 20;
 pub const COUNT: usize = MAPS * REPEATS;
 /// From the start to the destination, m.
 pub const DISTANCE_M: f64 = 500.0;
-/// Who has not arrived after this does not arrive, s.
+/// Time after which a commute is given up, s.
 const PATIENCE_S: f64 = 180.0;
 
-/// What a map is, in a word or two.
+/// Short descriptions of the maps.
 pub const NAMES: [&str; MAPS] = ["country road", "road with a bend", "junction", "town street"];
 
 /// The commute of this number: map times [`REPEATS`] plus draw.

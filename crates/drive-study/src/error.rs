@@ -1,58 +1,58 @@
-//! Why a study does not go on.
+//! Errors of a study.
 
 use std::path::{Path, PathBuf};
 
-/// Why a study does not go on.
+/// Reason for which a study does not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for is no study.
+    /// An option has a value that makes no study.
     #[error("{option}: found {found}, expected {expected}")]
     Option {
         /// The option.
         option: &'static str,
-        /// What it was.
+        /// Value that was found.
         found: String,
-        /// What it can be.
+        /// Values that are possible.
         expected: String,
     },
     /// A file or folder cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// A file holds something else.
     #[error("{}: {problem}", path.display())]
     Content {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it holds, and what was expected.
+        /// Content that was found, and the expected one.
         problem: String,
     },
     /// A line of a file holds something else.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What it holds, and what was expected.
+        /// Content that was found, and the expected one.
         problem: String,
     },
     /// A scenario was not driven.
     #[error("{what}: {source}")]
     Drive {
-        /// Which, how.
+        /// Name of the drive, or of its scenario.
         what: String,
-        /// Why.
+        /// Error of the drive.
         source: Box<driving::drive::Error>,
     },
     /// The machine refused a core to a thread.
     #[error(transparent)]
     Core(#[from] realtime::Error),
-    /// What takes the cache beside a module cannot be had.
+    /// The hogs that take the cache beside a module cannot be had.
     #[error("hogs: {0}")]
     Hog(#[from] bandwidth::workload::Error),
     /// The results cannot be written as Parquet.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use world::Scenario;
 use world::suite::{self, CORNER, NORMAL, Set};
 
-/// Where a scenario is from.
+/// Suite of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Suite {
@@ -38,7 +38,7 @@ impl Suite {
         }
     }
 
-    /// How many scenarios there are.
+    /// Returns the number of scenarios.
     pub fn size(self) -> usize {
         match self {
             Suite::Corner | Suite::Clocks => Set::Corner.size(),
@@ -67,7 +67,7 @@ impl Suite {
         }
     }
 
-    /// How far they are driven.
+    /// Returns the condition that ends their drives.
     pub(crate) fn until(self) -> Until {
         match self {
             Suite::Corner | Suite::Confirm | Suite::Normal | Suite::Modules => Until::End,
@@ -76,7 +76,7 @@ impl Suite {
         }
     }
 
-    /// On which clocks.
+    /// Returns the clocks of their drives.
     pub(crate) fn clocks(self) -> &'static [Clock] {
         match self {
             Suite::Clocks => &[Clock::Virtual, Clock::Wall, Clock::Again],
@@ -84,22 +84,22 @@ impl Suite {
         }
     }
 
-    /// Whether there is nothing in it that differs between the stacks.
+    /// Returns true if nothing in it differs between the stacks.
     pub(crate) fn of_one_stack(self) -> bool {
         self == Suite::Modules
     }
 
-    /// How late a reaction may come at most, s, as [`driving::critical`] says; none if there is no
-    /// such time.
+    /// Returns the longest time that a reaction may take, s, as [`driving::critical`] says; none if
+    /// there is no such time.
     pub fn critical_s(self, index: usize) -> Option<f64> {
         self.set()?.frozen().get(index)?.critical_s()
     }
 }
 
-/// How long after a hazard could be seen a drive on both clocks ends, s.
+/// Time from when a hazard could be seen to the end of a drive on both clocks, s.
 const AFTER: f64 = 2.0;
 
-/// What is to be shown.
+/// Experiment of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Experiment {
@@ -119,8 +119,8 @@ pub enum Experiment {
     Table1,
     /// Reaction times on the clock of the wall and on the virtual one.
     Clocks,
-    /// What latency comes from in base: modules, traffic, waiting, use of the cores (figures 4, 5, 8
-    /// and 11b).
+    /// Causes of latency in base: modules, traffic, waiting, use of the cores (figures 4, 5, 8 and
+    /// 11b).
     Characterise,
     /// Modules by themselves: by objects, lookahead and horizon, and beside others that take the
     /// last-level cache (figures 9, 11a and 11e).
@@ -158,7 +158,7 @@ impl Experiment {
         }
     }
 
-    /// Where its scenarios are from; none if it drives none.
+    /// Returns the suite of its scenarios; none if it drives none.
     pub fn suite(self) -> Option<Suite> {
         match self {
             Experiment::Corner => Some(Suite::Corner),
@@ -174,13 +174,13 @@ impl Experiment {
         }
     }
 
-    /// Whether nothing else may be driven in the same study, nor at the same time.
+    /// Returns true if nothing else may be driven in the same study, nor at the same time.
     pub fn is_alone(self) -> bool {
         matches!(self, Experiment::Clocks | Experiment::Modules)
     }
 
-    /// Whether its scenarios may be driven again and again: costs differ from drive to drive, and so may
-    /// what comes of them.
+    /// Returns true if its scenarios may be driven again and again: costs differ from drive to
+    /// drive, and so may the results.
     pub(crate) fn is_repeatable(self) -> bool {
         use Experiment::{Clocks, Commute, Confirm, Corner};
         matches!(self, Corner | Confirm | Commute | Clocks)
@@ -226,7 +226,7 @@ impl Experiment {
         }
     }
 
-    /// Whether it is about its own policies, whatever is asked for.
+    /// Returns true if it keeps its own policies, whatever is asked for.
     pub(crate) fn keeps_policies(self) -> bool {
         matches!(self, Experiment::Characterise | Experiment::Modules | Experiment::Table1)
     }

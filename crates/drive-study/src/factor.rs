@@ -1,5 +1,5 @@
-//! How many times slower than the machine's a stack's cores are: a number, or as many as it takes
-//! for its base to be as late as document 002's.
+//! Factor by which a stack's cores are slower than the machine's: a number, or the one with which
+//! its base is as late as COLA's.
 
 use crate::study::{Study, Unit};
 use crate::work::{Jobs, side_by_side};
@@ -12,22 +12,22 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What document 002's Apollo takes from a frame to its command in the mean, ms (section 5.2).
+/// Mean time of COLA's Apollo from a frame to its command, ms (section 5.2).
 pub const PUBLISHED_MS: f64 = 73.73;
 
-/// How far from that the mean is to be, as a share of it, and how far it may be if the machine is not
-/// the same from try to try.
+/// Distance from that mean, as a share of it, at which the search ends; and the largest one that is
+/// accepted after all tries, if the machine is not the same from try to try.
 const NEAR: f64 = 0.02;
 const NEAR_ENOUGH: f64 = 0.1;
 
 /// Normal traffic to find the factor with, from the least to the most of it.
 const SCENARIOS: Scenarios = Scenarios::Range(250, 7999, 500);
 
-/// Where it begins, and how often it tries.
+/// First factor, and number of tries.
 const FIRST: f64 = 15.0;
 const TRIES: usize = 6;
 
-/// How many times slower than the machine's the simulated cores are.
+/// Factor by which the simulated cores are slower than the machine's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factor {
     /// So many, whatever the machine.
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Factor {
     }
 }
 
-/// What a factor was found to do.
+/// Factor, and its effect as measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slowness {
@@ -106,7 +106,7 @@ impl fmt::Display for Slowness {
         write!(
             f,
             "{factor:.1} times slower than the machine's: base of stack A answers normal traffic after \
-             {mean_ms:.1} ms in the mean, document 002's after {PUBLISHED_MS}"
+             {mean_ms:.1} ms in the mean, COLA's after {PUBLISHED_MS}"
         )
     }
 }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_is_a_number_or_that_of_document_002() {
+    fn factor_is_a_number_or_that_of_cola() {
         assert_eq!("published".parse(), Ok(Factor::Published));
         assert_eq!("15".parse(), Ok(Factor::Times(15.0)));
         for wrong in ["0", "-1", "NaN", "1001", "slow", ""] {

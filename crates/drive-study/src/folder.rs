@@ -19,7 +19,7 @@ const FORMAT: u32 = 1;
 pub(crate) const MANIFEST: &str = "study.json";
 pub(crate) const LOG: &str = "drives.log";
 
-/// What a machine is, name and value.
+/// Description of a machine, by name and value.
 pub type Machine = Vec<(String, String)>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,14 +28,14 @@ struct Manifest {
     format: u32,
     study: Study,
     shard: Shard,
-    /// Where it was driven; more than one if it went on elsewhere.
+    /// Machines on which it was driven; more than one if it went on elsewhere.
     machines: Vec<Machine>,
-    /// How slow cores were found to have to be there, if the study does not say.
+    /// Factors that were found on them, if the study does not say one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     slower: Vec<Slower>,
 }
 
-/// How slow a study's cores are on a machine.
+/// Factor of a study's cores that was found on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Slower {
@@ -48,7 +48,7 @@ pub(crate) struct Slower {
 pub struct Folder {
     path: PathBuf,
     manifest: Manifest,
-    /// Where it is driven now.
+    /// Machine on which it is driven now.
     machine: Machine,
     units: Vec<Unit>,
     rows: HashMap<Key, Row>,
@@ -184,7 +184,7 @@ impl Folder {
         }
         self.length = whole as u64;
         if repair {
-            // What was driven again on the virtual clock is written together with this one.
+            // The drive that repeats this one on the virtual clock is written together with it.
             if let Some((key, bytes)) = last.filter(|(key, _)| key.clock == Clock::Wall) {
                 self.rows.remove(&key);
                 self.length -= bytes as u64;
@@ -215,32 +215,33 @@ impl Folder {
         Ok(())
     }
 
-    /// Where a file of it is.
+    /// Returns the path of a file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// What is driven.
+    /// Returns the study that is driven.
     pub fn study(&self) -> &Study {
         &self.manifest.study
     }
 
-    /// Which part of it is in this folder.
+    /// Returns the part of the study that is in this folder.
     pub fn shard(&self) -> Shard {
         self.manifest.shard
     }
 
-    /// Where it was driven.
+    /// Returns the machines on which it was driven.
     pub fn machines(&self) -> &[Machine] {
         &self.manifest.machines
     }
 
-    /// How slow cores were found to have to be, on all machines.
+    /// Returns the factors that were found, on all machines.
     pub(crate) fn slower(&self) -> &[Slower] {
         &self.manifest.slower
     }
 
-    /// How many times slower than this machine's the cores are; none if that has still to be found.
+    /// Returns the factor by which the cores are slower than this machine's; none if that has still
+    /// to be found.
     pub fn factor(&self) -> Option<f64> {
         let here = || self.slower().iter().find(|it| it.machine == self.machine);
         match self.study().factor {
@@ -273,7 +274,7 @@ impl Folder {
         self.rows.contains_key(key)
     }
 
-    /// How many drives are over, and how many there are to be.
+    /// Returns the number of drives that are over, and the number of all drives.
     pub fn done(&self) -> (usize, usize) {
         (self.rows.len(), self.keys().count())
     }

@@ -1,4 +1,4 @@
-//! Closed-loop studies of driving stacks (document 002, figures 13 and 14, table 1).
+//! Closed-loop studies of driving stacks (COLA, figures 13 and 14, table 1).
 //!
 //! A [`Study`] says which scenarios are driven by which stacks under which policies. [`drive_all`]
 //! drives them on several threads, each scenario under all policies by one thread, one after the

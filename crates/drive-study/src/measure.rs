@@ -20,7 +20,7 @@ use world::{Collision, Kind, Scenario, Side, World};
 /// A command is late after this if the policy has no deadline for each frame, s.
 const LATE: f64 = 0.125;
 
-/// What is driven, and what it is judged by.
+/// Plan of a drive, with the times by which it is judged.
 struct Plan {
     scenario: Scenario,
     features: Features,
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-/// What came of a drive, or which it was that failed.
+/// Returns the outcome of a drive, or an error that names the drive that failed.
 fn told<T>(key: &Key, outcome: Result<T, drive::Error>) -> Result<T, Error> {
     outcome.map_err(|source| Error::Drive { what: key.to_string(), source: Box::new(source) })
 }
@@ -171,15 +171,15 @@ fn row(
     }
 }
 
-/// How many frames on a fast path were late because of what perception took alone: it left less time
-/// than the fastest frame of the drive took from there on.
+/// Returns the number of frames on a fast path that were late because of perception alone: it left
+/// less time than the fastest frame of the drive took from there on.
 fn lost_in_perception(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>, late_s: f64) -> usize {
     let named = |name: &str| outcome.names.modules.iter().position(|module| module == name);
     let tracking = named("tracking");
     let seen = runs.iter().filter(|run| run.module.is_some() && run.module == tracking);
     let seen: HashMap<u64, f64> = seen.map(|run| (run.frame, run.end_ns as f64 / 1e9)).collect();
     let split = outcome.frames.iter().filter(|frame| fast.contains(&frame.number));
-    // What perception took, and what all else; the command may be a newer frame's.
+    // Time of perception, and time of all else; the command may be a newer frame's.
     let split = split.filter_map(|frame| {
         let perception = seen.get(&frame.number)? - frame.captured;
         Some((perception, frame.latency - perception)).filter(|(_, rest)| *rest >= 0.0)
@@ -215,14 +215,15 @@ fn times(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<Strin
     times
 }
 
-/// How long the runs of each module had a core, and how long their messages had waited.
+/// Adds the times for which the runs of each module had a core, and for which their messages
+/// waited.
 fn modules(outcome: &Outcome, runs: &[Run], times: &mut BTreeMap<String, Times>) {
     let mut add = |name: String, ns: u64| times.entry(name).or_default().add(ns);
     let done = |run: &&Run| run.outcome == End::Done && run.class != Class::Ahead;
     for run in runs.iter().filter(done) {
         let module = run.module.and_then(|module| outcome.names.modules.get(module));
         let Some(name) = module else { continue };
-        // What every drive keeps is there already.
+        // The times that every drive keeps are there already.
         if !["prediction", "planning"].contains(&name.as_str()) {
             add(name.clone(), run.service_ns);
         }
@@ -230,8 +231,8 @@ fn modules(outcome: &Outcome, runs: &[Run], times: &mut BTreeMap<String, Times>)
     }
 }
 
-/// What each frame that led to a command lost to making bytes and values of messages, and to their
-/// hops, on its way there.
+/// Returns the times that the frames which led to a command lost to making bytes and values of
+/// messages, and to their hops, on their way there.
 fn middleware(outcome: &Outcome) -> Times {
     let reactions = Reactions::new(&outcome.events);
     let sources = outcome.events.iter().filter_map(|event| match event.point {

@@ -1,5 +1,5 @@
 //! Modules by themselves: what they compute again on inputs of a drive that were kept, part by part,
-//! alone and beside others that take the last-level cache (document 002, sections 3.3 and 3.4).
+//! alone and beside others that take the last-level cache (COLA, sections 3.3 and 3.4).
 //!
 //! The drive is the oracle's, whose modules take no time: on any machine it is the same. Its scans
 //! are taken again; tracks come from all of them, and every two seconds the inputs of all modules are
@@ -25,9 +25,9 @@ use world::{Scenario, World, ego};
 
 /// Turns of the lidar between two inputs that are kept.
 const EVERY: u64 = 20;
-/// How often each part is computed on an input; the median counts.
+/// Number of times that each part is computed on an input; the median counts.
 const AGAIN: usize = 3;
-/// What hogs sweep together, in last-level caches.
+/// Sizes of the memory that hogs sweep together, in last-level caches.
 pub const SWEPT: [f64; 5] = [0.125, 0.25, 0.5, 1.0, 2.0];
 /// At most so many cores are given to hogs.
 const HOGS: usize = 3;
@@ -72,7 +72,7 @@ impl Part {
         Part::Planning,
     ];
 
-    /// Of which module, and what of it.
+    /// Returns the names of its module and of its work.
     pub fn name(self) -> &'static str {
         match self {
             Part::Ground => "segmentation: ground",
@@ -86,7 +86,7 @@ impl Part {
         }
     }
 
-    /// What [`Call::setting`] is when nothing else is asked for.
+    /// Returns the [`Call::setting`] if nothing else is asked for.
     pub fn usual(self) -> f64 {
         match self {
             Part::Objects => Predictor::default().horizon,
@@ -100,15 +100,15 @@ impl Part {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Packed", into = "Packed")]
 pub struct Call {
-    /// What was computed.
+    /// Part that was computed.
     pub part: Part,
-    /// Which input of the drive.
+    /// Number of the input in the drive.
     pub input: u32,
     /// Objects in it.
     pub objects: u32,
-    /// How far or how long ahead; 0 where nothing is.
+    /// Lookahead, m, or horizon, s; 0 for a part that has none.
     pub setting: f64,
-    /// What hogs swept together meanwhile, in last-level caches; 0: there were none.
+    /// Size of the memory that hogs swept together meanwhile, in last-level caches; 0 without hogs.
     pub swept: f64,
     /// Processor time on a core as slow as the study's, us.
     pub took_us: f64,
@@ -137,7 +137,7 @@ impl From<Call> for Packed {
     }
 }
 
-/// What all modules get at one time of a drive.
+/// Inputs of all modules at one time of a drive.
 struct Input {
     scan: Scan,
     detections: Vec<Detection>,
@@ -215,8 +215,8 @@ struct Beside {
     hogs: Vec<(f64, Vec<Hog>)>,
 }
 
-/// How large the last-level cache is that hogs sweep, and on how many cores they do; none if there
-/// are no other cores or the machine does not say.
+/// Returns the size of the last-level cache that hogs sweep, and the number of cores on which they
+/// do; none if there are no other cores or the machine does not say.
 pub fn beside() -> Option<String> {
     let (cores, llc) = (thread::cores(), Caches::of(*thread::cores().first()?).ok()?.llc);
     let hogs = (cores.len() - 1).min(HOGS);

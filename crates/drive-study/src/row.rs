@@ -1,4 +1,4 @@
-//! What is kept of a drive.
+//! Results that are kept of a drive.
 
 use crate::replay::Call;
 use crate::{Frame, Group, Suite, Times};
@@ -36,10 +36,10 @@ impl Clock {
     }
 }
 
-/// Which drive.
+/// Key of a drive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
-    /// Where the scenario is from.
+    /// Suite of the scenario.
     pub suite: Suite,
     /// Its number there.
     pub index: usize,
@@ -47,10 +47,10 @@ pub struct Key {
     pub stack: String,
     /// The policy's name.
     pub policy: String,
-    /// On which clock.
+    /// Clock of the drive.
     #[serde(default, skip_serializing_if = "Clock::is_virtual")]
     pub clock: Clock,
-    /// How often it had been driven so before.
+    /// Number of times that it had been driven so before.
     #[serde(default, skip_serializing_if = "is_first")]
     pub repeat: u32,
 }
@@ -71,15 +71,15 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// How a drive went.
+/// Results of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Which.
+    /// Key of the drive.
     pub key: Key,
     /// The scenario's name.
     pub scenario: String,
-    /// How late a reaction may come at most, s; none if there is no such time.
+    /// Longest time that a reaction may take, s; none if there is no such time.
     pub critical_s: Option<f64>,
     /// For how long it was driven, s of the scenario.
     pub driven_s: f64,
@@ -87,16 +87,16 @@ pub struct Row {
     pub collision: Option<Hit>,
     /// For how long somebody ahead was nearer than RSS allows, s.
     pub violation_s: f64,
-    /// How often it came to that.
+    /// Number of these violations.
     pub violations: usize,
     /// The seconds by what it came to that by: see [`driving::Cause`].
     pub violation_by: BTreeMap<String, f64>,
     /// For how long somebody ahead was nearer than RSS allows with the assumptions called
     /// aggressive, s.
     pub violation_aggressive_s: f64,
-    /// How far the ego came, m.
+    /// Progress of the ego, m.
     pub progress_m: f64,
-    /// When it had reached its destination, s; none if it has none, or did not.
+    /// Time at which it had reached its destination, s; none if it has none, or did not.
     pub arrived_s: Option<f64>,
     /// The reaction to the hazard; none if there was none.
     pub reaction: Option<Reaction>,
@@ -111,9 +111,9 @@ pub struct Row {
     /// time than the fastest frame of the drive took from there on.
     #[serde(default)]
     pub late_perception: usize,
-    /// How long cores computed for somebody, all together, s.
+    /// Time for which the cores computed, all together, s.
     pub busy_s: f64,
-    /// How many cores there are.
+    /// Number of cores.
     pub cores: usize,
     /// Guests that were let in.
     pub guests: u64,
@@ -132,12 +132,13 @@ pub struct Row {
     pub chunks_missing: u64,
     /// Durations, by what they are of: see [`TIMES`].
     pub times: BTreeMap<String, Times>,
-    /// How long the drive took this machine, s.
+    /// Time that the drive took on this machine, s.
     pub took_s: f64,
-    /// How long a run of segmentation or prediction, of which pieces may be guests, was under way, s.
+    /// Time for which a run of segmentation or prediction, of which pieces may be guests, was under
+    /// way, s.
     #[serde(default)]
     pub sends_s: f64,
-    /// How long cores computed for somebody meanwhile, all together, s.
+    /// Time for which the cores computed meanwhile, all together, s.
     #[serde(default)]
     pub sends_busy_s: f64,
     /// Of the experiment `characterise`: frames that led to a command.
@@ -163,7 +164,7 @@ fn is_none(count: &usize) -> bool {
     *count == 0
 }
 
-/// What durations are kept of each drive.
+/// Names and meanings of the durations that are kept of each drive.
 pub const TIMES: [(&str, &str); 16] = [
     ("frames", "from a frame's capture to the first command that knows of it"),
     ("frames_fast", "the same, of frames for which a module took its fast path"),
@@ -199,11 +200,11 @@ pub const TIMES: [(&str, &str); 16] = [
 pub struct Hit {
     /// s of the scenario.
     pub at_s: f64,
-    /// What it met: car, truck, cyclist, pedestrian or obstacle.
+    /// Kind of the other body: car, truck, cyclist, pedestrian or obstacle.
     pub kind: String,
-    /// Whether that is what the scenario's hazard is about.
+    /// True if it is the body that the scenario's hazard is about.
     pub hazard: bool,
-    /// Where the ego was hit: front, rear, left or right.
+    /// Side on which the ego was hit: front, rear, left or right.
     pub side: String,
     /// m/s.
     pub ego_speed: f64,
@@ -220,10 +221,10 @@ impl Hit {
     }
 }
 
-/// Who slows down so much has braked, m/s².
+/// Deceleration from which the ego counts as having braked, m/s².
 const BRAKED: f64 = 2.0;
 
-/// From when the hazard could be seen to the command that answers it (document 002, equation 2).
+/// From when the hazard could be seen to the command that answers it (COLA, equation 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reaction {
@@ -257,7 +258,7 @@ impl Row {
         self.times.get(name).cloned().unwrap_or_default()
     }
 
-    /// How many durations of this name there are.
+    /// Returns the number of durations of this name.
     pub fn count(&self, name: &str) -> u64 {
         self.times.get(name).map_or(0, Times::count)
     }

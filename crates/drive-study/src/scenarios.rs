@@ -1,9 +1,10 @@
-//! Which scenarios of a suite: the first so many, a range, or a band of critical reaction times.
+//! Choice of scenarios of a suite: the first so many, a range, or a band of critical reaction
+//! times.
 
 use crate::{Error, Suite};
 use std::str::FromStr;
 
-/// Which scenarios of a suite.
+/// Choice of scenarios of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scenarios {
     /// The first so many.

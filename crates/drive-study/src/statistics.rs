@@ -1,11 +1,11 @@
-//! How sure a number is: percentile bootstrap over scenarios, and the exact bound of a share.
+//! Confidence in a number: percentile bootstrap over scenarios, and the exact bound of a share.
 
 use fastrand::Rng;
 use serde::Serialize;
 
 /// Samples that are drawn of the scenarios.
 const SAMPLES: usize = 2_000;
-/// Where random numbers begin: the same drives give the same intervals.
+/// Seed of the random numbers: the same drives give the same intervals.
 const SEED: u64 = 0x6472_6976_6573;
 /// Scenarios below which an interval says nothing.
 const LEAST: usize = 5;

@@ -1,4 +1,4 @@
-//! What is driven: experiments, each a list of scenarios and of policies, by one or both stacks.
+//! Plan of a study: experiments, each a list of scenarios and of policies, by one or both stacks.
 
 use crate::{Clock, Error, Experiment, Factor, Key, Scenarios, Suite};
 use driving::Policy;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Which.
+    /// The experiment.
     pub experiment: Experiment,
     /// Numbers of scenarios in its suite.
     pub scenarios: Vec<usize>,
@@ -26,19 +26,19 @@ pub struct Study {
     pub version: String,
     /// `a`, `b` or both.
     pub stacks: Vec<String>,
-    /// How many times slower the simulated cores are than the machine's.
+    /// Factor by which the simulated cores are slower than the machine's.
     pub factor: Factor,
     /// Frames until an object is believed.
     pub confirm_frames: u32,
     /// The experiments.
     pub parts: Vec<Part>,
-    /// Whether several cores of a stack share one of the machine, on the clock of the wall.
+    /// True if several cores of a stack share one of the machine, on the wall clock.
     #[serde(default, skip_serializing_if = "is_not")]
     pub folded: bool,
-    /// How messages get from module to module.
+    /// Transport of messages from module to module.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub middleware: Middleware,
-    /// How often everything is driven, on each clock.
+    /// Number of times that everything is driven, on each clock.
     #[serde(default = "once_each", skip_serializing_if = "is_once")]
     pub repeats: u32,
 }
@@ -62,7 +62,7 @@ fn is_usual(middleware: &Middleware) -> bool {
 /// A scenario to be driven by a stack, under several policies one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// Where it is from.
+    /// Suite that it is from.
     pub suite: Suite,
     /// Its number there.
     pub index: usize,
@@ -70,9 +70,9 @@ pub struct Unit {
     pub stack: Stack,
     /// The policies, in this order.
     pub policies: Vec<Policy>,
-    /// Whether what base's latency comes from is kept.
+    /// True if the causes of base's latency are kept.
     pub characterised: bool,
-    /// How often it has been driven before.
+    /// Number of times that it has been driven before.
     pub repeat: u32,
 }
 
@@ -80,7 +80,7 @@ impl Study {
     /// Of these experiments; with their own scenarios and policies where none are given.
     ///
     /// # Errors
-    /// What is asked for does not exist, or is asked for twice.
+    /// The options name something that does not exist, or something twice.
     pub fn new(
         experiments: &[Experiment],
         scenarios: Option<Scenarios>,
@@ -147,7 +147,7 @@ impl Study {
         Ok(Study { middleware, ..self })
     }
 
-    /// Whether one drive at a time is all that the machine may do.
+    /// Returns true if the machine may make only one drive at a time.
     pub fn is_one_by_one(&self) -> bool {
         self.parts.iter().any(|part| part.experiment == Experiment::Modules)
     }
@@ -197,12 +197,12 @@ impl Study {
 }
 
 impl Unit {
-    /// What is driven.
+    /// Returns its drives on all clocks.
     pub fn keys(&self) -> impl Iterator<Item = (Policy, Key)> {
         self.suite.clocks().iter().flat_map(|clock| self.on(*clock))
     }
 
-    /// What is driven on a clock.
+    /// Returns its drives on a clock.
     pub(crate) fn on(&self, clock: Clock) -> impl Iterator<Item = (Policy, Key)> {
         let policies = if self.suite.clocks().contains(&clock) { &self.policies[..] } else { &[] };
         policies.iter().map(move |policy| {
@@ -240,7 +240,7 @@ fn alone(experiments: &[Experiment]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What there is on no real core is not driven on one.
+/// Refuses policies and factors that no real core has.
 fn on_the_wall(part: &Part, factor: Factor) -> Result<(), Error> {
     let oracle = Policy::Oracle.to_string();
     if part.policies.contains(&oracle) {
@@ -273,14 +273,13 @@ fn once(option: &'static str, names: impl Iterator<Item = String>) -> Result<(),
     Ok(())
 }
 
-/// Which part of the units is driven: unit k belongs to shard `index` where k mod `of` is
-/// `index` - 1.
+/// Part of the units that is driven: unit k belongs to shard `index` if k mod `of` is `index - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {
     /// 1 to `of`.
     pub index: usize,
-    /// How many there are.
+    /// Number of shards.
     pub of: usize,
 }
 

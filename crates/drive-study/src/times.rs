@@ -18,7 +18,7 @@ pub struct Times {
     pub sum_ns: u64,
     /// The longest, ns.
     pub max_ns: u64,
-    /// How many there are, by bucket.
+    /// Number of durations, by bucket.
     pub buckets: BTreeMap<u32, u64>,
 }
 
@@ -39,7 +39,7 @@ impl Times {
         }
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn count(&self) -> u64 {
         self.buckets.values().sum()
     }
@@ -55,7 +55,8 @@ impl Times {
         (!self.buckets.is_empty()).then_some(self.max_ns as f64 / 1e6)
     }
 
-    /// What a share of them does not exceed, ms, to one part in 256; none without any.
+    /// Returns the duration that a share of them does not exceed, ms, to one part in 256; none
+    /// without any.
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         let rank = ((share * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;

@@ -1,5 +1,5 @@
-//! How busy the cores of a stack were: in all, by group, and in the time in which a run could send
-//! pieces to other groups.
+//! Use of the cores of a stack: in all, by group, and in the time in which a run could send pieces
+//! to other groups.
 
 use dataflow::trace::Class;
 use driving::drive::Outcome;
@@ -14,13 +14,13 @@ const SENDERS: [&str; 2] = ["segmentation", "prediction"];
 /// The time over which a core's use is a number, ns.
 const WINDOW_NS: u64 = 100_000_000;
 
-/// How busy the cores of a group were.
+/// Use of the cores of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// How many there are.
+    /// Number of cores.
     pub cores: usize,
     /// For how long none of them computed anything, s.
     pub idle_s: f64,
@@ -28,9 +28,9 @@ pub struct Group {
     pub used: Vec<u8>,
 }
 
-/// How long a run of which pieces may be guests was under way, and how long cores, all together,
-/// computed for anybody meanwhile, s. From its beginning to its end: when it waits for a timer or
-/// for a message nothing could be stolen.
+/// Returns the time for which a run of which pieces may be guests was under way, and the time for
+/// which cores, all together, computed for anybody meanwhile, s. Counted from the beginning of a
+/// run to its end: before, while it waits for a timer or for a message, nothing can be stolen.
 pub(crate) fn sending(outcome: &Outcome, runs: &[Run], stays: &[Stay]) -> (f64, f64) {
     let sends = |run: &&Run| {
         let name = run.module.and_then(|module| outcome.names.modules.get(module));

@@ -12,18 +12,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How far a study is.
+/// Progress of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Drives that are over, with those of earlier runs.
     pub done: usize,
     /// Drives that there are to be.
     pub all: usize,
-    /// How long the rest will take, by the drives of this run.
+    /// Time that the rest will take, by the drives of this run.
     pub left: Option<Duration>,
 }
 
-/// How many drives there are at the same time.
+/// Number of drives at the same time, with their places.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Jobs {
     /// So many, wherever the kernel puts their threads. None is driven on the clock of the wall.
@@ -35,7 +35,7 @@ pub enum Jobs {
 }
 
 impl Jobs {
-    /// How many that is.
+    /// Returns that number.
     pub fn count(&self) -> usize {
         match self {
             Jobs::Threads(count) => (*count).max(1),
@@ -84,12 +84,12 @@ pub fn drive_all(
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Work<'a> {
     study: Study,
     factor: f64,
     units: Vec<Unit>,
-    /// When it began, and how many drives were over then.
+    /// Time at which it began, and number of drives that were over then.
     begun: (Instant, usize),
     folder: Mutex<&'a mut Folder>,
     next: AtomicUsize,

@@ -1,8 +1,8 @@
-//! What each computation of the stack takes, by objects, lookahead and horizon.
+//! Time that each computation of the stack takes, by objects, lookahead and horizon.
 //!
 //! Objects stand and drive in three lanes and beside them, drawn at random up to 70 m around the
-//! ego; the same for every run. The first table is that of figures 4 and 9 of document 002: the
-//! median and the largest of 12 runs. What follows are criterion's figures.
+//! ego; the same for every run. The first table is that of figures 4 and 9 of COLA: the median and
+//! the largest of 12 runs. The figures after it are criterion's.
 //!
 //! `cargo bench -p driving --bench workloads`
 
@@ -86,7 +86,7 @@ fn go() -> impl FnMut() -> ControlFlow<()> {
     || ControlFlow::Continue(())
 }
 
-/// What the stages read, for one number of objects. Tracks, predictions and plans are of the true
+/// Input of the stages, for one number of objects. Tracks, predictions and plans are of the true
 /// bodies, so that each count is what it says; segmentation and tracking see what is visible.
 struct Scene {
     road: Arc<Road>,

@@ -48,7 +48,7 @@ fn run() -> Result<(), String> {
     freeze(set, jobs, attempts, &out)
 }
 
-/// What the file has of a case, or its first draw without a time.
+/// Entry of the file for a case, or its first draw without a time.
 fn begun(set: Set, kept: &[Frozen], index: usize) -> Frozen {
     let kept = kept.iter().find(|case| case.index == index && case.scenario(set).is_ok());
     kept.copied().unwrap_or_else(|| Frozen::new(set, index, 0, None))

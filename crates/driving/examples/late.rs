@@ -1,4 +1,4 @@
-//! Which frames are late, and where their time went.
+//! Late frames, and where their time went.
 //!
 //! `cargo run --release -p driving --example late -- FACTOR POLICY STACK SCENARIO...`: how much
 //! slower the simulated cores are than this machine, a policy like `all`, `a`, `b` or `both`, and
@@ -70,7 +70,7 @@ fn scenario(name: &str) -> Result<Scenario, String> {
     }
 }
 
-/// What drives tell.
+/// Results of several drives.
 #[derive(Default)]
 struct Sum {
     /// Of all frames, s, and those on a fast path.
@@ -172,7 +172,7 @@ fn told(outcome: &Outcome, runs: &[Run], way: &Reaction) -> String {
         let of = runs.iter().filter(|run| run.module == Some(step.module.index()));
         let fast = of.clone().any(|run| run.job == step.job && run.path == Path::Fast);
         let fast = if fast { " fast" } else { "" };
-        // What the module did meanwhile.
+        // Other runs of the module that ended meanwhile.
         let before = of.filter(|run| (step.ready_ns..=step.start_ns).contains(&run.end_ns));
         let before = before.map(|run| {
             let what = if run.outcome == End::Cancelled { "cancelled" } else { "other" };

@@ -1,4 +1,4 @@
-//! What document 002's mechanisms are worth: paired drives of the same scenarios.
+//! Gains of COLA's mechanisms: paired drives of the same scenarios.
 //!
 //! `cargo run --release -p driving --example mechanisms -- FACTOR SCENARIO...`: how much slower the
 //! simulated cores are than this machine, and scenarios like `normal:7`. Each is driven by both
@@ -76,7 +76,7 @@ fn scenario(name: &str) -> Result<Scenario, String> {
     Ok(choose(index))
 }
 
-/// What one drive tells. Times in ms.
+/// Results of one drive. Times in ms.
 struct Drive {
     latencies: Vec<f64>,
     /// From start to end, of the runs of each module.
@@ -212,7 +212,7 @@ fn summary(drives: &[Drive]) -> String {
     )
 }
 
-/// How many times less `policy` takes than base, scenario by scenario: median, least, greatest.
+/// Ratio of base's times to those of `policy`, scenario by scenario: median, least, greatest.
 fn compare(stack: Stack, policy: &str, base: &[Drive], other: &[Drive]) {
     let ratio = |what: &str, of: &dyn Fn(&Drive) -> f64| {
         let pairs = base.iter().zip(other);

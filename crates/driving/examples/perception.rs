@@ -1,4 +1,4 @@
-//! What the network of examples/perception is trained with, and how well it does:
+//! Training data of the network of examples/perception, and a test of its answers:
 //!
 //! ```text
 //! perception grids FILE FROM TO      writes labelled grids of normal:FROM to TO, with other traffic
@@ -104,7 +104,7 @@ fn write(file: &mut impl Write, ego: Pose, bodies: &[Body], cloud: &Cloud) -> Re
     Ok(())
 }
 
-/// What clusters are, by what they are taken for.
+/// Numbers of clusters by their kind, and by the kind that they are taken for.
 #[derive(Default)]
 struct Counts([[usize; CLASSES.len()]; CLASSES.len()]);
 

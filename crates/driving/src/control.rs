@@ -56,7 +56,7 @@ impl Default for Follower {
 }
 
 impl Follower {
-    /// What to tell a vehicle that is at `ego` at time `at` s and is to follow `trajectory`.
+    /// Command to a vehicle that is at `ego` at time `at` s and is to follow `trajectory`.
     ///
     /// The distance beside the path, as a function of the distance driven, is that of a critically
     /// damped oscillator.
@@ -70,7 +70,7 @@ impl Follower {
         let behind = (-error.x).clamp(-2.0, 2.0);
         let slow = now.speed - ego.speed;
         let wanted = soon.acceleration + self.position_gain * behind + self.speed_gain * slow;
-        // Where the trajectory stands the vehicle is to stand, wherever that is.
+        // If the trajectory stands, the vehicle is to stand, wherever that is.
         let later = trajectory.state(at + 1.0);
         let standing = now.speed < 0.3 && soon.speed.max(later.speed) < 0.05;
         let acceleration = if standing { -2.0 } else { wanted };

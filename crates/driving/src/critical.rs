@@ -4,7 +4,7 @@
 //! until the hazard, which has begun, can first be seen (T0). From then on it knows nothing of what
 //! the sensor sees at T0 or later, and goes on with its last plan, which control keeps following by
 //! localisation. At T0 + r all turns of the lidar that were withheld come in, in their order; from
-//! then on each comes in when it is captured. This is how document 002 found the requirement of an
+//! then on each comes in when it is captured. This is how COLA found the requirement of an
 //! encounter (section 2.2): commands were delayed more and more until there was a crash.
 //!
 //! The critical reaction time is the longest r that ends well, if longer ones do not. The world
@@ -57,7 +57,7 @@ pub fn select(set: Set, index: usize, attempts: u32) -> Result<Frozen, Error> {
     let mut trials = Vec::new();
     for attempt in 0..attempts.max(1) {
         let mut trial = Trial::new(set.draw(index, attempt));
-        // What the ends say is no search, but most draws end here.
+        // A look at the two ends is no search, but most draws end here.
         if trial.crashes(steps(*band.end()) + SCAN)? && !trial.crashes(steps(*band.start()))? {
             let limit = trial.limit()?;
             if matches!(limit, Limit::After(seconds) if inside(seconds)) {
@@ -92,7 +92,7 @@ fn steps(ms: u32) -> u32 {
     ms / STEP_MS
 }
 
-/// What a step of the world takes, ms.
+/// Duration of a step of the world, ms.
 const STEP_MS: u32 = (1e3 * STEP) as u32;
 
 /// A scenario with what is known of its reactions.
@@ -173,8 +173,8 @@ pub fn search<E>(crashes: &mut dyn FnMut(u32) -> Result<bool, E>) -> Result<Limi
     Ok(Limit::After(f64::from(well * STEP_MS) / 1e3))
 }
 
-/// How the ideal stack drives a scenario if it learns of the hazard so many steps of the world after
-/// T0.
+/// Drives a scenario with the ideal stack, which learns of the hazard so many steps of the world
+/// after T0.
 ///
 /// # Errors
 /// The scenario makes no world.
@@ -206,7 +206,7 @@ pub fn react(scenario: &Scenario, steps: u32) -> Result<Outcome, Error> {
 mod tests {
     use super::*;
 
-    /// What the search says of a made-up outcome, and which reactions it tried.
+    /// Result of the search for a made-up outcome, and the reactions that it tried.
     fn found(crashes: impl Fn(u32) -> bool) -> (Limit, Vec<u32>) {
         let mut tried = Vec::new();
         let limit = search::<()>(&mut |steps| {

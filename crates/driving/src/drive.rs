@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use world::{Body, Collision, Command, STEP, Scenario, World, sumo};
 
-/// Why there is no outcome.
+/// Reason for which a drive has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The scenario is none.
@@ -33,70 +33,70 @@ pub enum Error {
     World(#[from] realtime::Error),
 }
 
-/// When a drive ends, if neither its scenario nor a collision ends it before.
+/// Condition that ends a drive, if neither its scenario nor a collision ends it before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Until {
     /// Not before.
     End,
-    /// When the ego has come so far along its route, m.
+    /// The ego has come so far along its route, m.
     Distance(f64),
-    /// When the hazard, which had begun, has been visible for so long, s.
+    /// The hazard, which had begun, has been visible for so long, s.
     Seen(f64),
-    /// When nothing more comes of the hazard, which could be seen: the ego has stood for 1 s, or it
-    /// is 4 s later.
+    /// Nothing more comes of the hazard, which could be seen: the ego has stood for 1 s, or 4 s
+    /// have passed.
     Over,
 }
 
-/// How a scenario went.
+/// Outcome of a scenario that was driven.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How long it was driven, s; up to the first collision.
+    /// Time that was driven, s; up to the first collision.
     pub driven: f64,
     /// Whom the ego touched.
     pub collisions: Vec<Collision>,
-    /// When somebody ahead was nearer, along and across, than the assumptions of ad-rss allow, and
-    /// by what.
+    /// Times in which somebody ahead was nearer, along and across, than the assumptions of ad-rss
+    /// allow, and their causes.
     pub violations: Violations,
     /// The same with the assumptions called aggressive, which nothing in the stack knows of.
     pub aggressive: Violations,
     /// The strongest braking of the ego in the last two seconds, m/s²; 0 if it did not brake.
     pub braked: f64,
-    /// How far the ego came along its route, m.
+    /// Distance that the ego came along its route, m.
     pub progress: f64,
-    /// When it had come as far as it was to go ([`Until::Distance`]), s.
+    /// Time at which it had come as far as it was to go ([`Until::Distance`]), s.
     pub arrived: Option<f64>,
     /// The frames of the lidar that led to a command.
     pub frames: Vec<Frame>,
     /// Frames that led to none.
     pub unanswered: usize,
-    /// When the hazard began, s; none if there was none.
+    /// Time at which the hazard began, s; none if there was none.
     pub began: Option<f64>,
-    /// When it could first be seen after that, s; none if it could not.
+    /// Time at which it could first be seen after that, s; none if it could not.
     pub seen: Option<f64>,
-    /// How the stack reacted to the hazard after it had begun and could be seen: the first command
+    /// Reaction of the stack to the hazard after it had begun and could be seen: the first command
     /// from a frame that shows it which brakes or steers by clearly more than the command before.
     /// None if there was no hazard, it was never seen, or no command changed.
     pub reaction: Option<Reaction>,
-    /// How many cores the stack has.
+    /// Number of cores of the stack.
     pub cores: usize,
-    /// What the modules and groups did.
+    /// Statistics of the modules and groups.
     pub statistics: Statistics,
-    /// What happened in the stack.
+    /// Events in the stack.
     pub events: Vec<Event>,
     /// Events that went before these, and are lost.
     pub lost_events: u64,
     /// The number of the lidar among the sources.
     pub scans: u16,
-    /// What the numbers in it are called.
+    /// Names of the numbers in the trace.
     pub names: Names,
-    /// How well the clock of the wall was kept; none on the virtual one.
+    /// Timing errors of the wall clock; none on the virtual clock.
     pub kept: Option<Kept>,
     /// On the virtual clock, chunks that cost what another drive took for them, and those that it did
     /// not have ([`Costs::Observed`]).
     pub observed: (u64, u64),
 }
 
-/// How well the clock of the wall was kept.
+/// Timing errors of a drive on the wall clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     /// Frames, of localisation and of the lidar, that came in more than a millisecond after their
@@ -104,7 +104,7 @@ pub struct Kept {
     pub late: usize,
     /// The longest that a frame was late, s.
     pub latest: f64,
-    /// What the system refused to the threads, and what would grant it.
+    /// Requests of the threads that the system refused, each with a remedy.
     pub refused: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ pub struct Kept {
 pub struct Frame {
     /// Its number, as in the trace.
     pub number: u64,
-    /// When it was captured, s.
+    /// Time of its capture, s.
     pub captured: f64,
     /// From its capture to the first command that knows of it, s.
     pub latency: f64,
@@ -172,17 +172,17 @@ pub fn watch(
     on(Course::start(scenario, until)?, stack, features, costs, show)
 }
 
-/// What another drive on the clock of the wall leaves for the virtual one, to compare the clocks.
+/// Record of another drive on the wall clock for the virtual one, to compare the clocks.
 pub struct Seen {
-    /// What the vehicle was told in each step of the world: it goes where it went.
+    /// Command that the vehicle got in each step of the world: it goes where it went.
     pub obeyed: Vec<Command>,
-    /// What the modules took.
+    /// Times that the modules took.
     pub observed: Observed,
 }
 
 /// As [`watch`], but the stack sees what it saw in another drive, and what its modules take is what
 /// they took there. It computes its commands, and its reaction is that of the first of its own that
-/// reacts; the vehicle obeys those of the other drive. When these are over, the drive is.
+/// reacts; the vehicle obeys those of the other drive. The drive ends with the last of these.
 ///
 /// # Errors
 ///
@@ -229,17 +229,17 @@ pub(crate) struct Course {
     sumo: Option<sumo::Traffic>,
     pub(crate) mission: Mission,
     until: Until,
-    /// Where the ego started along its route, m.
+    /// Place where the ego started along its route, m.
     start: f64,
     arrived: Option<f64>,
     lidar: Lidar,
     command: Command,
-    /// What it was told in each step.
+    /// Commands that the ego obeyed, one for each step.
     pub(crate) obeyed: Vec<Command>,
-    /// What it is to be told in each step instead.
+    /// Commands that the ego is to obey instead, one for each step.
     imposed: Option<Vec<Command>>,
     sent: Vec<Sent>,
-    /// When each turn of the lidar was captured.
+    /// Capture time of each turn of the lidar, ns.
     scans_ns: Vec<u64>,
     /// With the assumptions of the stack, and with others.
     watches: [Watch; 2],
@@ -247,17 +247,17 @@ pub(crate) struct Course {
     accelerations: Vec<f64>,
     /// Steps for which it has stood.
     stood: usize,
-    /// When the hazard, which had begun, was first visible.
+    /// Time at which the hazard, which had begun, was first visible, s.
     seen: Option<f64>,
 }
 
-/// What comes in at one moment.
+/// Frames that come in at one moment.
 pub(crate) struct Frames {
     pub(crate) localisation: Localisation,
     pub(crate) scan: Option<Scan>,
 }
 
-/// What a clock leaves of a drive.
+/// Record that a clock leaves of a drive.
 pub(crate) struct Left {
     pub(crate) events: Vec<Event>,
     pub(crate) lost: u64,
@@ -268,7 +268,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// What the virtual clock leaves.
+    /// Record that the virtual clock leaves.
     pub(crate) fn of(clock: &Virtual) -> Left {
         Left {
             events: clock.trace().events().copied().collect(),
@@ -329,7 +329,7 @@ impl Course {
         self.seen.map(|seen| self.world.time() - seen)
     }
 
-    /// What the sensors see now, and when that is, ns.
+    /// The present time, ns, and the frames that the sensors give now.
     pub(crate) fn sense(&mut self) -> (u64, Frames) {
         let hazard = self.world.hazard().filter(|hazard| hazard.began.is_some());
         if hazard.is_some_and(|hazard| self.world.sees(hazard.body)) && self.seen.is_none() {
@@ -374,7 +374,7 @@ impl Course {
         Ok(())
     }
 
-    /// What the stack is judged by.
+    /// Updates the measures by which the stack is judged.
     fn look(&mut self) {
         let (bodies, route) = (self.world.bodies(), &self.mission.route);
         let others: Vec<Track> = bodies[1..].iter().map(truth).collect();
@@ -414,7 +414,7 @@ impl Course {
         Reactions::new(events).first(doors.scans.id(), seen_ns, |message| reacts.contains(&message))
     }
 
-    /// What became of it, with a stack of so many cores.
+    /// Outcome of the drive, with a stack of so many cores.
     pub(crate) fn outcome(self, doors: &Doors, cores: usize, left: Left) -> Outcome {
         let scans = doors.scans.id();
         let mut frames = Vec::new();
@@ -474,7 +474,7 @@ const HARDER: f64 = 1.0;
 /// Or steers by so much more, 1/m.
 const ASIDE: f64 = 0.01;
 
-/// What a stack knows before it drives a scenario.
+/// Mission of a stack, which it knows before it drives a scenario.
 pub fn mission(scenario: &Scenario, world: &World) -> Mission {
     Mission {
         road: Arc::new(world.road().clone()),
@@ -483,7 +483,7 @@ pub fn mission(scenario: &Scenario, world: &World) -> Mission {
     }
 }
 
-/// Where the ego is now.
+/// State of the ego now.
 pub fn ego(world: &World) -> Ego {
     let ego = world.ego();
     Ego {

@@ -43,7 +43,7 @@ pub use violation::{Cause, Violation, Violations};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// What a long computation calls between two pieces of its work; `Break` ends it.
+/// Function that a long computation calls between two pieces of its work; `Break` ends it.
 pub type Checkpoint<'a> = &'a mut dyn FnMut() -> ControlFlow<()>;
 
 fn passed(checkpoint: Checkpoint) -> Result<(), Stopped> {

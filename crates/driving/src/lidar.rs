@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 use world::{Body, Kind, Pose};
 
-/// How far the usual sensor sees, m: what is looked at around the ego reaches a little farther.
+/// Range of the usual sensor, m; the stack looks a little farther around the ego.
 pub(crate) const RANGE: f64 = 150.0;
 
 /// The sensor.
@@ -52,18 +52,18 @@ impl Default for Lidar {
     }
 }
 
-/// What one turn of the sensor saw.
+/// Points that one turn of the sensor saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cloud {
     /// m ahead, to the left and up from the sensor.
     pub points: Vec<Vec3>,
-    /// How fast each point moves away from the sensor's place, m/s along the ray. The sensor's own
-    /// motion, which localisation knows, has been taken out: the ground stands. Empty if speeds
-    /// are not measured.
+    /// Speed of each point away from the sensor's place, m/s along the ray. The sensor's own
+    /// motion, which localisation knows, has been taken out: the ground stands. Empty if speeds are
+    /// not measured.
     pub speeds: Vec<f32>,
 }
 
-/// How high a body is, m.
+/// Height of a body, m.
 pub fn height(kind: Kind) -> f64 {
     match kind {
         Kind::Car | Kind::Obstacle => 1.5,
@@ -87,11 +87,11 @@ struct Wall {
 struct Row {
     /// Up, for each metre in the plane.
     slope: f64,
-    /// How long the ray is, for each metre in the plane.
+    /// Length of the ray, for each metre in the plane.
     length: f64,
-    /// Where it meets the ground, m; infinite if it does not.
+    /// Distance at which it meets the ground, m; infinite if it does not.
     ground: f64,
-    /// Whether the ground is near enough to be seen.
+    /// True if the ground is near enough to be seen.
     returns: bool,
 }
 
@@ -170,7 +170,7 @@ impl Lidar {
         (first..first + count).map(move |column| column.rem_euclid(columns) as usize)
     }
 
-    /// How far away in the plane a ray of this row ends; none if nothing returns it.
+    /// Distance in the plane at which a ray of this row ends; none if nothing returns it.
     fn distance(&self, row: &Row, wall: Option<Wall>) -> Option<f64> {
         match wall {
             Some(wall) if wall.distance < row.ground => {

@@ -31,8 +31,8 @@ pub fn near(lane: &Lane, point: DVec2, reach: f64) -> bool {
 }
 
 /// The middle of a lane from `along` m on, and of the lanes that follow it, for `length` m: one
-/// line for each way to go, straight ahead first, of which there are at most `ways`. Where the
-/// lanes end a way goes on straight.
+/// line for each way to go, straight ahead first, of which there are at most `ways`. A way goes on
+/// straight from the end of the lanes.
 pub fn ways(road: &Road, lane: LaneId, along: f64, length: f64, ways: usize) -> Vec<Line> {
     let mut open = vec![(vec![lane], road.lane(lane).line.length() - along)];
     let mut lines = Vec::new();

@@ -23,7 +23,7 @@ pub const CELL: f64 = 0.5;
 /// Numbers of a cell: log(1 + points), height in m, mean radial speed in 10 m/s, its standard
 /// deviation in 10 m/s, distance in 50 m.
 pub const CHANNELS: usize = 5;
-/// What the scores are of, after the background.
+/// Classes of the scores, after the background.
 pub const CLASSES: [Kind; 4] = [Kind::Car, Kind::Truck, Kind::Cyclist, Kind::Pedestrian];
 
 const CELLS: usize = SIDE * SIDE;
@@ -31,7 +31,7 @@ const INPUT_BYTES: usize = 4 * CHANNELS * CELLS;
 const OUTPUT_BYTES: usize = 4 * (CLASSES.len() + 1) * CELLS;
 /// The sensor is so far above the ground, m ([`Lidar::default`](crate::Lidar)).
 const SENSOR: f64 = 1.9;
-/// What is lower is ground, m.
+/// Height below which a point is ground, m.
 const CLEARANCE: f64 = 0.25;
 /// An answer that takes longer does not come.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ pub fn grid(cloud: &Cloud) -> Vec<f32> {
     grid
 }
 
-/// What the network says: by class, the background first, and by cell.
+/// Scores of the network: by class, the background first, and by cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scores(Vec<f32>);
 
@@ -92,7 +92,7 @@ impl Scores {
     }
 }
 
-/// Why a service is not the network's.
+/// Reason for which a service is not the network's.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server did not answer, or refused.
@@ -103,14 +103,14 @@ pub enum Error {
     Scores {
         /// Its name.
         service: String,
-        /// How many it gave.
+        /// Number of scores that it gave.
         found: usize,
-        /// How many it should have.
+        /// Number of scores that were expected.
         expected: usize,
     },
 }
 
-/// Where the network is computed, and how often it answered.
+/// Service that computes the network, and counts of its answers.
 #[derive(Clone, Debug)]
 pub struct Perception {
     /// The accelerator server's socket.
@@ -119,13 +119,13 @@ pub struct Perception {
     pub service: String,
     /// The chain's priority.
     pub priority: u32,
-    /// How many times slower than the server's the accelerator is on the virtual clock.
+    /// Factor by which the accelerator on the virtual clock is slower than the server's.
     pub factor: f64,
     counts: Arc<[AtomicU64; 2]>,
 }
 
 impl PartialEq for Perception {
-    /// Whether they are the same service and count together.
+    /// Returns true if they are the same service and count together.
     fn eq(&self, other: &Perception) -> bool {
         Arc::ptr_eq(&self.counts, &other.counts)
     }
@@ -137,7 +137,7 @@ impl Perception {
         Perception { socket, service, priority, factor, counts: Arc::default() }
     }
 
-    /// How many frames the network answered, and how many it did not.
+    /// Number of frames that the network answered, and number that it did not.
     pub fn counts(&self) -> [u64; 2] {
         // Relaxed: they are read when the drive is over and its threads have been joined.
         [0, 1].map(|index| self.counts[index].load(Ordering::Relaxed))
@@ -172,8 +172,8 @@ impl Network {
         Network { perception, client: None }
     }
 
-    /// What the network says of a cloud, and how long the accelerator worked on that, ns; none if it
-    /// does not answer, which is counted.
+    /// Scores of the network for a cloud, and the accelerator's time for it, multiplied by the
+    /// factor, ns; none if it does not answer, which is counted.
     pub fn scores(&mut self, cloud: &Cloud) -> Option<(Scores, u64)> {
         let answer = self.ask(&grid(cloud));
         self.perception.counts[usize::from(answer.is_err())].fetch_add(1, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Perception {
             .chain("driving", self.priority)
             .memory(INPUT_BYTES + OUTPUT_BYTES);
         let callback = client.register(&registration)?;
-        // What a service does not write is no score.
+        // A score that a service does not write is NaN, which is no score.
         let none = vec![f32::NAN; OUTPUT_BYTES / 4];
         client.memory(callback)?.write_f32(INPUT_BYTES / 4, &none)?;
         Ok((client, callback))

@@ -1,16 +1,16 @@
-//! Policies: how the same stack is run, by name. What document 002 proposes and what is added to it,
-//! each on its own and together; rivals that spend their time by something else; and a stack that
-//! takes no time.
+//! Policies: ways to run the same stack, by name. The mechanisms of COLA and those that are added
+//! to them, each on its own and together; rivals that spend their time by something else; and a
+//! stack that takes no time.
 
 use crate::stack::{Deadlines, Features, Held, Order};
 use dataflow::Costs;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a stack is run.
+/// Way in which a stack is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// With nothing of document 002.
+    /// With nothing of COLA.
     Base,
     /// With its fast path alone (section 4.1).
     Fast,
@@ -19,9 +19,9 @@ pub enum Policy {
     /// With its work stealing alone (section 4.3).
     Stealing,
     /// With a brake alone that is pressed once a reaction is due, until there is a plan for the
-    /// frame: the fast path's last step, which is not document 002's.
+    /// frame: the fast path's last step, which is not COLA's.
     Reflex,
-    /// With document 002's three and no more: each object has a deadline, each frame 125 ms.
+    /// With COLA's three and no more: each object has a deadline, each frame 125 ms.
     Cola,
     /// With all four.
     All,
@@ -62,7 +62,7 @@ impl Policy {
     pub const RIVALS: [Policy; 4] =
         [Policy::StaticDeadline, Policy::SpeedDeadline, Policy::Anytime, Policy::Brake];
 
-    /// What of a stack is switched on.
+    /// Features of a stack that are switched on.
     pub fn features(self) -> Features {
         let (base, all) = (Features::base, Features::all);
         match self {
@@ -92,7 +92,7 @@ impl Policy {
         }
     }
 
-    /// What its modules cost on cores that are `factor` times slower than this machine's.
+    /// Costs of its modules on cores that are `factor` times slower than this machine's.
     pub fn costs(self, factor: f64) -> Costs {
         match self {
             Policy::Oracle => Costs::fixed(Vec::new()),

@@ -1,10 +1,10 @@
-//! What objects will do: for each one several hypotheses with probabilities.
+//! Predictions of objects: for each one several hypotheses with probabilities.
 //!
 //! A vehicle in a lane keeps it, on each way that leads on, or changes to a neighbour; along its
 //! way it follows whoever is ahead (the intelligent driver model; Treiber, Hennecke and Helbing,
 //! 2000) or, if it is seen to brake, brakes on. Of those who may be ahead only the nearest few are
-//! looked at, so that the time for an object does not grow with the number of others (document
-//! 002, equation 3). Who walks goes on, stops, or steps onto the road.
+//! looked at, so that the time for an object does not grow with the number of others (COLA,
+//! equation 3). A pedestrian goes on, stops, or steps onto the road.
 //!
 //! An object that has just come into view has no certain velocity. It may stand, drive along a lane,
 //! walk or cycle across or along the road (`doubtful`): each as probable as it is before anything
@@ -23,10 +23,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use world::road::{Lane, LaneId, Road};
 use world::{Kind, Line, Offset, Pose, Rectangle, geometry::wrapped};
 
-/// How far and how finely is predicted.
+/// Range and resolution of predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictor {
-    /// How long ahead, s.
+    /// Length of a prediction, s.
     pub horizon: f64,
     /// From one state to the next, s.
     pub step: f64,
@@ -40,7 +40,7 @@ impl Default for Predictor {
     }
 }
 
-/// What an object may intend.
+/// Intent that an object may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Intent {
     /// Stand.
@@ -61,7 +61,7 @@ pub enum Intent {
     Cross,
 }
 
-/// Where an object is at one time.
+/// State of an object at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Its centre and heading.
@@ -73,7 +73,7 @@ pub struct State {
 /// One thing that an object may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {
-    /// What it is.
+    /// Intent of the object.
     pub intent: Intent,
     /// Those of an object add up to 1.
     pub probability: f64,
@@ -81,12 +81,12 @@ pub struct Hypothesis {
     pub states: Vec<State>,
 }
 
-/// What an object may do.
+/// Hypotheses for one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The object's number.
     pub id: u32,
-    /// What it is.
+    /// Kind of the object.
     pub kind: Kind,
     /// m.
     pub length: f64,
@@ -121,7 +121,7 @@ impl Prediction {
 }
 
 /// The road around the ego: the ways that lead on from each lane near it. It depends on the ego's
-/// place alone, so that it can be found before a frame comes (document 002, section 4.2).
+/// place alone, so that it can be found before a frame comes (COLA, section 4.2).
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     road: Arc<Road>,
@@ -129,9 +129,9 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// How far from the ego lanes are looked at, m.
+    /// Distance from the ego within which lanes are looked at, m.
     const RANGE: f64 = lidar::RANGE + 20.0;
-    /// How far ways lead on from the end of such a lane, m.
+    /// Length of the ways that lead on from the end of such a lane, m.
     const ON: f64 = 200.0;
 
     /// The road around `pose`; so many ways are followed through junctions. `checkpoint` is called
@@ -166,7 +166,7 @@ impl Surroundings {
 #[derive(Debug)]
 struct Extrapolation {
     places: Vec<DVec2>,
-    /// Where these are along a way, by the way's address in the surroundings.
+    /// Courses of these along ways, by the way's address in the surroundings.
     courses: Mutex<HashMap<usize, Arc<Course>>>,
 }
 
@@ -190,7 +190,8 @@ struct Lead {
 }
 
 impl Extrapolation {
-    /// Where it is along a way at each step. Many follow the same ones along the same ways.
+    /// Course along a way, with the place at each step. Many follow the same ones along the same
+    /// ways.
     fn along(&self, way: &Line) -> Arc<Course> {
         let key = std::ptr::from_ref(way).addr();
         let courses = || self.courses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +226,7 @@ impl Crowd {
 }
 
 impl Predictor {
-    /// What the objects at the places `order` of `scene` may do, in that order, from time `at` s
+    /// Predictions of the objects at the places `order` of `scene`, in that order, from time `at` s
     /// on. `scene` is everybody, the ego (id 0) too, of whom the others take notice. `checkpoint`
     /// is called before each object.
     ///
@@ -275,7 +276,7 @@ impl Predictor {
 
     /// The crowd as it will be after `passed_s` s if everybody goes on, with all that
     /// [`Predictor::predict_some`] needs of the others: work that can be done before the next frame
-    /// comes (document 002, section 4.2). `checkpoint` is called before each object.
+    /// comes (COLA, section 4.2). `checkpoint` is called before each object.
     ///
     /// # Errors
     ///
@@ -410,7 +411,8 @@ impl Predictor {
         for (intent, prior, goal) in goals {
             let Some(goal) = goal else { continue };
             let ways = around.ways(goal);
-            // Who does not keep its lane is on its way to the next one, however far that is.
+            // A vehicle that does not keep its lane is on its way to the next one, however far that
+            // is.
             let toward = match intent {
                 Intent::Left => side > 0.0,
                 Intent::Right => side < 0.0,
@@ -434,7 +436,7 @@ impl Predictor {
                 found.push(Hypothesis { intent, probability: share * rest, states });
             }
         }
-        // Where the road has not been looked at, a lane leads nowhere.
+        // A lane leads nowhere if the road after it has not been looked at.
         if around.ways(lane).is_empty() { self.off_road(track) } else { found }
     }
 
@@ -483,7 +485,7 @@ impl Predictor {
             let (apart, beside) = (length + other.length, (width + other.width) / 2.0 + 0.3);
             Lead { velocity: other.velocity, apart: apart / 2.0, beside, course: it.along(way) }
         });
-        // Who is never on the way is ahead of nobody.
+        // An object that is never on the way is ahead of nobody.
         let leads: Vec<Lead> = courses.filter(|lead| lead.course.beside < lead.beside).collect();
         let mut states = self.from(track, along.speed);
         for step in 1..=self.steps() {
@@ -501,7 +503,7 @@ impl Predictor {
                 let direction = way.forward(lead.course.offsets[step].along);
                 (gap, lead.velocity.dot(direction))
             });
-            // What it does now it goes on doing for a moment.
+            // It keeps its present acceleration for a moment.
             let now = (-(step as f64) * self.step / 1.0).exp();
             let model = driver(along.speed, wish, lead);
             let acceleration = now * along.acceleration + (1.0 - now) * model;
@@ -604,17 +606,17 @@ impl Predictor {
 /// Slower is standing, m/s.
 const STANDING: f64 = 0.3;
 
-/// How probable it is that who brakes as `track` does goes on braking.
+/// Probability that an object that brakes as `track` does goes on braking.
 fn braking(track: &Track) -> f64 {
     let acceleration = track.acceleration.dot(track.pose.forward());
     ((-acceleration - 0.8) / 2.0).clamp(0.0, 0.9)
 }
 
-/// How well the object's place a second and a half from now fits the lane, if it moves across the
-/// lane as it does now.
+/// Fit of the object's place a second and a half from now to the lane, if it moves across the lane
+/// as it does now.
 fn likelihood(track: &Track, lane: &Line) -> f64 {
     const SPREAD: f64 = 0.5;
-    // Who comes from beside swings in, and does not go on to the other side.
+    // An object that comes from beside swings in, and does not go on to the other side.
     const SWINGS: f64 = 0.25;
     let offset = lane.offset(track.pose.position);
     let across = lane.pose(offset.along).left();
@@ -637,13 +639,13 @@ fn swings_in(track: &Track, lane: &Line) -> bool {
 
 /// s.
 const SOON: f64 = 1.5;
-/// How much of an acceleration aside counts, m for each m/s²: who begins to move over does so for
-/// longer than who corrects his course.
+/// Weight of an acceleration aside, m for each m/s²: a driver who begins to move over does so for
+/// longer than one who corrects his course.
 const ACCELERATION: f64 = 0.5;
 /// For each m²/s² of a velocity's variance the acceleration is uncertain by so many m/s².
 const SHAKES: f64 = 8.0;
 
-/// How far left of the line it will be then, m.
+/// Distance left of the line at which it will be then, m.
 fn soon(track: &Track, line: &Line) -> f64 {
     let offset = line.offset(track.pose.position);
     let direction = line.pose(offset.along);

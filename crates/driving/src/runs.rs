@@ -11,11 +11,11 @@ pub struct Run {
     pub job: u64,
     /// The module's number; none for work ahead.
     pub module: Option<usize>,
-    /// When the message came that its output belongs to.
+    /// Time at which the message came that its output belongs to.
     pub ready_ns: u64,
-    /// When it had a core first.
+    /// Time at which it had a core first.
     pub start_ns: u64,
-    /// When it ended.
+    /// Time at which it ended.
     pub end_ns: u64,
     /// For how long it and its pieces had a core.
     pub service_ns: u64,
@@ -25,7 +25,7 @@ pub struct Run {
     pub path: Path,
     /// As whom.
     pub class: Class,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
 }
 

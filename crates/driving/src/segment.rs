@@ -1,4 +1,4 @@
-//! What stands on the ground, out of one turn of the lidar.
+//! Segmentation: objects that stand on the ground, from one turn of the lidar.
 //!
 //! Points too far away and those of the ego are dropped; a plane is fitted to the lowest of the
 //! rest (after Zermas, Izzat and Papanikolopoulos, 2017) and its points are the ground; what is
@@ -33,7 +33,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use world::{Kind, Pose, Rectangle};
 
-/// How clouds are divided.
+/// Parameters of segmentation: how clouds are divided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segmenter {
     /// Points farther away are dropped, m.
@@ -74,7 +74,7 @@ impl Default for Segmenter {
     }
 }
 
-/// What certainly moves is an object from so many points on.
+/// Least number of points of an object that certainly moves.
 const MOVING: usize = 2;
 
 /// Something that stands on the ground: what is seen of it.
@@ -86,14 +86,14 @@ pub struct Detection {
     pub rectangle: Rectangle,
     /// Above the ground, m.
     pub height: f64,
-    /// How many points it has.
+    /// Number of its points.
     pub points: usize,
     /// Its velocity, if the sensor measures speeds.
     pub doppler: Option<Doppler>,
     /// Does something nearer hide what may be beyond its left end and its right one, as the sensor
     /// sees it?
     pub hidden: (bool, bool),
-    /// What the network takes it for; none: there is no network, or it did not answer.
+    /// Class that the network gives it; none: there is no network, or it did not answer.
     pub class: Option<Kind>,
 }
 
@@ -112,13 +112,13 @@ struct Return {
 pub struct Points(Arc<Vec<Return>>);
 
 impl Points {
-    /// How many there are, in thousands.
+    /// Number of points, in thousands.
     pub fn thousands(&self) -> f64 {
         self.0.len() as f64 / 1000.0
     }
 }
 
-/// What stands on the ground, of a share of a cloud's points.
+/// Points that stand on the ground, of a share of a cloud's points.
 #[derive(Clone, Debug)]
 pub struct Standing(Arc<Stood>);
 
@@ -129,11 +129,11 @@ struct Stood {
     skyline: Skyline,
 }
 
-/// What one column of the sensor sees of a wall, in one share.
+/// Part of a wall that one column of the sensor sees, in one share.
 #[derive(Clone, Copy, Debug)]
 struct Stem {
     middle: Return,
-    /// Which share its points are in.
+    /// Number of the share that its points are in.
     share: usize,
     /// Their places there, from the first to before the second.
     points: (usize, usize),
@@ -144,9 +144,9 @@ impl Return {
         self.at.truncate()
     }
 
-    /// How far apart the two may be if they are of one body, where `gap` m is usual. What stands
-    /// and what moves is told apart where speeds are but a little different; what drives alike is
-    /// one vehicle, also where its side is seen at a few degrees.
+    /// Largest distance between the two if they are of one body, where `gap` m is usual. A standing
+    /// and a moving return are told apart where speeds are but a little different; returns that
+    /// drive alike are one vehicle, also where its side is seen at a few degrees.
     fn reach(&self, other: &Return, gap: f64) -> f64 {
         const LITTLE: f64 = 0.1;
         const MUCH: f64 = 0.3;
@@ -168,19 +168,19 @@ pub struct Clusters {
     shares: Vec<Standing>,
     found: Vec<Cluster>,
     skyline: Skyline,
-    /// What the network says.
+    /// Scores of the network.
     scores: Option<Arc<Scores>>,
 }
 
 #[derive(Clone, Debug)]
 struct Cluster {
     stems: Vec<Stem>,
-    /// How many points these have.
+    /// Number of points in these.
     points: usize,
 }
 
 impl Clusters {
-    /// How many there are.
+    /// Number of clusters.
     pub fn count(&self) -> usize {
         self.found.len()
     }
@@ -195,7 +195,7 @@ impl Clusters {
         cluster.stems.iter().flat_map(of).copied().collect()
     }
 
-    /// How many points some of them have, in thousands; and how many of these decide about
+    /// Number of points of some of them, in thousands; and the number of these that decide about
     /// rectangles, which takes most of the time.
     pub fn points(&self, of: Range<usize>) -> [f64; 2] {
         let sum = |most: usize| self.found[of.clone()].iter().map(|it| it.points.min(most)).sum();
@@ -226,8 +226,8 @@ impl Clusters {
 }
 
 impl Segmenter {
-    /// What a cloud that was taken at `from` shows; the nearest first. `checkpoint` is called
-    /// once for each object.
+    /// Objects that a cloud taken at `from` shows; the nearest first. `checkpoint` is called once
+    /// for each object.
     ///
     /// # Errors
     ///
@@ -248,8 +248,8 @@ impl Segmenter {
         self.group(&self.raised(cloud))
     }
 
-    /// What stands on the ground, in shares: what is [`Segmenter::near`] of each share, then the
-    /// plane of these, then what of each share is [`Segmenter::standing`] on it.
+    /// Points that stand on the ground, in shares: [`Segmenter::near`] of each share, then the
+    /// plane of these, then [`Segmenter::standing`] on it of each share.
     pub fn raised(&self, cloud: &Cloud) -> Vec<Standing> {
         let near: Vec<Points> = shares(cloud).map(|share| self.near(cloud, share)).collect();
         let mut ground = Plane::level(&near);
@@ -295,8 +295,8 @@ impl Segmenter {
             let mut detection = self.detection(&returns, &clusters.skyline, from);
             let scores = clusters.scores.as_ref();
             detection.class = scores.and_then(|it| it.class(returns.iter().map(Return::flat)));
-            // Who comes out from behind something is a single column at first, and who is far away
-            // few points.
+            // An object that comes out from behind something is a single column at first, and one
+            // that is far away has few points.
             let comes = detection.hidden != (true, true)
                 && detection.doppler.is_some_and(|doppler| doppler.moves());
             let stands = cluster.points >= self.points;
@@ -307,7 +307,7 @@ impl Segmenter {
         Ok(found)
     }
 
-    /// What of a share of the cloud's points is neither too far away nor the ego's own.
+    /// Points of a share of the cloud that are neither too far away nor the ego's own.
     pub fn near(&self, cloud: &Cloud, share: Range<usize>) -> Points {
         let point = |(index, point): (usize, &Vec3)| {
             let at = point.as_dvec3();
@@ -323,8 +323,8 @@ impl Segmenter {
         Points(Arc::new(points.filter_map(point).collect()))
     }
 
-    /// What of a share stands on the ground, with its height above it, and its stems, none of
-    /// which is in two shares.
+    /// Points of a share that stand on the ground, with their height above it, and their stems,
+    /// none of which is in two shares.
     pub fn standing(&self, share: &Points, ground: &Plane) -> Standing {
         let height =
             |point: &Return| Return { at: point.at.with_z(ground.above(point.at)), ..*point };
@@ -413,7 +413,7 @@ impl Segmenter {
     }
 }
 
-/// How often the plane of the ground is fitted.
+/// Number of times that the plane of the ground is fitted.
 pub const FITS: usize = 3;
 
 /// The points of a cloud in shares.
@@ -423,7 +423,7 @@ pub fn shares(cloud: &Cloud) -> impl Iterator<Item = Range<usize>> {
     (0..count).step_by(SHARE).map(move |from| from..(from + SHARE).min(count))
 }
 
-/// What is shorter may be people, m.
+/// Length below which an object may be people, m.
 const WIDE: f64 = 1.5;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who had which core when, as a trace tells it.
+//! Use of the cores over time, as a trace tells it.
 
 use dataflow::trace::{Class, Core, Event, Point};
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// For how long a run, a piece of one, or work ahead had a core without a break.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stay {
-    /// Where.
+    /// The core.
     pub core: Core,
     /// As what.
     pub class: Class,
@@ -71,7 +71,7 @@ pub fn union(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     joined
 }
 
-/// How much of a span lies in a union, ns.
+/// Time of a span that lies in a union, ns.
 pub fn inside((from, to): (u64, u64), union: &[(u64, u64)]) -> u64 {
     let first = union.partition_point(|span| span.1 <= from);
     let meeting = union[first..].iter().take_while(|span| span.0 < to);

@@ -4,7 +4,7 @@
 //! object is and, if the sensor measures radial speeds, how fast it moves along the line of sight;
 //! so an object has a speed in its first frame, and how certain it is travels with it. Detections
 //! are assigned to objects by the assignment of least total distance (Hungarian method) within a
-//! gate. What is seen of an object is seldom all of it: its size only grows, and its centre is
+//! gate. The seen part of an object is seldom all of it: its size only grows, and its centre is
 //! measured from the side that the sensor sees.
 
 use crate::map::lanes_at;
@@ -24,7 +24,7 @@ mod motion;
 pub struct Track {
     /// Its number, which no other object gets.
     pub id: u32,
-    /// What it seems to be, by size and speed.
+    /// Kind that it seems to be, by size and speed.
     pub kind: Kind,
     /// Its centre, and where it looks.
     pub pose: Pose,
@@ -32,7 +32,7 @@ pub struct Track {
     pub velocity: DVec2,
     /// m/s².
     pub acceleration: DVec2,
-    /// How uncertain the velocity is: its covariance, m²/s².
+    /// Uncertainty of the velocity: its covariance, m²/s².
     pub doubt: DMat2,
     /// m.
     pub length: f64,
@@ -40,7 +40,7 @@ pub struct Track {
     pub width: f64,
     /// In how many frames it has been seen.
     pub seen: u32,
-    /// When it was seen last, s.
+    /// Time at which it was seen last, s.
     pub at: f64,
 }
 
@@ -81,9 +81,9 @@ pub struct Tracker {
     pub keep: f64,
     /// No object is looked for farther from where it should be, m.
     pub gate: f64,
-    /// How uncertain a measured centre is: standard deviation, m.
+    /// Uncertainty of a measured centre: standard deviation, m.
     pub noise: f64,
-    /// How fast accelerations of vehicles change: standard deviation over a second, m/s³. Those of
+    /// Change of the accelerations of vehicles: standard deviation over a second, m/s³. Those of
     /// people change half as fast.
     pub jerk: f64,
     objects: Vec<Object>,
@@ -162,7 +162,7 @@ impl Tracker {
         self.forget_parts();
         let confirmed = |object: &&Object| object.track.seen >= self.confirm_frames;
         let told = |object: &Object| {
-            // Who is not seen is not known to brake or to turn.
+            // An object that is not seen is not known to brake or to turn.
             let seen = object.track.at >= at;
             let acceleration = if seen { object.track.acceleration } else { DVec2::ZERO };
             Track { acceleration, ..object.track.clone() }
@@ -170,8 +170,9 @@ impl Tracker {
         self.objects.iter().filter(confirmed).map(told).collect()
     }
 
-    /// What lies within a larger object is a part of it; of two vehicles in one place that drive
-    /// alike one is what became of the other when its parts were taken for two.
+    /// Forgets parts: an object within a larger one is a part of it; of two vehicles in one place
+    /// that drive alike, the one that was seen later or, if not, known earlier stays: the parts of
+    /// one were taken for two.
     fn forget_parts(&mut self) {
         let larger: Vec<Object> = self.objects.clone();
         self.objects.retain(|part| {
@@ -244,7 +245,7 @@ impl Object {
     /// Takes the measured speeds, if there are any.
     fn listen(&mut self, detection: &Detection) {
         let Some(doppler) = detection.doppler else { return };
-        // Who begins to walk may do so in any direction.
+        // Somebody who begins to walk may do so in any direction.
         if doppler.moves() && !self.moves && small(self.track.kind) {
             self.motion.doubt_velocity(STARTS);
         }
@@ -274,8 +275,8 @@ impl Object {
         one.at > other.at || one.at == other.at && one.id < other.id
     }
 
-    /// How far what is seen is from what should be, m: between the two rectangles' centres, less
-    /// what the object hides of itself; infinite if it moves otherwise.
+    /// Distance of the detection from the expected place, m: between the two rectangles' centres,
+    /// less the distance that the object hides of itself; infinite if it moves otherwise.
     fn distance(&self, detection: &Detection) -> f64 {
         let pose = self.track.pose;
         let local = pose.local(detection.rectangle.pose.position).abs();
@@ -317,7 +318,7 @@ impl Object {
         self.track.seen += 1;
         self.track.at = at;
         self.copy();
-        // What turns about its seen end does not move aside by that.
+        // An object that turns about its seen end does not move aside by that.
         let (before, _) = place(&self.track, from, detection);
         self.turn();
         let (after, _) = place(&self.track, from, detection);
@@ -364,7 +365,7 @@ impl Object {
         let turn = wrapped(self.track.velocity.to_angle() - self.track.pose.heading);
         let bare = small(self.track.kind);
         if bare && !self.moved {
-            // What was its side may be its front.
+            // The former side may be the front.
             if turn.sin().abs() > turn.cos().abs() {
                 (self.track.length, self.track.width) = (self.track.width, self.track.length);
             }
@@ -403,17 +404,17 @@ const KERB: f64 = 3.0;
 /// So far outside something may be a part of a vehicle; if it drives as that does, m.
 const NEARLY: f64 = 0.1;
 const AROUND: f64 = 1.5;
-/// What is faster drives; so near to one another are the speeds of its parts, m/s.
+/// Speed above which an object drives; largest difference between the speeds of its parts, m/s.
 const DRIVES: f64 = 2.5;
 const ALIKE: f64 = 2.0;
 
-/// What is longer is the side of a vehicle, m.
+/// Length above which an object is the side of a vehicle, m.
 const LONG: f64 = 2.6;
 
 /// For each frame in which an object was seen, but the first, it is kept for so long, s.
 const KEEP: f64 = 0.11;
 
-/// How fast somebody may be who has just begun to move: standard deviation, m/s.
+/// Speed of an object that has just begun to move: standard deviation, m/s.
 const STARTS: f64 = 1.5;
 
 /// A velocity this uncertain, as a share of itself, has no direction.
@@ -438,14 +439,14 @@ fn rushes(detection: &Detection) -> bool {
 }
 
 impl Detection {
-    /// What it is taken for when it is seen first: by the network if that answered, else by its
-    /// dimensions.
+    /// Kind that it is taken for when it is seen first: by the network if that answered, else by
+    /// its dimensions.
     pub fn kind(&self) -> Kind {
         kind_by_size(self).0
     }
 }
 
-/// What a thing of which this is seen is taken for, and how long and wide it is taken to be, m.
+/// Kind that an object of which this is seen is taken for, with its assumed length and width, m.
 fn kind_by_size(detection: &Detection) -> (Kind, f64, f64) {
     let (length, width) = (detection.rectangle.length, detection.rectangle.width);
     if let Some(kind) = detection.class {
@@ -512,8 +513,8 @@ fn grow(track: &mut Track, detection: &Detection) {
     track.width = track.width.max(size.y.min(most.y));
 }
 
-/// Where the centre of an object is of which this is seen, and how uncertain that is along it and
-/// across: so many times more than of one that is seen well; infinitely if it is not known.
+/// Centre of an object of which this is seen, and its uncertainty along it and across: so many
+/// times more than of one that is seen well; infinite if it is not known.
 fn place(track: &Track, from: Pose, detection: &Detection) -> (DVec2, [f64; 2]) {
     let turned = |point: DVec2| DVec2::from_angle(-track.pose.heading).rotate(point);
     let (low, high) = extent(detection.hull.iter().copied(), track.pose.heading);
@@ -540,13 +541,13 @@ fn place(track: &Track, from: Pose, detection: &Detection) -> (DVec2, [f64; 2]) 
 const ACROSS: f64 = 0.3;
 const MIRRORED: f64 = -ACROSS;
 
-/// What is seen of an object along one axis.
+/// Seen part of an object along one axis.
 struct Seen {
     low: f64,
     high: f64,
     /// May it go on beyond these ends?
     hidden: (bool, bool),
-    /// Where its centre should be, if it is known.
+    /// Expected place of its centre, if it is known.
     expected: Option<f64>,
 }
 

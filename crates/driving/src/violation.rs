@@ -1,4 +1,4 @@
-//! When the ego was nearer to somebody ahead than is safe (RSS), and what it came to that by.
+//! Times in which the ego was nearer to somebody ahead than is safe (RSS), and their causes.
 //!
 //! Both the distance along and that across must be too small, so whichever becomes it last says
 //! why. Across: whoever moves to the side faster did it. Along: the ego follows too closely. Time
@@ -47,11 +47,12 @@ impl Cause {
         (Cause::Bare, "bare"),
     ];
 
-    /// Whether the ego made it, or let it come to that: it is too near because of how it drives, or
-    /// did not keep away from who was there. What others make by moving into its way is theirs, as in
-    /// RSS, where the distance that became unsafe last says whose response it was (Shalev-Shwartz et
-    /// al., "On a Formal Model of Safe and Scalable Self-driving Cars", section 3); how a drive
-    /// begins is nobody's. Of who crosses, walks or cycles nobody asks who was first.
+    /// Returns true if the ego made it, or let it come to that: it is too near because of how it
+    /// drives, or did not keep away from a body that was there. A distance that others make unsafe
+    /// by moving into its way is theirs, as in RSS, where the distance that became unsafe last says
+    /// whose response it was (Shalev-Shwartz et al., "On a Formal Model of Safe and Scalable
+    /// Self-driving Cars", section 3); how a drive begins is nobody's. If the other crosses, walks
+    /// or cycles, it does not count who was first.
     pub fn is_the_egos(self) -> bool {
         !matches!(self, Cause::Start | Cause::CutIn | Cause::Oncoming)
     }
@@ -65,11 +66,11 @@ impl Cause {
 /// A time in which somebody was too near.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
-    /// Who, as in the world.
+    /// Number of the body, as in the world.
     pub body: u32,
     /// s of the scenario.
     pub from: f64,
-    /// How long, s.
+    /// Duration, s.
     pub seconds: f64,
     /// By what.
     pub cause: Cause,
@@ -107,7 +108,7 @@ impl Violations {
 pub struct Watch {
     preset: Preset,
     found: Violations,
-    /// How near each body was at the last step; nobody's before the first.
+    /// Nearness of each body at the last step; None before the first.
     last: Option<HashMap<u32, Nearness>>,
     /// The body of the violation that goes on.
     open: Option<u32>,

@@ -39,12 +39,12 @@ pub struct Places {
     pub stack: Vec<usize>,
     /// The world's.
     pub world: usize,
-    /// Whether cores of the stack, or the world, share one.
+    /// True if cores of the stack, or the world, share one.
     pub folded: bool,
 }
 
 impl Places {
-    /// How many cores a drive with these features takes.
+    /// Number of cores that a drive with these features takes.
     pub fn needed(features: &Features) -> usize {
         stack::cores(features) + 1
     }
@@ -222,7 +222,7 @@ impl Kept {
         self.latest = self.latest.max(after_ns as f64 / 1e9);
     }
 
-    /// What the system refused; the same to several threads of a group is said once.
+    /// Adds refused requests; the same one of several threads of a group is listed once.
     fn refused(&mut self, refused: Vec<String>) {
         self.refused.extend(refused);
         self.refused.sort();

@@ -1,4 +1,4 @@
-//! The rivals of document 002's mechanisms do what their names say.
+//! The rivals of COLA's mechanisms do what their names say.
 
 use dataflow::trace::Point;
 use dataflow::{Chunk, Costs};
@@ -22,7 +22,7 @@ actions:
 hazard: { actor: 0, action: 0 }
 ";
 
-/// What a chunk of planning takes; the other modules take little.
+/// Drives with `planning_ns` for a chunk of planning; the other modules take little.
 fn drive(policy: Policy, planning_ns: u64) -> Outcome {
     drive_in(BRAKES, policy, planning_ns)
 }

@@ -1,4 +1,4 @@
-//! What wakes an executor: a count of rings, and a sleep until it has changed.
+//! Wake-up of an executor: a count of rings, and a sleep until it has changed.
 //!
 //! The sleeper reads the count, looks whether there is something to do, and sleeps only while the
 //! count is still the one it read: what came in between has rung, so no wake-up is lost. The end

@@ -10,12 +10,12 @@ use crate::timer::{Release, Timer};
 use crate::{Context, Group, Kind};
 use std::sync::Arc;
 
-/// What makes a callback ready.
+/// Source that makes a callback ready.
 pub(crate) trait Signal: Send + Sync {
-    /// Whether it is.
+    /// Returns true if the callback is ready.
     fn ready(&self, now_ns: u64) -> bool;
 
-    /// When it will be, where a clock decides; the end of time otherwise.
+    /// Time at which it will be ready, where a clock decides; the end of time otherwise.
     fn due_ns(&self) -> u64 {
         u64::MAX
     }
@@ -33,7 +33,7 @@ pub(crate) trait Job: Send {
     fn run(&mut self, context: &mut Context);
 }
 
-/// What is given with each callback.
+/// Properties of a callback, given when it is added.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its name, for reports.

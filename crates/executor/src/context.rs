@@ -1,4 +1,4 @@
-//! What a callback may use while it runs.
+//! Operations of a callback while it runs.
 
 use crate::Error;
 use crate::executor::Stop;

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Requests of one continuation that may be on the way.
 const MAX_OUTSTANDING: usize = 16;
 
-/// How a request of a continuation ended.
+/// Result of a request of a continuation.
 pub type Ended = Result<Outcome, accel::Error>;
 
 /// Sends requests whose end releases a callback.
@@ -30,7 +30,7 @@ pub struct Continuation {
     memory: PeerSlice,
 }
 
-/// What the sender, the clerk and the callback share.
+/// State that the sender, the clerk and the callback share.
 struct Line {
     requests: Arc<Queue<Request>>,
     ended: Arc<Queue<Ended>>,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub struct DdsInput<M> {
     subscription: Subscription<M>,
     depth: usize,
-    /// When the first message came that was not fetched yet; 0: there is none.
+    /// Time at which the first message came that was not fetched yet; 0: there is none.
     came_ns: Arc<AtomicU64>,
     fetched: PiMutex<VecDeque<Arrived<M>>>,
     waiting: AtomicUsize,
@@ -46,7 +46,7 @@ impl<M: Message + Send> DdsInput<M> {
                     fetched.push_back(Arrived { at_ns, message: sample.message });
                 }
                 Ok(None) => break,
-                // What cannot be decoded is no message; the next one is looked at.
+                // A message that cannot be decoded counts as lost; the next one is looked at.
                 Err(_) => _ = self.lost.fetch_add(1, Ordering::Relaxed),
             }
         }
@@ -81,7 +81,7 @@ impl<M: Message + Send> Input for DdsInput<M> {
         let came_ns = self.came_ns.clone();
         self.subscription.on_message(move || {
             let first = (Ordering::AcqRel, Ordering::Relaxed);
-            // Where a mark stands already, it is the older one that counts.
+            // A mark that stands already is the older one, and stays.
             let _ = came_ns.compare_exchange(0, monotonic_ns(), first.0, first.1);
             bell.ring();
         });

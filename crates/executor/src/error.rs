@@ -1,6 +1,6 @@
-//! What an executor can fail with.
+//! Errors of an executor.
 
-/// Why an executor could not be built or run.
+/// Errors of building and running an executor, and of its requests.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A thread could not be set up: its core or its priority does not exist.

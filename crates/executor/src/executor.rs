@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How one thread of an executor runs.
+/// Scheduling of one thread of an executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
     /// The cores it is kept on; empty leaves it where it is.
@@ -33,12 +33,12 @@ pub struct Thread {
     pub priority: u8,
 }
 
-/// Which callbacks may run beside each other. The default is the executor's own group, whose
-/// callbacks exclude each other.
+/// Set of callbacks with one rule for running beside each other. The default is the executor's own
+/// group, whose callbacks exclude each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Group(usize);
 
-/// Whether callbacks of a group may run at the same time, on several threads.
+/// Number of callbacks of a group that may run at the same time, on several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusion {
     /// One at a time.
@@ -111,7 +111,7 @@ impl Executor {
         Group(self.groups.len() - 1)
     }
 
-    /// What ends it.
+    /// Returns a handle that ends it.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
@@ -289,7 +289,7 @@ impl Slot {
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     /// Held by the one thread that chooses or sleeps.
     turn: PiMutex<()>,
@@ -359,7 +359,7 @@ impl Shared {
                 })
             };
             let ended = work();
-            // Where a thread could not be had, those that run end as well.
+            // The threads that run end as well if another one could not be had.
             self.stop.stop();
             bells.iter().for_each(|bell| bell.ring());
             ended
@@ -385,7 +385,7 @@ impl Shared {
         }
     }
 
-    /// What each thread does.
+    /// Runs callbacks until the executor ends; the work of each thread.
     fn spin(&self, context: &mut Context) {
         while let Some(Chosen { slot, mut job, ready_ns }) = self.next() {
             context.ready_ns = ready_ns;
@@ -452,7 +452,7 @@ impl State {
         }
     }
 
-    /// When the next timer is due whose callback could run then.
+    /// Returns the time at which the next timer is due whose callback could run then.
     fn due_ns(&self) -> u64 {
         let entries = self.slots.iter().map(|slot| &slot.entry);
         let free = entries.filter(|e| !self.busy[e.settings.group.0] && !e.jobs.is_empty());

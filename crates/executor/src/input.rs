@@ -1,4 +1,4 @@
-//! Where messages come from: the interface, and queues inside one process.
+//! Sources of messages: the interface, and queues inside one process.
 //!
 //! A callback is released by an [`Input`]; what stands behind it, an executor does not know.
 //! [`Topic`] and [`Queue`] are the implementation without any middleware: a publisher puts a copy
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// A message, and since when it waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived<M> {
-    /// When it came, by the monotonic clock.
+    /// Time at which it came, by the monotonic clock.
     pub at_ns: u64,
     /// The message.
     pub message: M,
@@ -23,17 +23,17 @@ pub struct Arrived<M> {
 
 /// A source of messages for one callback. Nothing in it may wait.
 pub trait Input: Send + Sync + 'static {
-    /// What it delivers.
+    /// Type of the messages.
     type Message: Send + 'static;
 
-    /// Whether a message is there, which [`take`](Input::take) would give to the one who calls it
-    /// first. Called before every choice.
+    /// Returns true if a message is there, which [`take`](Input::take) would give to its first
+    /// caller. Called before every choice.
     fn ready(&self) -> bool;
 
     /// The oldest message.
     fn take(&self) -> Option<Arrived<Self::Message>>;
 
-    /// How many messages were dropped because others came before they were taken.
+    /// Number of messages that were dropped because others came before they were taken.
     fn dropped(&self) -> u64;
 
     /// Rings this bell from now on when a message has come.
@@ -68,7 +68,7 @@ impl<M: Send + 'static> Queue<M> {
     pub fn push(&self, message: M) {
         let at_ns = monotonic_ns();
         let mut state = self.state.lock();
-        // What is dropped is freed without the lock.
+        // The dropped message is freed without the lock.
         let oldest = (state.messages.len() == self.depth).then(|| state.messages.pop_front());
         state.messages.push_back(Arrived { at_ns, message });
         // Release: who sees the count finds the message, behind the lock in any case.

@@ -1,4 +1,4 @@
-//! Which callback an executor runs next. Pure: no clock, no thread, no message.
+//! Choice of the callback that an executor runs next. Pure: no clock, no thread, no message.
 //!
 //! [`Policy::ChainAware`] (PiCAS; PAAM, sections II-B and II-C): before each choice the ready
 //! callbacks are collected anew, and the one of the highest priority goes first. As every callback
@@ -17,7 +17,7 @@
 
 use std::cmp::Reverse;
 
-/// How an executor chooses among its callbacks.
+/// Rule by which an executor chooses among its callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// The ready callback of the highest priority.

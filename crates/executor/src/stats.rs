@@ -1,4 +1,4 @@
-//! What became of each callback.
+//! Statistics of an executor and its callbacks.
 
 use crate::Kind;
 
@@ -16,7 +16,7 @@ pub struct Sample {
     pub execution_ns: u64,
 }
 
-/// What became of one callback.
+/// Statistics of one callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackReport {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct CallbackReport {
     pub kind: Kind,
     /// Its priority.
     pub priority: u32,
-    /// How often it ran.
+    /// Number of its executions.
     pub count: u64,
     /// Messages that others replaced before they were served; missed releases of a timer.
     pub dropped: u64,
@@ -71,12 +71,13 @@ impl CallbackReport {
     }
 }
 
-/// What became of an executor.
+/// Statistics of an executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Its callbacks, in order of registration.
     pub callbacks: Vec<CallbackReport>,
-    /// Why threads run at normal priority that should not, in words that say how to grant it.
+    /// Message about a refused real-time priority, in words that say how to grant it; the threads
+    /// run at normal priority.
     pub refused: Option<String>,
 }
 

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Release {
     /// Its number, from 0.
     pub number: u64,
-    /// When it was due, by the monotonic clock.
+    /// Time at which it was due, by the monotonic clock.
     pub due_ns: u64,
-    /// How many later releases were due as well and are left out.
+    /// Number of later releases that were due as well and are left out.
     pub missed: u64,
 }
 
-/// When a timer releases, by the monotonic clock.
+/// Release times of a timer, by the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     /// The first release.

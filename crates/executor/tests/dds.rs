@@ -51,7 +51,7 @@ fn messages_of_another_participant_release_a_callback() {
         assert!(start.elapsed() < Duration::from_secs(60), "the reader was not found");
         std::thread::yield_now();
     }
-    // What is sent before the reader knows the writer, too, is not kept.
+    // A message that is sent before the reader knows the writer, too, is not kept.
     while seen.lock().unwrap().is_empty() {
         assert!(start.elapsed() < Duration::from_secs(60), "the writer was not found");
         publisher.publish(&Number { value: FIRST }).unwrap();

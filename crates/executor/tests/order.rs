@@ -1,4 +1,4 @@
-//! Which callback runs when, through the public door: concrete schedules under both policies.
+//! Order of callbacks, through the public interface: concrete schedules under both policies.
 
 use executor::{Executor, Period, Policy, Queue, Report, Settings, Thread, Topic};
 use realtime::clock::{monotonic_ns, sleep_until_ns};

@@ -39,12 +39,12 @@ impl Deadline {
         have_limits().then(|| Deadline::after_ns(ns))
     }
 
-    /// Whether it has passed.
+    /// Returns true if it has passed.
     pub fn is_over(self) -> bool {
         now(self.clock) >= self.at_ns
     }
 
-    /// When it will be on the realtime clock, as far as can be said now, but at most so many
+    /// Returns its time on the realtime clock, as far as can be said now, but at most so many
     /// nanoseconds from now.
     pub fn on_realtime_clock(self, at_most_ns: i64) -> i64 {
         let left = self.at_ns.saturating_sub(now(self.clock)).clamp(0, at_most_ns);
@@ -61,7 +61,7 @@ impl Deadline {
     }
 }
 
-/// How a wait ended.
+/// Reason for the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// Somebody woke the thread, or the word had another value, or for no reason.
@@ -70,7 +70,7 @@ pub(crate) enum Woken {
     TimedOut,
 }
 
-/// Why a thread could not lend its priority.
+/// Reason for which a thread could not lend its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotLent {
     /// The time is over, or the wait ended early.
@@ -112,7 +112,7 @@ mod real {
     const NO_SUCH_CALL: isize = -38;
     const TIMED_OUT: isize = -110;
 
-    /// Whether waits have limits of their own.
+    /// Returns true if waits have limits of their own.
     pub const fn have_limits() -> bool {
         true
     }
@@ -224,7 +224,7 @@ mod real {
     /// Lends the calling thread's priority to the thread whose id is in the private word, until
     /// that one gives it back by [`unlock_pi`] or ends. The word then has the caller's id.
     pub fn lock_pi(word: &AtomicU32, _me: u32, until: Deadline) -> Result<(), NotLent> {
-        /// Whether the kernel is older than Linux 5.14: deadlines of the other clock only.
+        /// True if the kernel is older than Linux 5.14: deadlines of the realtime clock only.
         static IS_OLD: AtomicBool = AtomicBool::new(false);
         if is_restricted() {
             return Err(NotLent::Refused);

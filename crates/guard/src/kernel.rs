@@ -1,4 +1,4 @@
-//! What the slow paths of locks ask the kernel, by system calls of their own: none of this
+//! Requests of locks' slow paths to the kernel, by system calls of their own: none of this
 //! allocates, takes a lock, calls the C library or a function that learns something at its first
 //! use, or touches `errno`. A lock that waits may be an allocator's.
 
@@ -57,7 +57,7 @@ mod real {
         RESTRICTED.store(restricted, Ordering::Relaxed);
     }
 
-    /// Whether only the system calls of the C library's locks may be made.
+    /// Returns true if only the system calls of the C library's locks may be made.
     pub fn is_restricted() -> bool {
         // Relaxed: whoever restricts itself has stored it.
         RESTRICTED.load(Ordering::Relaxed)
@@ -116,7 +116,7 @@ mod real {
         unsafe { call(GETTID, [0; 6]) as u32 }
     }
 
-    /// Whether there is such a thread in this process, as far as that may be asked.
+    /// Returns true if there is such a thread in this process, as far as that may be asked.
     pub fn is_thread_of_this_process(thread: u32) -> bool {
         const NO_SUCH_PROCESS: isize = -3;
         if is_restricted() {
@@ -127,7 +127,8 @@ mod real {
         unsafe { call(TGKILL, arguments) != NO_SUCH_PROCESS }
     }
 
-    /// Whether no thread of any process has this id any more. False where that may not be asked.
+    /// Returns true if no thread of any process has this id any more. False where that may not be
+    /// asked.
     pub fn has_ended(thread: u32) -> bool {
         const NO_SUCH_PROCESS: isize = -3;
         let arguments = [thread as usize, 0, 0, 0, 0, 0];
@@ -135,9 +136,9 @@ mod real {
         !is_restricted() && unsafe { call(TKILL, arguments) == NO_SUCH_PROCESS }
     }
 
-    /// How urgent a thread of this process is, the calling one if 0: 0 without a real-time
-    /// priority, else that priority, and above all of them with a deadline of its own. What it was
-    /// lent does not count. 0 if there is no such thread, and if it may not be asked.
+    /// Returns the urgency of a thread of this process, of the calling one if 0: 0 without a
+    /// real-time priority, else that priority, and above all of them with a deadline of its own.
+    /// Lent priority does not count. 0 if there is no such thread, and if it may not be asked.
     pub fn urgency_of(thread: u32) -> u32 {
         /// The first version of the kernel's structure, which all kernels know.
         #[derive(Default)]

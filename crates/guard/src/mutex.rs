@@ -32,7 +32,7 @@
 //! condition, or a caller that is not hooked does: ordinary waiters also sleep on the mutex' own
 //! word, and real-time waiters look again every millisecond.
 //!
-//! What a holder does to let go, and a waiter that lends, each look twice, in this order:
+//! A holder that lets go and a waiter that lends both look twice, in this order:
 //!
 //! ```text
 //!   waiter: stands in the table | word not 0? | writes owner's id | still the owner? | sleeps
@@ -65,11 +65,11 @@ pub struct Mutex {
     owner: AtomicU32,
     users: AtomicU32,
     kind: AtomicU32,
-    /// How often an adaptive mutex spins, and for elision: two halves. Of no use to the C library
-    /// in an error-checking inheritance mutex.
+    /// Number of spins of an adaptive mutex, and data for elision: two halves. Of no use to the C
+    /// library in an error-checking inheritance mutex.
     spins: AtomicU32,
-    /// Where robust mutexes are linked. In one that was converted: how many threads wait for it in
-    /// the kernel through [`Mutex::inherit`].
+    /// Link of robust mutexes. In one that was converted: number of threads that wait for it in the
+    /// kernel through [`Mutex::inherit`].
     in_kernel: AtomicU32,
     /// Always 0: on which threads sleep that wait for it otherwise. The word itself is the kernel's.
     bell: AtomicU32,
@@ -92,7 +92,7 @@ const ELISION: u32 = 256 | 512;
 /// The kind of a mutex that was destroyed.
 const DESTROYED: u32 = u32::MAX;
 
-/// Why a mutex is left as it is.
+/// Reason for which a mutex is left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Unfit {
@@ -108,16 +108,16 @@ pub enum Unfit {
     Destroyed,
 }
 
-/// What is done for waiters.
+/// Measures for waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// After how many nanoseconds a waiter is not overtaken any more.
     pub bound_ns: i64,
-    /// Whether real-time waiters come first and lend their priority.
+    /// True if real-time waiters come first and lend their priority.
     pub inherit: bool,
 }
 
-/// Why a thread did not get a mutex.
+/// Reason for which a thread did not get a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The time is over: `ETIMEDOUT`.
@@ -126,7 +126,7 @@ pub enum Failure {
     Deadlock,
 }
 
-/// How a thread got a mutex that was not free.
+/// Way in which a thread got a mutex that was not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Taken {
     /// It was handed over.
@@ -137,7 +137,7 @@ pub struct Taken {
     pub stood: bool,
     /// It waited for longer than the bound.
     pub outlasted: bool,
-    /// How often the thread lent its priority.
+    /// Number of times that the thread lent its priority.
     pub lent: u32,
 }
 
@@ -179,32 +179,32 @@ impl Mutex {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Whether this is a mutex that can be guarded.
+    /// Checks that this is a mutex that can be guarded.
     #[inline(always)]
     pub fn fitness(&self) -> Result<(), Unfit> {
         // Relaxed: it does not change while the mutex is in use, except to `INHERITS`.
         fitness_of(self.kind.load(Ordering::Relaxed))
     }
 
-    /// Whether it was made an inheritance mutex, by us or by the program.
+    /// Returns true if it was made an inheritance mutex, by us or by the program.
     #[inline(always)]
     pub fn is_converted(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & INHERITS != 0
     }
 
-    /// Whether somebody has it.
+    /// Returns true if somebody has it.
     pub fn is_taken(&self) -> bool {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether all words are those of an ordinary or recursive mutex that a thread has taken once,
-    /// for which nobody waits.
+    /// Returns true if all words are those of an ordinary or recursive mutex that a thread has
+    /// taken once, for which nobody waits.
     pub fn is_taken_once_by(&self, me: u32) -> bool {
         let count = u32::from(self.kind.load(Ordering::Relaxed) & TYPE == RECURSIVE);
         self.words() == [1, count, me, 1]
     }
 
-    /// Whether all words are those of a mutex that nobody has.
+    /// Returns true if all words are those of a mutex that nobody has.
     pub fn is_free(&self) -> bool {
         self.words() == [0; 4]
     }
@@ -339,7 +339,7 @@ impl Mutex {
         taken
     }
 
-    /// Whether it was handed over, and the next owner has not taken it yet.
+    /// Returns true if it was handed over, and the next owner has not taken it yet.
     fn is_handed_over(&self) -> bool {
         table::is_mark(self.owner.load(Ordering::Relaxed))
     }
@@ -394,7 +394,7 @@ impl Mutex {
         next
     }
 
-    /// What remains to be done after the C library has let a mutex at this address go.
+    /// Does what remains to be done after the C library has let a mutex at this address go.
     #[inline(always)]
     pub fn let_go(address: usize, table: &Table, me: impl FnOnce() -> u32) {
         // Pairs with the fence in `Wait::stand`: either we see the waiter, or it sees the mutex
@@ -414,8 +414,8 @@ impl Mutex {
         table.give_back(address, me, unseen);
     }
 
-    /// What is to be done before the C library lets the mutex go where nobody can do anything
-    /// after it: inside a wait for a condition.
+    /// Prepares the mutex before the C library lets it go where nobody can do anything after it:
+    /// inside a wait for a condition.
     #[inline(always)]
     pub fn will_let_go(&self, table: &Table, me: impl FnOnce() -> u32) {
         if !table.has_nobody_for(self.address()) {
@@ -424,10 +424,10 @@ impl Mutex {
     }
 }
 
-/// Whether a mutex of this kind, the word that the C library keeps, can be guarded.
+/// Checks that a mutex of this kind, the word that the C library keeps, can be guarded.
 ///
 /// # Errors
-/// Why not.
+/// The reason for which it cannot.
 #[inline(always)]
 pub fn fitness_of(kind: u32) -> Result<(), Unfit> {
     if kind & !(TYPE | ELISION) == 0 { Ok(()) } else { Err(unfit(kind)) }

@@ -81,7 +81,7 @@ const TAG: u32 = u32::from_le_bytes(*b"kRW1");
 /// The tag's bit for a lock whose readers are to be known: "kRW3".
 const KNOWN: u32 = 1 << 25;
 
-/// Why an operation did not succeed.
+/// Reason for which an operation did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The time is over.
@@ -97,7 +97,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What the C library's function returns.
+    /// Returns the error number of the C library's function.
     pub fn errno(self) -> i32 {
         match self {
             Failure::TimedOut => 110,
@@ -109,7 +109,7 @@ impl Failure {
     }
 }
 
-/// What a thread let go.
+/// Kind of access that a thread let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlocked {
     /// It read.
@@ -173,19 +173,19 @@ impl Rwlock {
         unsafe { &*lock.cast::<Rwlock>() }
     }
 
-    /// Whether the lock is ours.
+    /// Returns true if the lock is ours.
     #[inline(always)]
     pub fn is_claimed(&self) -> bool {
         self.tag.load(Ordering::Acquire) & !(KNOWN | READERS_FIRST | TOLD) == TAG
     }
 
-    /// Whether the lock is ours, its readers need not be known, and the order is its own.
+    /// Returns true if the lock is ours, its readers need not be known, and the order is its own.
     #[inline(always)]
     pub fn is_claimed_plainly(&self) -> bool {
         self.tag.load(Ordering::Acquire) == TAG
     }
 
-    /// Whether several processes use it, in the C library's own word.
+    /// Returns true if several processes use it, in the C library's own word.
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed) != 0
     }
@@ -427,7 +427,7 @@ impl Rwlock {
         result
     }
 
-    /// Whether nobody has the lock or waits for it, nor is busy with letting it go.
+    /// Returns true if nobody has the lock or waits for it, nor is busy with letting it go.
     pub fn is_idle(&self, me: u32) -> bool {
         self.state.load(Ordering::Acquire) == 0
             || self.behind_door(me, |queue, _| {
@@ -435,17 +435,18 @@ impl Rwlock {
             })
     }
 
-    /// Whether somebody waits, or did a moment ago.
+    /// Returns true if somebody waits, or did a moment ago.
     pub fn is_contended(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WAITERS != 0
     }
 
-    /// How many wait just now. It looks behind the door, so it is for tests and diagnosis.
+    /// Returns the number of those that wait just now. It looks behind the door, so it is for tests
+    /// and diagnosis.
     pub fn waiting(&self, me: u32) -> Waiting {
         self.behind_door(me, |queue, _| queue.waiting())
     }
 
-    /// Whether nobody is behind the door.
+    /// Returns true if nobody is behind the door.
     #[cfg(loom)]
     pub fn is_door_free(&self) -> bool {
         self.door.is_free()

@@ -35,10 +35,12 @@ use crate::mutant::Mutant;
 const BUCKETS: usize = if cfg!(loom) { 1 } else { 256 };
 const PLACES: usize = if cfg!(loom) { 3 } else { 512 };
 
-/// How long a waiter that lends its priority sleeps before it looks for itself.
+/// Time for which a waiter that lends its priority sleeps before it looks for itself, in
+/// nanoseconds.
 pub(crate) const NET_NS: i64 = 1_000_000;
 
-/// How long a mutex that was handed over is its new owner's alone, before it has taken it.
+/// Time for which a mutex that was handed over is its new owner's alone, before that one has taken
+/// it, in nanoseconds.
 pub(crate) const OFFER_NS: i64 = 20_000_000;
 
 /// The same after one that was not taken in time: several threads may be held up at once.
@@ -55,7 +57,7 @@ fn mark_of(number: u32) -> u32 {
     MARK | number
 }
 
-/// Whether a mutex' owner is such a mark.
+/// Returns true if a mutex' owner is such a mark.
 pub(crate) fn is_mark(owner: u32) -> bool {
     owner & MARK != 0
 }
@@ -91,10 +93,10 @@ pub(crate) struct Place {
     pub lent: AtomicU32,
     /// Id of a thread that will let the mutex go without looking here.
     pub avoided: AtomicU32,
-    /// Whether it may be passed over while it is its turn: it does not stand behind a less
-    /// urgent owner.
+    /// True if it may be passed over while it is its turn: it does not stand behind a less urgent
+    /// owner.
     patient: AtomicU32,
-    /// How often it was.
+    /// Number of times that it was passed over.
     passed: AtomicU32,
     /// It is the next to be handed the mutex, and is to be awake by then.
     called: AtomicU32,
@@ -109,9 +111,9 @@ struct Bucket {
     inside: AtomicU32,
     /// Number of the first place + 1.
     first: AtomicU32,
-    /// How many in a row were called too early.
+    /// Number of waiters in a row that were called too early.
     early: AtomicU32,
-    /// How often whoever is next is not to be called, for that reason.
+    /// Number of times that whoever is next is not to be called, for that reason.
     silence: AtomicU32,
     /// 1 when the last mutex that was handed over was not taken in time.
     refused: AtomicU32,
@@ -120,9 +122,9 @@ struct Bucket {
 /// The table.
 #[repr(C)]
 pub struct Table {
-    /// How many places are in lists.
+    /// Number of places that are in lists.
     waiting: AtomicU32,
-    /// How many of their waiters lend their priority just now.
+    /// Number of their waiters that lend their priority just now.
     lenders: AtomicU32,
     arrivals: AtomicU64,
     buckets: [Bucket; BUCKETS],
@@ -211,7 +213,7 @@ impl Table {
         }
     }
 
-    /// Whether anybody stands in the table.
+    /// Returns true if nobody stands in the table.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         // Relaxed: those for whom it matters have a fence before it.
@@ -375,19 +377,20 @@ impl Table {
         true
     }
 
-    /// Whether a waiter was put aside.
+    /// Returns true if a waiter was put aside.
     pub(crate) fn was_put_aside(place: &Place) -> bool {
         place.state.load(Ordering::Relaxed) == ASIDE
     }
 
-    /// Whether a waiter was [called](Table::hand_over), once for each call.
+    /// Returns true if a waiter was [called](Table::hand_over), once for each call.
     pub(crate) fn was_called(place: &Place) -> bool {
         // Relaxed: a hint.
         place.called.load(Ordering::Relaxed) != 0 && place.called.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Whether a waiter that was called has waited in vain: sections are long here, or processors
-    /// few. The next calls wait the longer, the more often that was so.
+    /// Notes the outcome of a call; `early` if the waiter that was called has waited in vain:
+    /// sections are long here, or processors few. The next calls wait the longer, the more often
+    /// that was so.
     pub(crate) fn was_too_early(&self, mutex: usize, early: bool) {
         let bucket = self.bucket(mutex);
         // Relaxed, and another's change may be lost: a hint.
@@ -398,13 +401,13 @@ impl Table {
 
     /// Takes those out that are gone.
     fn take_out(&self, mutex: usize, me: u32) {
-        // Where that is not possible now, somebody else will do it.
+        // If that is not possible now, somebody else will do it.
         if let Some(inside) = self.enter(mutex, me) {
             inside.sweep();
         }
     }
 
-    /// Whether nobody stands for a mutex, or for another of its bucket.
+    /// Returns true if nobody stands for a mutex, or for another of its bucket.
     #[inline(always)]
     pub(crate) fn has_nobody_for(&self, mutex: usize) -> bool {
         // Relaxed: as in `is_empty`.
@@ -517,9 +520,10 @@ impl Table {
     }
 }
 
-/// How often a waiter is passed over while it is its turn: 4 times for every 3 waiters. Whoever
-/// lets the mutex go and comes back at once finds it free then, unless a waiter that was woken is
-/// faster, and so about half of all acquisitions need no sleep, however many wait.
+/// Returns the number of times that a waiter is passed over while it is its turn: 4 times for every
+/// 3 waiters. Whoever lets the mutex go and comes back at once finds it free then, unless a waiter
+/// that was woken is faster, and so about half of all acquisitions need no sleep, however many
+/// wait.
 fn quota(place: &Place) -> u32 {
     // The models are of the hand-over.
     if cfg!(loom) {
@@ -540,7 +544,7 @@ impl Place {
         self.state.load(Ordering::Relaxed) == from && self.go(from, TAKEN)
     }
 
-    /// Whether its waiter was put aside, and has ended since.
+    /// Returns true if its waiter was put aside, and has ended since.
     fn is_abandoned(&self) -> bool {
         self.state.load(Ordering::Relaxed) == ASIDE
             && kernel::has_ended(self.thread.load(Ordering::Relaxed))
@@ -571,7 +575,7 @@ impl Inside<'_> {
         std::iter::successors(first, move |at| place(at.next.load(Ordering::Relaxed))).take(PLACES)
     }
 
-    /// Whether whoever is next is to be called.
+    /// Returns true if whoever is next is to be called.
     fn may_call(&self) -> bool {
         let silence = self.bucket.silence.load(Ordering::Relaxed);
         self.bucket.silence.store(silence.saturating_sub(1), Ordering::Relaxed);

@@ -14,7 +14,8 @@ use std::sync::Arc;
 struct Scene {
     table: Table,
     mutex: Mutex,
-    /// What the mutex protects: how often it was taken. Loom reports two who use it at once.
+    /// Number of times that the mutex was taken, which it protects. Loom reports two who use it at
+    /// once.
     taken: UnsafeCell<u32>,
 }
 

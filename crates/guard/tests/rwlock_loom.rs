@@ -18,7 +18,7 @@ const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, at_ns: 1
 /// A lock and what it guards.
 struct Guarded {
     lock: Rwlock,
-    /// How many writers have been inside.
+    /// Number of writers that have been inside.
     writes: UnsafeCell<u32>,
 }
 

@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Why a name is refused.
+/// Reason for which a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// There is nothing.
@@ -35,8 +35,8 @@ pub enum Fault {
     },
 }
 
-/// Whether this can be the name of a chain, a service or anything else that people tell apart by
-/// it. Its length is the caller's business.
+/// Checks that this can be the name of a chain, a service or anything else that people tell apart
+/// by it. Its length is the caller's business.
 ///
 /// # Errors
 /// The first fault.
@@ -62,7 +62,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     text.replace(|c| !is_visible(c), "\u{fffd}").into()
 }
 
-/// Whether a character can be seen where it stands, or is the plain space.
+/// Returns true if a character can be seen where it stands, or is the plain space.
 pub fn is_visible(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');

@@ -29,7 +29,7 @@ struct Page {
     memory: AtomicU32,
     /// Number of the namespace that its thread ids are in; 0 before it is known.
     space: AtomicU32,
-    /// How many of its threads look for memory of the log.
+    /// Number of its threads that look for memory of the log.
     inside: AtomicU32,
     rest: [u8; 4080],
 }
@@ -42,8 +42,7 @@ static IMAGE: Page = Page {
     rest: [0; 4080],
 };
 
-/// Whether there is a recording, and of what, and whether locks are guarded: the one word that
-/// every hook looks at.
+/// State of the recording and of the guard of locks: the one word that every hook looks at.
 pub static GATE: AtomicU8 = AtomicU8::new(UNTRIED);
 /// Nothing is recorded.
 pub const OFF: u8 = 0;
@@ -69,7 +68,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 static SUSPENDED: AtomicBool = AtomicBool::new(false);
 /// 1 while some of the recording's memory is not mapped.
 static UNMAPPED: AtomicU32 = AtomicU32::new(0);
-/// How much memory is put in place before the accelerator is used.
+/// Number of bytes of memory that are put in place before the accelerator is used.
 const PREPARED_BYTES: usize = 1 << 30;
 
 struct Memory(UnsafeCell<MaybeUninit<(Log, Side)>>);
@@ -103,14 +102,14 @@ pub fn side() -> Option<Side> {
     Some(unsafe { (*MEMORY.0.get()).assume_init_ref().1 })
 }
 
-/// What is recorded: [`OFF`], [`CONTENDED`] or [`FULL`], or [`UNTRIED`].
+/// Returns the state of the recording: [`OFF`], [`CONTENDED`] or [`FULL`], or [`UNTRIED`].
 #[inline(always)]
 pub fn gate() -> u8 {
     // Acquire: pairs with the release in `attach`.
     GATE.load(Ordering::Acquire) & !NOT_RECORDING
 }
 
-/// Whether locks are guarded; finds out if nobody has tried yet.
+/// Returns true if locks are guarded; finds out if nobody has tried yet.
 #[inline(always)]
 pub fn is_guarded() -> bool {
     match GATE.load(Ordering::Acquire) {
@@ -122,7 +121,7 @@ pub fn is_guarded() -> bool {
     }
 }
 
-/// Whether there is a recording; finds out if nobody has tried yet.
+/// Returns true if there is a recording; finds out if nobody has tried yet.
 #[inline(always)]
 pub fn is_on() -> bool {
     match gate() {
@@ -132,24 +131,24 @@ pub fn is_on() -> bool {
     }
 }
 
-/// Whether this process ever attached, even if it is not recorded or guarded any more.
+/// Returns true if this process ever attached, even if it is not recorded or guarded any more.
 #[inline(always)]
 pub fn is_attached() -> bool {
     ATTACHED.load(Ordering::Relaxed)
 }
 
-/// Whether the program has restricted its system calls, or is about to.
+/// Returns true if the program has restricted its system calls, or is about to.
 pub fn is_suspended() -> bool {
     SUSPENDED.load(Ordering::Relaxed)
 }
 
-/// Whether locks are recorded wherever they are taken from.
+/// Returns true if locks are recorded wherever they are taken from.
 #[inline(always)]
 pub fn everywhere() -> bool {
     EVERYWHERE.load(Ordering::Relaxed)
 }
 
-/// Whether work on the GPU is recorded.
+/// Returns true if work on the GPU is recorded.
 pub fn gpu() -> bool {
     GPU.load(Ordering::Relaxed)
 }
@@ -322,8 +321,8 @@ fn map_bytes(memory: &OwnedFd, size: usize) -> Option<*mut std::ffi::c_void> {
     }
 }
 
-/// Whether a mapping of this size leaves the program the address space that it has without: where
-/// that is limited, the mapping may take a sixteenth.
+/// Returns true if a mapping of this size leaves the program the address space that it has without:
+/// where that is limited, the mapping may take a sixteenth.
 fn is_affordable(size: usize) -> bool {
     getrlimit(Resource::As).current.is_none_or(|limit| size as u64 <= limit / 16)
 }
@@ -352,7 +351,7 @@ pub fn be_careful() {
     guard::restrict(true);
 }
 
-/// What [`suspend`] found.
+/// State that [`suspend`] found.
 pub struct Suspended {
     gate: u8,
     held: bool,

@@ -137,7 +137,7 @@ impl Library {
         })
     }
 
-    /// Where the library was loaded to.
+    /// Returns the address to which the library was loaded.
     pub fn base(&self) -> usize {
         self.base
     }
@@ -205,7 +205,7 @@ impl Library {
         }
     }
 
-    /// Whether symbol `index` is the default version of `name`, defined here.
+    /// Returns true if symbol `index` is the default version of `name`, defined here.
     ///
     /// # Safety
     /// `index` must come from the hash table.
@@ -269,9 +269,9 @@ pub fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
 /// A function that was looked for.
 #[derive(Clone, Copy, Default)]
 pub struct Found {
-    /// Where it is; 0 if it is nowhere.
+    /// Its address; 0 if it was not found.
     pub address: usize,
-    /// Whether another library, or the program, has put its own in place of the C library's.
+    /// True if another library, or the program, has put its own in place of the C library's.
     pub is_wrapped: bool,
 }
 
@@ -308,7 +308,7 @@ pub fn find_at_start(names: &[&CStr], found: &mut [Found]) {
     }
 }
 
-/// Whether this is the C library, or the part of it for threads that it had before 2.34.
+/// Returns true if this is the C library, or the part of it for threads that it had before 2.34.
 ///
 /// # Safety
 /// `map` must describe a library that is loaded.
@@ -350,7 +350,7 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
-/// Where this library was loaded to.
+/// Returns the address to which this library was loaded.
 pub fn own_base() -> usize {
     unsafe extern "C" {
         static __ehdr_start: Elf64_Ehdr;

@@ -1,4 +1,4 @@
-//! Which loaded library an address lies in.
+//! Search for the loaded library that an address lies in.
 //!
 //! The C library has a function for that since 2.35, made for unwinding: it takes no lock, makes
 //! no system call, and may be called in a signal handler. With an older one the list of libraries
@@ -20,7 +20,7 @@ pub struct Object {
     pub path: *const c_char,
 }
 
-/// What the C library tells; newer ones may tell more.
+/// Data that the C library tells; newer ones may tell more.
 #[repr(C)]
 struct Found {
     flags: u64,
@@ -83,7 +83,7 @@ impl Object {
         search.answer
     }
 
-    /// Whether it is the program itself.
+    /// Returns true if it is the program itself.
     pub fn is_program(&self) -> bool {
         // SAFETY: a C string that lives as long as the library, whose code is running.
         self.path.is_null() || unsafe { *self.path } == 0

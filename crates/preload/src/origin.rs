@@ -1,4 +1,4 @@
-//! Whether a lock is recorded, and whether it is guarded, by the address it was taken from.
+//! Decision if a lock is recorded, and if it is guarded, by the address it was taken from.
 //!
 //! An address is looked up in three places, from fast to slow: a table by page, a list of the
 //! libraries that have locked something, and the C library's own search ([`Object::at`]). A
@@ -73,13 +73,13 @@ impl Entry {
     }
 }
 
-/// Whether locks taken from this address are recorded.
+/// Returns true if locks taken from this address are recorded.
 #[inline(always)]
 pub fn is_recorded(address: usize) -> bool {
     answer(address) & RECORDED != 0
 }
 
-/// Whether locks taken from this address are guarded.
+/// Returns true if locks taken from this address are guarded.
 #[inline(always)]
 pub fn is_guarded(address: usize) -> bool {
     answer(address) & GUARDED != 0
@@ -168,7 +168,7 @@ fn in_objects(address: usize) -> Option<u64> {
     Some(answer)
 }
 
-/// Whether this library was here before; then it is again.
+/// Returns true if this library was here before; then it is again.
 fn come_back(start: u64, state: u64, path: u64) -> bool {
     LIST.iter().any(|entry| {
         if !entry.is(start, state, path) || !entry.take() {
@@ -200,7 +200,7 @@ fn hash(path: &[u8]) -> u64 {
     })
 }
 
-/// Whether locks taken from this address are recorded now, by this thread, and how.
+/// Returns the calling thread, if locks that it takes from this address are recorded now.
 #[inline(always)]
 pub fn recorder(address: usize) -> Option<&'static thread::Thread> {
     if !attachment::is_on() {

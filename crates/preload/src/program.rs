@@ -1,4 +1,4 @@
-//! What this process is: its program's path, found out when the process image attaches, so that
+//! Identity of this process: its program's path, found out when the process image attaches, so that
 //! forked children and signal handlers on small stacks need not.
 
 use record::{NameKind, Side, clock};
@@ -34,8 +34,8 @@ pub fn path() -> &'static [u8] {
     }
 }
 
-/// Whether this process is emulated by Valgrind, as it tells those who ask in its own way: a sequence
-/// of instructions that do nothing anywhere else.
+/// Returns true if this process is emulated by Valgrind, as it tells those who ask in its own way:
+/// a sequence of instructions that do nothing anywhere else.
 pub fn is_under_valgrind() -> bool {
     const RUNNING_ON_VALGRIND: usize = 0x1001;
     let question = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];

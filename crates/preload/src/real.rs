@@ -162,7 +162,7 @@ const RWLOCK_TAKERS: &[Index] = &[
     Index::pthread_rwlock_clockwrlock,
     Index::pthread_rwlock_trywrlock,
 ];
-/// What else the guard of mutexes replaces, or relies on.
+/// Other functions that the guard of mutexes replaces, or relies on.
 const MUTEX_OTHERS: &[Index] = &[
     Index::pthread_mutex_unlock,
     Index::pthread_cond_wait,
@@ -190,18 +190,18 @@ pub fn attempt(which: Attempt) -> unsafe extern "C-unwind" fn(Object) -> c_int {
     unsafe { transmute::<usize, _>(address) }
 }
 
-/// Whether attempts of this kind are made.
+/// Returns true if attempts of this kind are made.
 #[inline(always)]
 pub fn is_attempted(which: Attempt) -> bool {
     attempt(which) as usize != not_tried as *const () as usize
 }
 
-/// Whether somebody has put functions of mutexes in place of the C library's.
+/// Returns true if somebody has put functions of mutexes in place of the C library's.
 pub fn wraps_mutexes() -> bool {
     WRAPPED_MUTEXES.load(Ordering::Relaxed)
 }
 
-/// Whether somebody has put functions of read-write locks in place of the C library's.
+/// Returns true if somebody has put functions of read-write locks in place of the C library's.
 pub fn wraps_rwlocks() -> bool {
     WRAPPED_RWLOCKS.load(Ordering::Relaxed)
 }
@@ -250,7 +250,7 @@ pub fn prepare() {
     address(0);
 }
 
-/// Whether a function was not found: an old C library lacks some of the newest.
+/// Returns true if a function was not found: an old C library lacks some of the newest.
 pub fn some_missing() -> bool {
     SOME_MISSING.load(Ordering::Relaxed)
 }

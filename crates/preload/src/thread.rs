@@ -1,4 +1,4 @@
-//! What a thread knows of itself while it records: its place in the log, and a few marks.
+//! Data of a thread about itself while it records: its place in the log, and a few marks.
 //!
 //! It lies in thread-local storage of the initial-exec kind, which costs one instruction to find;
 //! the compiler's own kind calls a function of the dynamic linker, which may allocate. All zero
@@ -23,7 +23,7 @@ pub struct Thread {
     process: Cell<u32>,
     /// More than 0 while calls that this library itself makes are not to be recorded.
     quiet: Cell<u32>,
-    /// How many of `contended` are in use.
+    /// Number of locks that were put into `contended` since it was last empty.
     remembered: Cell<u32>,
     contended: [Cell<usize>; REMEMBERED],
     /// The thread's id for the guard, in this process image.
@@ -69,7 +69,7 @@ pub fn this() -> &'static Thread {
 }
 
 impl Thread {
-    /// Where the word is that is 0 unless the thread remembers a contended lock.
+    /// Offset of the word that is 0 unless the thread remembers a contended lock.
     pub const REMEMBERED_OFFSET: usize = std::mem::offset_of!(Thread, remembered);
 
     /// Appends a record at `time` with this thread as its writer.
@@ -153,7 +153,7 @@ impl Thread {
         self.number.get()
     }
 
-    /// Whether the thread is inside a call of this library's own.
+    /// Returns true if the thread is inside a call of this library's own.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
         self.quiet.get() != 0
@@ -171,12 +171,12 @@ impl Thread {
     /// Remembers that a lock was waited for, so that its release will be recorded.
     pub fn remember(&self, lock: usize) {
         let at = self.remembered.get() as usize;
-        // When the thread holds more of them, the oldest one's release goes unrecorded.
+        // If the thread holds more of them, the release of the oldest one is not recorded.
         self.contended[at % REMEMBERED].set(lock);
         self.remembered.set((at as u32).saturating_add(1));
     }
 
-    /// Whether the release of this lock is to be recorded; forgets it.
+    /// Returns true if the release of this lock is to be recorded; forgets it.
     #[inline(always)]
     pub fn forget(&self, lock: usize) -> bool {
         if self.remembered.get() == 0 {
@@ -226,7 +226,8 @@ fn own_priority(thread: u32) -> u32 {
     policy << 16 | (nice as u32 & 0xffff)
 }
 
-/// Whether no thread that this process could know has this id. A signal of number 0 is not sent.
+/// Returns true if no thread that this process could know has this id. A signal of number 0 is not
+/// sent.
 pub fn is_dead(thread: u32) -> bool {
     raw_call(libc::SYS_tkill, thread as usize, 0) == -i64::from(libc::ESRCH)
 }

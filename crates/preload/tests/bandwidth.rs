@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{Ended, Folder, Mode, Recorder, Subject, compile, shared_folder};
 
-/// How often the library asks about streams.
+/// Interval at which the library asks about streams.
 const PERIOD: Duration = Duration::from_millis(1);
 /// For so many periods the thread that asks may sleep after the last work has ended, its timer
 /// being late. While it waits for a core it is not asked of it.
@@ -25,7 +25,7 @@ const LATE_PERIODS: u32 = 10;
 const POLLER: &str = "kt-bandwidth";
 const INCLUDE: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../examples/late-launch");
 
-/// Where the fake driver is built.
+/// Returns the folder of the fake driver, which the first call builds.
 fn fake() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -103,7 +103,7 @@ struct Pause {
     late: bool,
 }
 
-/// What was seen.
+/// Observations of the test.
 #[derive(Debug, Default)]
 struct Seen {
     /// There was work for certain, and the lock was held, or not.
@@ -129,7 +129,7 @@ fn watch(words: &Words, holders: &Holders, recording: &Recording, stop: &AtomicB
             seen.waited[usize::from(holders.is_held())] += 1;
             words.answered.store(asked, Ordering::SeqCst);
         }
-        // What was submitted is read first, what has ended last.
+        // The submissions are read first, the ends last.
         let submitted = read(&words.submitted);
         let rounds_ended = counted(recording, BandwidthCount::RoundsEnded);
         let held = holders.is_held();
@@ -142,7 +142,7 @@ fn watch(words: &Words, holders: &Holders, recording: &Recording, stop: &AtomicB
     seen
 }
 
-/// Whether the thread that asks is on a core, or waits for one, or for the driver.
+/// Returns true if the thread that asks is on a core, or waits for one, or for the driver.
 fn wants_a_core(holders: &Holders) -> bool {
     let Some(holder) = holders.status().holders.first().map(|holder| holder.pid) else {
         return false;

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use support::{Folder, Mode, Recorder, Subject, Trace, compile, program, run, shared_folder};
 
-/// Where the fake driver and the programs that come with it are built.
+/// Returns the folder of the fake driver and of its programs, which the first call builds.
 fn fake() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -34,7 +34,7 @@ fn subject(program: impl AsRef<Path>) -> Subject {
     Subject::new(fake().join(program)).env("LD_LIBRARY_PATH", fake())
 }
 
-/// What the driver counted.
+/// Returns the driver's counts.
 fn counts(file: &Path) -> HashMap<String, usize> {
     let line = std::fs::read_to_string(file).expect("the driver wrote its counts");
     let pairs = line.split_whitespace().filter_map(|pair| pair.split_once('='));
@@ -50,7 +50,7 @@ fn calls<'a>(trace: &'a Trace, categories: &'a [Category]) -> impl Iterator<Item
     })
 }
 
-/// How many calls put work on a stream or into a graph.
+/// Returns the numbers of calls that put work on a stream or into a graph, by category.
 fn works(trace: &Trace) -> [usize; 4] {
     use Category::{GraphLaunch, Launch, Memcpy, Memset};
     [[Launch], [Memcpy], [Memset], [GraphLaunch]].map(|category| calls(trace, &category).count())

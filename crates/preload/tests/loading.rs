@@ -167,7 +167,7 @@ fn callbacks_of_the_dynamic_linker_may_wait_for_locks() {
     assert!(locks(&full) >= 11 + 4);
 }
 
-/// Where Debian's libraries are.
+/// Returns the path of a library of Debian's; None if it is not there.
 fn installed(name: &str) -> Option<PathBuf> {
     let path = Path::new("/usr/lib/x86_64-linux-gnu").join(name);
     let is_there = path.exists();

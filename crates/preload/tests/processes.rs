@@ -58,7 +58,7 @@ fn not_attached(trace: &Trace) -> u64 {
     trace.troubles[Trouble::NotAttached as usize]
 }
 
-/// What processes told of themselves: id and how often they locked.
+/// Returns the statements of processes: id and number of times that they locked.
 fn told(ended: &Ended) -> Vec<(u32, usize)> {
     let words = ended.err.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     words
@@ -69,7 +69,7 @@ fn told(ended: &Ended) -> Vec<(u32, usize)> {
         .collect()
 }
 
-/// How often each process image locked, by process id.
+/// Returns the number of times that each process image locked, with its process id.
 fn recorded(trace: &Trace) -> Vec<(u32, usize)> {
     trace.processes.iter().map(|process| (process.pid, acquired(trace, process.number))).collect()
 }
@@ -134,7 +134,7 @@ fn program_that_drops_its_rights_is_recorded_and_so_are_those_it_starts() {
         eprintln!("SKIP: only root can become another user");
         return;
     }
-    // Where nobody else may go, nobody could start it again.
+    // If nobody else may enter the folder, nobody could start it again.
     let folder = public_folder();
     let path = folder.join(NAME);
     // By another process: what this one has open for writing is also open in processes that other
@@ -160,7 +160,7 @@ fn program_that_drops_its_rights_is_recorded_and_so_are_those_it_starts() {
     std::fs::remove_dir_all(folder).expect("the folder goes");
 }
 
-/// What was told, in the order in which the processes began.
+/// Returns the numbers that were told, in the order in which the processes began.
 fn in_order(trace: &Trace, told: &[(u32, usize)]) -> Vec<(u32, usize)> {
     let times = |pid| told.iter().find(|(told, _)| *told == pid).map_or(0, |(_, times)| *times);
     trace.processes.iter().map(|process| (process.pid, times(process.pid))).collect()

@@ -1,5 +1,5 @@
-//! What hooks ask of the kernel: no system call that an older one lacks, or that a program forbids
-//! itself; and nothing of the program's allocator.
+//! Requests of hooks to the kernel: no system call that an older one lacks, or that a program
+//! forbids itself; and nothing of the program's allocator.
 //!
 //! Programs run with a filter that refuses newer system calls as an older kernel does, and with an
 //! allocator that ends them when a hook allocates, or this library at any time.

@@ -45,11 +45,11 @@ mod tests {
     const IDLE: &str = "5";
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// What the kernel says of a thread.
+    /// The kernel's data about a thread.
     #[derive(Debug, PartialEq, Eq)]
     struct Seen {
         policy: String,
-        /// Where it may run, and where it is.
+        /// Cores on which it may run, and the core on which it is.
         allowed: String,
         core: String,
         ran_ns: u64,

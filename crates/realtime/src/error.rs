@@ -1,16 +1,16 @@
-//! What can go wrong when a thread asks for treatment that other threads do not get.
+//! Errors of a thread that asks for treatment that other threads do not get.
 
-/// Why the kernel refused a request of this crate.
+/// Reason for which the kernel refused a request of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The process lacks a privilege.
     #[error("{action} was refused: {missing}; to grant it: {grant}")]
     Privilege {
-        /// What was asked for.
+        /// Action that was asked for.
         action: String,
         /// The privilege that is not there.
         missing: String,
-        /// What an administrator does to grant it.
+        /// Steps by which an administrator grants it.
         grant: String,
     },
     /// A priority outside 1..=99.

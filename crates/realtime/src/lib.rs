@@ -1,4 +1,4 @@
-//! What a thread needs to run on time: a priority, a core, a clock, a lock that hands its
+//! The means that a thread needs to run on time: a priority, a core, a clock, a lock that hands its
 //! holder the priority of whoever waits, work of a known length, and a core that does not sleep.
 //!
 //! The principal types are [`thread::Policy`] (who runs first on a core), [`mutex::PiMutex`]

@@ -1,4 +1,4 @@
-//! What the machine says of itself, and of what disturbs threads that should run on time.
+//! Facts about the machine, and about disturbances of threads that should run on time.
 //!
 //! Everything is read from `/proc` and `/sys`; what is not there reads as `None`.
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::clock::monotonic_ns;
 
-/// How much of each period the kernel lets real-time threads run.
+/// Share of each period for which the kernel lets real-time threads run.
 ///
 /// There are two mechanisms, and a kernel can have both. Throttling stops all real-time threads of
 /// a core for the rest of the period, whether or not anybody else wants it. The fair server runs
@@ -18,7 +18,7 @@ pub struct RtLimits {
     pub period_us: i64,
     /// The share of it for real-time threads, of `sched_rt_runtime_us`; -1 is no limit.
     pub runtime_us: i64,
-    /// Whether this kernel throttles by that share: since Linux 6.12 only kernels with real-time
+    /// True if this kernel throttles by that share: since Linux 6.12 only kernels with real-time
     /// group scheduling do, the others use it for the admission of deadline threads alone.
     pub throttles: bool,
     /// The fair server of the core that reserves the most; `None` before Linux 6.12.
@@ -37,8 +37,9 @@ pub struct FairServer {
 }
 
 impl RtLimits {
-    /// What the kernel may keep from real-time threads that fill a core, as nanoseconds of each
-    /// period, which comes second. Throttling and the fair server look the same to them.
+    /// Returns the time that the kernel may keep from real-time threads that fill a core, as
+    /// nanoseconds of each period, which comes second. Throttling and the fair server look the same
+    /// to them.
     pub fn kept_back(&self) -> Option<(u64, u64)> {
         let throttled = self.throttles.then(|| {
             let ns = |us: i64| u64::try_from(us).unwrap_or(0) * 1000;
@@ -81,7 +82,7 @@ fn fair_server(folder: &Path) -> Option<FairServer> {
         .max_by_key(|server| server.runtime_ns)
 }
 
-/// Whether a kernel release, such as `6.18.44-rt1`, is `wanted` or later.
+/// Returns true if a kernel release, such as `6.18.44-rt1`, is `wanted` or later.
 fn at_least(release: &str, wanted: (u32, u32)) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     match (numbers.next(), numbers.next()) {
@@ -155,7 +156,7 @@ pub fn core_model() -> String {
     cpuinfo("model name").unwrap_or_else(|| std::env::consts::ARCH.into())
 }
 
-/// Whether a hypervisor says that it is there.
+/// Returns true if a hypervisor says that it is there.
 pub fn is_virtual() -> bool {
     let flag = cpuinfo("flags").is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor"));
     flag || fs::read_to_string("/sys/hypervisor/type").is_ok_and(|kind| !kind.trim().is_empty())
@@ -173,7 +174,7 @@ pub fn clocksource() -> Option<String> {
     line("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// How many bytes this process may lock in memory; `None` is no limit.
+/// Returns the number of bytes that this process may lock in memory; `None` is no limit.
 pub fn memory_lock_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Memlock).current
 }

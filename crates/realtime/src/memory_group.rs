@@ -17,7 +17,7 @@ pub struct MemoryGroup {
     files: &'static Files,
 }
 
-/// What the files of a version are called.
+/// Names of the files of a version.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
     limits: &'static [&'static str],
@@ -44,7 +44,7 @@ pub struct Room {
     pub group: PathBuf,
     /// Its limit.
     pub limit_bytes: u64,
-    /// What it does not use, with files that the kernel only keeps as long as there is room.
+    /// Bytes that it does not use, with files that the kernel only keeps as long as there is room.
     pub left_bytes: u64,
 }
 

@@ -186,7 +186,7 @@ impl<T> DerefMut for CeilingGuard<'_, T> {
     }
 }
 
-/// Whether the thread has a priority that it is to lose.
+/// True if the thread has a priority that it is to lose.
 struct Raised(bool);
 
 impl Drop for Raised {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// How the kernel picks this thread among the runnable ones of its core.
+/// Policy by which the kernel picks this thread among the runnable ones of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// The ordinary time-sharing policy (`SCHED_OTHER`).

@@ -24,12 +24,12 @@ const SAMPLE_NS: u64 = 50_000;
 const MEASURE_NS: u64 = 200_000_000;
 const MIN_SAMPLES: usize = 64;
 
-/// How fast the calling thread's core does the arithmetic of [`run`].
+/// Speed at which the calling thread's core does the arithmetic of [`run`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Calibration {
     /// Iterations in one microsecond of processor time, by the median of the samples.
     pub iterations_per_us: f64,
-    /// How far the samples were apart: (p90 - p10) / p50 of their durations.
+    /// Relative spread of the samples: (p90 - p10) / p50 of their durations.
     pub spread: f64,
 }
 
@@ -73,7 +73,8 @@ fn sample_iterations() -> u64 {
     }
 }
 
-/// What one reading of the clock adds to a sample: some hundred nanoseconds of system call.
+/// Returns the time that one reading of the clock adds to a sample: some hundred nanoseconds of
+/// system call.
 fn clock_reading_ns() -> u64 {
     let readings = (0..100).map(|_| {
         let start = thread_cpu_ns();

@@ -1,4 +1,4 @@
-//! How a process of the recorded program gets at the recording's memory.
+//! Ways of a process of the recorded program to get at the recording's memory.
 //!
 //! The environment variable [`VARIABLE`], which only the program and its children have, says where
 //! it is. A process asks once, when its image starts: a forked child has the memory already. There
@@ -34,15 +34,16 @@ use std::time::Duration;
 
 /// The environment variable that tells a process where to attach.
 pub const VARIABLE: &str = "KEEPTIME_RECORD";
-/// How long a process waits for its recorder: who gives up is not recorded at all, and a recorder
-/// that shares its core with a real-time thread may not run for most of a second.
+/// Longest time for which a process waits for its recorder: one that gives up is not recorded at
+/// all, and a recorder that shares its core with a real-time thread may not run for most of a
+/// second.
 pub const PATIENCE_MS: u32 = 2000;
 /// Bytes of a name, and of a token.
 pub(crate) const HALF: usize = 16;
 /// Bytes of an invitation.
 const BYTES: usize = 2 * HALF + 16;
 
-/// Where and with what to attach.
+/// Data with which a process finds the recorder and attaches.
 ///
 /// ```text
 /// byte 0      16      32             36           40                 48
@@ -198,7 +199,7 @@ fn ask(invitation: &Invitation) -> Option<(OwnedFd, usize)> {
     let kind = SocketType::SEQPACKET;
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).ok()?;
-    // Where many knock at once, whoever comes waits for a place.
+    // If many knock at once, a new one waits for a place.
     let patience = Duration::from_millis(u64::from(PATIENCE_MS));
     set_socket_timeout(&socket, Timeout::Send, Some(patience)).ok()?;
     let address = invitation.address().ok()?;

@@ -1,5 +1,4 @@
-//! How a program takes the bandwidth lock by itself, and what came of it: settings and counters in
-//! the side area.
+//! Settings and counters, in the side area, of a program that takes the bandwidth lock by itself.
 
 use crate::Side;
 use std::ffi::OsStr;
@@ -13,9 +12,9 @@ pub const SOCKET_BYTES: usize = 107;
 /// That a program holds the bandwidth lock while the accelerator works for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
-    /// Where the regulator listens.
+    /// Path of the socket at which the regulator listens.
     pub socket: PathBuf,
-    /// How often streams are asked whose work nobody has seen ending, in nanoseconds.
+    /// Interval, in nanoseconds, at which streams are asked whose work nobody has seen ending.
     pub period_ns: u64,
 }
 
@@ -29,13 +28,13 @@ pub struct Taking {
 }
 
 impl Taking {
-    /// Where the regulator listens.
+    /// Returns the path of the socket at which the regulator listens.
     pub fn socket(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.socket[..self.length]))
     }
 }
 
-/// What is counted while the lock is taken.
+/// Counters that are kept while the lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum BandwidthCount {
@@ -59,20 +58,21 @@ pub enum BandwidthCount {
     RoundsBegun,
     /// Rounds that have ended.
     RoundsEnded,
-    /// How often a process took the lock that did not hold it.
+    /// Number of times that a process took the lock that did not hold it.
     Taken,
-    /// How often one gave it back for good. Fewer than were taken: some ended while they held it.
+    /// Number of times that one gave it back for good. Fewer than were taken: some ended while they
+    /// held it.
     GivenBack,
     /// Sum of the times of `GivenBack` less those of `Taken`, on `CLOCK_MONOTONIC` in nanoseconds,
     /// modulo 2^64: for how long it was held, once all is given back.
     HeldNs,
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub const BANDWIDTH_COUNTS: usize = 13;
 
 impl Side {
-    /// How the lock is taken, if it is. For those who have the flags.
+    /// Returns the settings by which the lock is taken, if it is. For those who have the flags.
     pub fn bandwidth(&self) -> Option<Taking> {
         let shared = self.bandwidth_settings();
         let length = shared.socket_bytes.load(Ordering::Relaxed) as usize;
@@ -93,7 +93,7 @@ impl Side {
         self.bandwidth_settings().counters[what as usize].fetch_add(number, Ordering::SeqCst);
     }
 
-    /// What was counted, in the order of [`BandwidthCount`].
+    /// Returns the counters, in the order of [`BandwidthCount`].
     pub fn bandwidth_counts(&self) -> [u64; BANDWIDTH_COUNTS] {
         let counters = &self.bandwidth_settings().counters;
         std::array::from_fn(|at| counters[at].load(Ordering::SeqCst))

@@ -33,7 +33,7 @@ pub struct Reading {
     pub ticks: u64,
     /// `CLOCK_MONOTONIC` in nanoseconds.
     pub ns: u64,
-    /// How far apart the two readings of the counter were: how well the pair fits.
+    /// Ticks between the two readings of the counter: the fewer, the better the pair fits.
     pub spread: u64,
 }
 

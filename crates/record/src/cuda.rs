@@ -4,7 +4,7 @@
 //! that starts work, waits for it, or may block. A record names a function by its place in the
 //! table; a trace carries the names of the functions that it uses, so that a later table reads it.
 
-/// What a function is for.
+/// Purpose of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Category {
@@ -36,13 +36,13 @@ pub struct Function {
     pub base: &'static str,
     /// The version of CUDA that a program asks `cuGetProcAddress` for to get this symbol.
     pub version: u32,
-    /// What it is for.
+    /// Its purpose.
     pub category: Category,
 }
 
 impl Function {
-    /// Whether it only asks for something that the driver knows: it starts nothing, waits for
-    /// nothing and takes tens of nanoseconds. A program calls such functions ten times as often
+    /// Returns true if it only asks for something that the driver knows: it starts nothing, waits
+    /// for nothing and takes tens of nanoseconds. A program calls such functions ten times as often
     /// as it launches, and recording them would cost more than they do.
     pub const fn only_asks(&self) -> bool {
         let base = self.base.as_bytes();

@@ -44,7 +44,7 @@ struct Guest {
     until: Instant,
 }
 
-/// What a guest has said.
+/// Message of a guest.
 enum Said {
     Nothing,
     Token,
@@ -73,7 +73,7 @@ impl Door {
         std::iter::once(self.socket.as_fd()).chain(guests)
     }
 
-    /// How long to wait for them, at most.
+    /// Returns the longest time to wait for them; None if no guest is silent.
     pub fn patience(&self) -> Option<Duration> {
         let first = self.silent.iter().map(|guest| guest.until).min()?;
         Some(first.saturating_duration_since(Instant::now()))

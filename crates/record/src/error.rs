@@ -1,4 +1,4 @@
-//! What can go wrong with a recording.
+//! Errors of a recording.
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum Error {
     Memory {
         /// Asked for, with what surrounds the records.
         bytes: u64,
-        /// Why.
+        /// Its reason.
         source: shm::Error,
     },
     /// The names of the libraries do not fit.

@@ -1,9 +1,9 @@
-//! How locks are guarded, and what came of it: settings and counters in the side area.
+//! Settings and counters, in the side area, of the guard of locks.
 
 use crate::Side;
 use std::sync::atomic::Ordering;
 
-/// What is done for those who wait for a mutex.
+/// Measures for those who wait for a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mutexes {
     /// Nothing.
@@ -17,14 +17,14 @@ pub enum Mutexes {
     FairInherit,
 }
 
-/// Which locks of a program are guarded, and how.
+/// Locks of a program that are guarded, and the measures for them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Guard {
-    /// What is done for those who wait for a mutex.
+    /// Measures for those who wait for a mutex.
     pub mutexes: Mutexes,
-    /// Whether read-write locks are made phase-fair.
+    /// True if read-write locks are made phase-fair.
     pub phase_fair: bool,
-    /// Whether the holders of phase-fair locks run at the priority of those who wait.
+    /// True if the holders of phase-fair locks run at the priority of those who wait.
     pub boost: bool,
     /// After how many nanoseconds a waiter is not overtaken any more.
     pub bound_ns: u64,
@@ -34,7 +34,7 @@ pub struct Guard {
     pub libraries: Vec<String>,
 }
 
-/// What is counted while locks are guarded.
+/// Counters that are kept while locks are guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum GuardCount {
@@ -80,7 +80,7 @@ pub enum GuardCount {
     MutexLetGoByOthers,
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub const GUARD_COUNTS: usize = 19;
 
 impl GuardCount {
@@ -141,12 +141,12 @@ impl GuardFlags {
         self.0
     }
 
-    /// Whether anything is guarded.
+    /// Returns true if anything is guarded.
     pub fn any(self) -> bool {
         self.mutexes() != Mutexes::Alone || self.phase_fair()
     }
 
-    /// What is done for those who wait for a mutex.
+    /// Returns the measures for those who wait for a mutex.
     pub fn mutexes(self) -> Mutexes {
         match self.0 & (INHERIT | FAIR) {
             INHERIT => Mutexes::Inherit,
@@ -156,17 +156,17 @@ impl GuardFlags {
         }
     }
 
-    /// Whether read-write locks are made phase-fair.
+    /// Returns true if read-write locks are made phase-fair.
     pub fn phase_fair(self) -> bool {
         self.0 & PHASE_FAIR != 0
     }
 
-    /// Whether holders of phase-fair locks are boosted.
+    /// Returns true if holders of phase-fair locks are boosted.
     pub fn boost(self) -> bool {
         self.0 & BOOST != 0
     }
 
-    /// Whether locks of all libraries are guarded.
+    /// Returns true if locks of all libraries are guarded.
     pub fn everywhere(self) -> bool {
         self.0 & EVERYWHERE != 0
     }
@@ -178,7 +178,7 @@ impl Side {
         self.guard_counters()[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was counted, in the order of [`GuardCount`].
+    /// Returns the counters, in the order of [`GuardCount`].
     pub fn guard_counts(&self) -> [u64; GUARD_COUNTS] {
         std::array::from_fn(|at| self.guard_counters()[at].load(Ordering::Relaxed))
     }

@@ -47,7 +47,7 @@ pub const VERSION: u32 = 1;
 /// `Returned`; all else is the same.
 pub const FLOW_VERSION: u32 = 4;
 
-/// What kind of lock an event is about, and for which use.
+/// Kind of lock that an event is about, and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
@@ -85,7 +85,7 @@ impl Class {
     ];
 }
 
-/// What happened to a lock.
+/// Event of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Action {
@@ -120,7 +120,7 @@ impl Action {
     ];
 }
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // The table above says it.
 pub enum Kind {
@@ -143,7 +143,7 @@ pub enum Kind {
     Flow(Flow),
 }
 
-/// What happened in a dataflow graph. A module, a source and a group are their numbers in the graph.
+/// Event in a dataflow graph. A module, a source and a group are their numbers in the graph.
 ///
 /// | kind | subject | detail | number | then |
 /// |---|---|---|---|---|
@@ -261,7 +261,7 @@ impl Kind {
         }
     }
 
-    /// What a number stands for; `None` for numbers that stand for nothing.
+    /// Returns the kind that a number stands for; `None` for numbers that stand for nothing.
     #[inline]
     pub fn from_code(code: u16) -> Option<Kind> {
         let (high, low) = (usize::from(code >> 8), usize::from(code & 0xff));
@@ -311,7 +311,7 @@ pub struct Record {
     pub detail: u64,
     /// See the table of kinds.
     pub number: u32,
-    /// What happened.
+    /// Kind of event.
     pub kind: Kind,
 }
 
@@ -377,7 +377,7 @@ impl SwitchDetail {
         }
     }
 
-    /// Whether the thread that left was preempted: it did not block.
+    /// Returns true if the thread that left was preempted: it did not block.
     pub fn preempted(self) -> bool {
         self.from_state == 0
     }

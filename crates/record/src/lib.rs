@@ -1,4 +1,4 @@
-//! What a recorder writes and a trace is made of.
+//! Data that a recorder writes and a trace is made of.
 //!
 //! - [`layout`]: one [`Record`] of 32 bytes.
 //! - [`clock`]: the time-stamp counter, and what turns it into nanoseconds.

@@ -33,7 +33,7 @@ const NAMES_BYTES: usize = AREA_CHUNKS as usize * CHUNK_BYTES - NAMES_OFFSET;
 pub const LIBRARIES_BYTES: usize = 1024;
 const NAME_HEAD: usize = 32;
 
-/// What to record.
+/// Settings of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Settings {
     /// Only locks that had to be waited for.
@@ -42,15 +42,15 @@ pub struct Settings {
     pub all_locks: bool,
     /// Also the start and the end of work on the GPU, through CUPTI.
     pub gpu: bool,
-    /// Whether the oldest records go when the memory is full.
+    /// True if the oldest records go when the memory is full.
     pub keep_last: bool,
     /// Beginnings of the file names of libraries whose locks are recorded.
     pub libraries: Vec<String>,
     /// Nothing: the program is only guarded.
     pub nothing: bool,
-    /// How its locks are guarded, if they are.
+    /// Settings of the guard of its locks, if they are guarded.
     pub guard: Option<Guard>,
-    /// How it holds the bandwidth lock, if it does.
+    /// Settings for the bandwidth lock, if it holds that.
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -74,7 +74,7 @@ pub enum Trouble {
     Valgrind,
 }
 
-/// How many kinds of trouble there are.
+/// Number of kinds of trouble.
 pub const TROUBLES: usize = 7;
 
 #[repr(C)]
@@ -97,7 +97,7 @@ struct Shared {
     bandwidth: BandwidthSettings,
 }
 
-/// How the bandwidth lock is taken; no socket: it is not.
+/// Settings for taking the bandwidth lock; without a socket it is not taken.
 #[repr(C)]
 pub(crate) struct BandwidthSettings {
     pub period_ns: AtomicU64,
@@ -125,7 +125,7 @@ unsafe impl Send for Side {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Side {}
 
-/// What a name names. `a` and `b` of [`Name`] are given in this order.
+/// Kind of object that a name names. `a` and `b` of [`Name`] are given in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NameKind {
@@ -150,7 +150,7 @@ impl NameKind {
 /// A name read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// What it names.
+    /// Kind of object that it names.
     pub kind: NameKind,
     /// Number of the process image that added it.
     pub process: u32,
@@ -211,7 +211,8 @@ impl Side {
         true
     }
 
-    /// How locks are guarded, and the bound in nanoseconds. For those who have the flags.
+    /// Returns the settings of the guard, and the bound in nanoseconds. For those who have the
+    /// flags.
     pub fn guard(&self) -> (GuardFlags, u64) {
         let shared = self.shared();
         let flags = GuardFlags::from_bits(shared.guard_flags.load(Ordering::Relaxed));
@@ -237,13 +238,13 @@ impl Side {
         fits.then(|| Flags(shared.flags.load(Ordering::Relaxed)))
     }
 
-    /// Whether a file of this name is one of the libraries whose locks are recorded.
+    /// Returns true if a file of this name is one of the libraries whose locks are recorded.
     pub fn names_library(&self, file_name: &[u8]) -> bool {
         let shared = self.shared();
         names(&shared.libraries, &shared.libraries_bytes, file_name)
     }
 
-    /// Whether a file of this name is one of the libraries whose locks are guarded.
+    /// Returns true if a file of this name is one of the libraries whose locks are guarded.
     pub fn names_guarded_library(&self, file_name: &[u8]) -> bool {
         let shared = self.shared();
         names(&shared.guard_libraries, &shared.guard_libraries_bytes, file_name)
@@ -259,7 +260,7 @@ impl Side {
         self.shared().troubles[trouble as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often each trouble was counted, in the order of [`Trouble`].
+    /// Returns the number of times that each trouble was counted, in the order of [`Trouble`].
     pub fn troubles(&self) -> [u64; TROUBLES] {
         std::array::from_fn(|at| self.shared().troubles[at].load(Ordering::Relaxed))
     }
@@ -333,7 +334,7 @@ fn write_list(parts: &[String], to: &[AtomicU8; LIBRARIES_BYTES], length: &Atomi
     true
 }
 
-/// Whether a name begins as one of a list's parts does.
+/// Returns true if a name begins with one of a list's parts.
 fn names(list: &[AtomicU8; LIBRARIES_BYTES], length: &AtomicU32, name: &[u8]) -> bool {
     let length = (length.load(Ordering::Relaxed) as usize).min(LIBRARIES_BYTES);
     let mut start = 0;
@@ -391,7 +392,7 @@ impl Flags {
         self.0 & NOTHING != 0
     }
 
-    /// What a full log keeps.
+    /// Returns the part of the records that a full log keeps: the first or the last ones.
     pub fn keep(self) -> shm::log::Keep {
         if self.0 & KEEP_LAST != 0 { shm::log::Keep::Last } else { shm::log::Keep::First }
     }

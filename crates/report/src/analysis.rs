@@ -37,13 +37,14 @@ use analysis::{Analysis, ChainBound, PartBound, Status, System, Term, TermKind, 
 pub struct Bounds {
     /// The system file.
     pub file: String,
-    /// What accelerators, executors and chains are called.
+    /// Names of accelerators, executors and chains.
     pub names: Names,
-    /// What was analysed.
+    /// The analysed system.
     pub system: System,
     /// The bounds.
     pub analysis: Analysis,
-    /// What qualifies all results, such as "every accelerator time is 1.25 times that of the file".
+    /// Notes on the validity of all results, such as "every accelerator time is 1.25 times that of
+    /// the file".
     pub marks: Vec<String>,
 }
 
@@ -60,7 +61,7 @@ pub struct Names {
 
 /// One addend of a chain's bound, summed over its parts.
 struct Addend {
-    /// What it is, in words.
+    /// Description of the addend, in words.
     words: String,
     ns: u64,
     /// The chain that causes it, where that is another one.
@@ -68,7 +69,7 @@ struct Addend {
 }
 
 impl Bounds {
-    /// What must be said before the first number of an unsound analysis.
+    /// Warning that must precede the first number of an unsound analysis.
     pub fn warning(&self) -> Option<&'static str> {
         (self.analysis.variant == Variant::Published).then_some(
             "UNSOUND: the published theorem leaves out that a lower-priority callback which waits \
@@ -81,7 +82,7 @@ impl Bounds {
         (&self.system.chains[chain], &self.analysis.chains[chain], &self.names.chains[chain])
     }
 
-    /// Whether the chain's deadline counts and its bound keeps it.
+    /// Returns true if the chain's deadline counts and its bound keeps it.
     fn is_ok(&self, chain: usize) -> bool {
         self.analysis.chains[chain].status == Status::Ok
     }
@@ -97,7 +98,7 @@ impl Bounds {
         self.system.chains_by_priority()
     }
 
-    /// What the chain's bound is made of, largest first, all parts together.
+    /// Addends of the chain's bound, largest first, all parts together.
     fn addends(&self, chain: usize) -> Vec<Addend> {
         let (model, bound, _) = self.chain(chain);
         let mut sums: Vec<(Term, &PartBound)> = Vec::new();
@@ -135,7 +136,7 @@ impl Bounds {
     }
 }
 
-/// Whether a term is the chain's own work.
+/// Returns true if a term is the chain's own work.
 fn is_own(term: &Term, chain: usize) -> bool {
     let own = matches!(term.kind, TermKind::Cpu | TermKind::Accelerator | TermKind::Epsilon);
     own && term.chain == chain

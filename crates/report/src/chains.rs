@@ -32,11 +32,11 @@ pub struct ChainsRun {
     pub machine: String,
     /// The command that made this result.
     pub command: String,
-    /// When it ran, as text.
+    /// Date of the run, as text.
     pub date: String,
-    /// How long each policy ran.
+    /// Running time of each policy, in seconds.
     pub duration_s: f64,
-    /// What spoils or qualifies all results, such as "ran at normal priority".
+    /// Notes on the validity of all results, such as "ran at normal priority".
     pub marks: Vec<String>,
     /// The chains.
     pub chains: Vec<ChainInfo>,
@@ -44,7 +44,7 @@ pub struct ChainsRun {
     pub policies: Vec<PolicyRun>,
 }
 
-/// What is known of a chain before it runs.
+/// Facts about a chain that are known before it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChainInfo {
     /// Its name.
@@ -55,7 +55,7 @@ pub struct ChainInfo {
     pub period_us: f64,
     /// Relative deadline.
     pub deadline_us: f64,
-    /// Whether its deadline does not count.
+    /// True if its deadline does not count.
     pub best_effort: bool,
     /// The guaranteed response time under [`PRIORITY`], where there is one.
     pub bound_us: Option<f64>,
@@ -66,7 +66,7 @@ pub struct ChainInfo {
 pub struct PolicyRun {
     /// The policy.
     pub policy: String,
-    /// What spoils or qualifies the results of this policy.
+    /// Notes on the validity of the results of this policy.
     pub marks: Vec<String>,
     /// One result per chain.
     pub chains: Vec<ChainResult>,
@@ -93,7 +93,7 @@ pub struct ChainResult {
     pub slowest: Option<Slowest>,
 }
 
-/// Where the time of a chain's slowest job went.
+/// Parts of the response time of a chain's slowest job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slowest {
     /// The number of its release, from 0.
@@ -165,7 +165,7 @@ impl ChainResult {
     }
 }
 
-/// Whether a response was longer than the guaranteed one. Only [`PRIORITY`] is guaranteed.
+/// Returns true if a response was longer than the guaranteed one. Only [`PRIORITY`] is guaranteed.
 fn over_bound(policy: &str, chain: &ChainInfo, summary: Option<Summary>) -> bool {
     match (chain.bound_us, summary) {
         (Some(bound_us), Some(summary)) => policy == PRIORITY && summary.max > bound_us,

@@ -1,4 +1,4 @@
-//! What plots are drawn with: a drawing in a string, an axis, lines and text.
+//! Basics of all plots: a drawing in a string, an axis, lines and text.
 //!
 //! Everything is drawn at [`FINE`] times its size on the page, because the drawing library rounds
 //! to whole pixels.
@@ -12,9 +12,9 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// Drawn pixels per pixel on the page.
 pub const FINE: i32 = 2;
 
-/// What is drawn on.
+/// Surface that plots are drawn on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What drawing something gives.
+/// Result of drawing something.
 pub type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// A drawing in a string; sizes in pixels of the page. Errors name the `plot`.
@@ -39,7 +39,7 @@ pub fn draw(
 
 /// An axis, linear or logarithmic, from values to pixels of the drawing.
 pub struct Axis {
-    /// Whether it is logarithmic.
+    /// True if it is logarithmic.
     pub log: bool,
     /// The least value.
     pub low: f64,
@@ -110,7 +110,7 @@ fn positive(low: f64, high: f64) -> (f64, f64) {
 /// of the drawing, the size in pixels of the page.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Errors of the drawing library.
 pub fn text(
     area: &Area<'_>,
     words: &str,
@@ -127,7 +127,7 @@ pub fn text(
 /// A straight line; all in pixels of the drawing.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Errors of the drawing library.
 pub fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink, width: u32) -> Drawn {
     area.draw(&PathElement::new([from, to], ink.rgb().stroke_width(width)))
 }
@@ -135,7 +135,7 @@ pub fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink, width: 
 /// A dashed vertical line; all in pixels of the drawing.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Errors of the drawing library.
 pub fn dashed(area: &Area<'_>, x: i32, (top, bottom): (i32, i32), ink: Ink, dash: i32) -> Drawn {
     let mut y = top;
     while y < bottom {

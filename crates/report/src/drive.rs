@@ -25,21 +25,21 @@ use serde::Serialize;
 pub struct DriveRun {
     /// The scenario's name.
     pub scenario: String,
-    /// What happens in it, in one sentence.
+    /// Events of the scenario, in one sentence.
     pub about: String,
     /// The stack.
     pub stack: String,
-    /// How it was started.
+    /// The command that made this result.
     pub command: String,
-    /// When.
+    /// Date of the run.
     pub date: String,
     /// Clock, cores, processor and the like: name and value.
     pub machine: Vec<(String, String)>,
-    /// What qualifies the results.
+    /// Notes on the validity of the results.
     pub marks: Vec<String>,
     /// The road.
     pub lanes: Vec<Lane>,
-    /// What the vehicle has to react to.
+    /// Hazard that the vehicle has to react to.
     pub hazard: Option<Hazard>,
     /// Once for each policy.
     pub drives: Vec<Drive>,
@@ -54,14 +54,14 @@ pub struct Lane {
     pub right: Vec<[f64; 2]>,
 }
 
-/// What the vehicle has to react to.
+/// Event that the vehicle has to react to.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Hazard {
-    /// What it is.
+    /// Description of the hazard.
     pub about: String,
     /// The body that it is about.
     pub body: u32,
-    /// When it begins, s of the scenario.
+    /// Begin of the hazard, s of the scenario.
     pub began_s: f64,
     /// The longest reaction that avoids a crash, s; none if it is not known.
     pub critical_s: Option<f64>,
@@ -72,34 +72,35 @@ pub struct Hazard {
 pub struct Drive {
     /// The policy.
     pub policy: String,
-    /// How long it was driven, s.
+    /// Time for which the vehicle drove, s.
     pub duration_s: f64,
     /// Everything that moved or stood; the vehicle that is driven is 0.
     pub bodies: Vec<Path>,
     /// The first collision of the driven vehicle.
     pub collision: Option<Collision>,
-    /// How it reacted to the hazard.
+    /// Reaction of the vehicle to the hazard.
     pub reaction: Option<Reaction>,
     /// The sensor frames that led to a command.
     pub frames: Vec<Frame>,
-    /// What the modules did around the reaction.
+    /// Runs of the modules around the reaction.
     pub spans: Vec<Span>,
-    /// How long it was closer to others than RSS allows with the assumptions of the stack, s.
+    /// Time for which the vehicle was closer to others than RSS allows with the assumptions of the
+    /// stack, s.
     pub violation_s: f64,
     /// The same by what it came to that by, those that there were.
     pub violation_by: Vec<(String, f64)>,
     /// The same with the assumptions called aggressive, s.
     pub violation_aggressive_s: f64,
-    /// How far it came, m.
+    /// Distance that the vehicle covered, m.
     pub progress_m: f64,
 }
 
-/// Where a body was.
+/// Positions of a body over time.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Path {
     /// Its number.
     pub id: u32,
-    /// What it is.
+    /// Kind of the body.
     pub kind: String,
     /// m.
     pub length: f64,
@@ -116,7 +117,7 @@ pub struct Collision {
     pub at_s: f64,
     /// The other body.
     pub body: u32,
-    /// Where the driven vehicle was hit: front, rear, left or right.
+    /// Side on which the driven vehicle was hit: front, rear, left or right.
     pub side: String,
     /// Speed of the driven vehicle, m/s.
     pub speed: f64,
@@ -127,26 +128,26 @@ pub struct Collision {
 /// From the beginning of a hazard to the command that answers it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Reaction {
-    /// When a sensor could first see the hazard, s.
+    /// Time at which a sensor could first see the hazard, s.
     pub visible_s: f64,
-    /// When the command reached the vehicle, s.
+    /// Time at which the command reached the vehicle, s.
     pub acted_s: f64,
-    /// What the time between went into, in order; they sum to it.
+    /// Parts of the time between these two, in order; they sum to it.
     pub parts: Vec<Part>,
 }
 
 /// A part of a reaction.
 #[derive(Debug, Clone, Serialize)]
 pub struct Part {
-    /// What of.
+    /// Kind of the part.
     pub kind: PartKind,
     /// The module, or what was waited for.
     pub name: String,
-    /// How long.
+    /// Length of the part, ns.
     pub ns: u64,
 }
 
-/// The terms of document 002's equation 2, and the frames that a tracker needs beside the first.
+/// The terms of COLA's equation 2, and the frames that a tracker needs beside the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
@@ -165,7 +166,7 @@ impl PartKind {
     pub const ALL: [PartKind; 4] =
         [PartKind::Sensor, PartKind::Confirm, PartKind::Module, PartKind::Bubble];
 
-    /// What it is called.
+    /// Name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             PartKind::Sensor => "sensor",
@@ -191,11 +192,11 @@ impl Reaction {
 /// A sensor frame that led to a command.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Frame {
-    /// When it was captured, s.
+    /// Time of its capture, s.
     pub captured_s: f64,
     /// From its capture to the command, ms.
     pub latency_ms: f64,
-    /// Whether a module took its fast path.
+    /// True if a module took its fast path.
     pub fast: bool,
 }
 

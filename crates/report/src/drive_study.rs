@@ -17,36 +17,36 @@ use serde::Serialize;
 /// The result of a study.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DriveStudyRun {
-    /// What was driven, in a sentence or two.
+    /// Description of the drives, in a sentence or two.
     pub about: String,
     /// The command that made this result.
     pub command: String,
-    /// When it was made, as text.
+    /// Date of the result, as text.
     pub date: String,
     /// Machine, clock, factor and the like: name and value.
     pub machine: Vec<(String, String)>,
-    /// What qualifies the results.
+    /// Notes on the validity of the results.
     pub marks: Vec<String>,
-    /// What is demanded.
+    /// Demands on the stacks.
     pub demands: Vec<Demand>,
-    /// What was found.
+    /// Results of the experiments.
     pub sections: Vec<Section>,
 }
 
 /// Something that is demanded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Demand {
-    /// What of.
+    /// Subject of the demand.
     pub what: String,
-    /// Of which stack; empty: of none.
+    /// Stack that it is demanded of; empty: of none.
     pub stack: String,
-    /// What was found; none if it was not measured.
+    /// Measured value; none if it was not measured.
     pub value: Option<Value>,
-    /// What it has to be, in words.
+    /// Required value, in words.
     pub demand: String,
-    /// Whether it is.
+    /// Verdict on the demand.
     pub verdict: Verdict,
-    /// What has to be known of it; may be empty.
+    /// Notes on the demand; may be empty.
     pub note: String,
 }
 
@@ -61,25 +61,25 @@ pub struct Value {
     pub unit: String,
 }
 
-/// Whether a demand is met. What decides is the worse end of the interval.
+/// Verdict on a demand. The worse end of the interval decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is.
+    /// The demand is met.
     Met,
-    /// It is not, or it is not sure enough.
+    /// The demand is not met, or it is not sure enough.
     Missed,
     /// Nothing is known.
     #[default]
     NotMeasured,
 }
 
-/// What one experiment found.
+/// Results of one experiment.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Section {
     /// Its heading.
     pub title: String,
-    /// What it shows, and what has to be known of it.
+    /// Description of the results, with notes on their validity.
     pub about: String,
     /// Numbers.
     pub tables: Vec<Table>,
@@ -103,17 +103,17 @@ pub struct Table {
 pub struct Plot {
     /// Its heading.
     pub title: String,
-    /// What runs to the right, with its unit.
+    /// Quantity on the horizontal axis, with its unit.
     pub x: String,
-    /// What runs upwards, with its unit.
+    /// Quantity on the vertical axis, with its unit.
     pub y: String,
-    /// How it is drawn.
+    /// Shape of the plot.
     pub shape: Shape,
-    /// What is drawn.
+    /// Series of the plot.
     pub series: Vec<Series>,
 }
 
-/// How a plot is drawn.
+/// Shape of a plot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
@@ -126,7 +126,7 @@ pub enum Shape {
     Bars,
 }
 
-/// What belongs together in a plot.
+/// Points that belong together in a plot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Series {
     /// Its name.
@@ -174,7 +174,7 @@ fn number(value: f64) -> String {
 }
 
 impl DriveStudyRun {
-    /// What it comes to, in sentences.
+    /// Conclusion of the study, in sentences.
     fn conclusion(&self) -> Vec<String> {
         let count = |verdict| self.demands.iter().filter(|one| one.verdict == verdict).count();
         let counts = [Verdict::Met, Verdict::Missed, Verdict::NotMeasured].map(count);

@@ -1,6 +1,6 @@
-//! What can go wrong while a page is made.
+//! Errors while a page is made.
 
-/// Why a report could not be made.
+/// Reason why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A page template could not be filled in.
@@ -8,24 +8,24 @@ pub enum Error {
     Template {
         /// The template.
         template: &'static str,
-        /// What the template engine said.
+        /// Message of the template engine.
         source: minijinja::Error,
     },
     /// A plot could not be drawn.
     #[error("the plot of {plot}: {message}")]
     Plot {
-        /// What it shows.
+        /// Subject of the plot.
         plot: String,
-        /// What the drawing library said.
+        /// Message of the drawing library.
         message: String,
     },
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] trace::Error),
-    /// What was exported could not be written.
+    /// An export could not be written.
     #[error("cannot write: {reason}")]
     Write {
-        /// Why.
+        /// Reason for the failure.
         reason: std::io::Error,
     },
 }

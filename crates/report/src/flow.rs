@@ -1,4 +1,4 @@
-//! What the trace of a drive says: how long each module took and waited, how long frames took to
+//! Results from the trace of a drive: how long each module took and waited, how long frames took to
 //! become commands, and the critical paths of the worst of them.
 //!
 //! Filled by `keeptime report` from a trace that `keeptime drive --trace` wrote.
@@ -22,7 +22,7 @@ pub use text::text;
 pub struct FlowRun {
     /// The trace.
     pub file: String,
-    /// What was driven.
+    /// Scenario that was driven.
     pub scenario: String,
     /// The graph that drove.
     pub stack: String,
@@ -35,9 +35,9 @@ pub struct FlowRun {
 /// One drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowDrive {
-    /// What was switched on.
+    /// Policy of the drive.
     pub policy: String,
-    /// How long it drove, s.
+    /// Time for which the vehicle drove, s.
     pub driven_s: f64,
     /// Events that the trace has lost: its times and paths may be wrong then.
     pub lost: u64,
@@ -47,7 +47,7 @@ pub struct FlowDrive {
     pub topics: Vec<TopicTimes>,
     /// Of each frame that led to a command, from its capture to that, ms.
     pub frames_ms: Vec<f64>,
-    /// What of it the middleware took, on the critical path, ms.
+    /// Part of each of these times that the middleware took, on the critical path, ms.
     pub carried_ms: Vec<f64>,
     /// Frames that led to none.
     pub unanswered: usize,
@@ -55,24 +55,25 @@ pub struct FlowDrive {
     pub reaction: Option<CriticalPath>,
     /// The frames that took longest, the longest first.
     pub worst: Vec<CriticalPath>,
-    /// How often work ahead was there when it was asked for, and how often it was asked for.
+    /// Number of times that work ahead was there when it was asked for, and number of times that it
+    /// was asked for.
     pub ahead: (usize, usize),
-    /// How often a guest was let in, and how often one wanted in.
+    /// Number of times that a guest was let in, and number of times that one wanted in.
     pub guests: (usize, usize),
-    /// How often a host found a guest on its core.
+    /// Number of times that a host found a guest on its core.
     pub overruns: usize,
-    /// When each run had which core, in the order of time.
+    /// Times in which each run had a core, in the order of time.
     pub spans: Vec<FlowSpan>,
 }
 
-/// What a module took.
+/// Times of a module's runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModuleTimes {
     /// Its name.
     pub name: String,
-    /// How long each run had a core, ms.
+    /// Time for which each run had a core, ms.
     pub took_ms: Vec<f64>,
-    /// How long each run's message had waited when it began, ms.
+    /// Time for which each run's message had waited when the run began, ms.
     pub waited_ms: Vec<f64>,
     /// Runs on the fast path.
     pub fast: usize,
@@ -102,17 +103,17 @@ pub struct CriticalPath {
 pub struct PathStep {
     /// Of which module.
     pub module: String,
-    /// How long its message waited before it, ns.
+    /// Time for which its message waited before it, ns.
     pub waited_ns: u64,
     /// The part of it until the message was in the mailbox, ns.
     pub hop_ns: u64,
-    /// How long it had a core until it published, ns.
+    /// Time for which it had a core until it published, ns.
     pub ran_ns: u64,
     /// The part of it that made messages of bytes, ns.
     pub deserialise_ns: u64,
     /// The part of it that made bytes of what it published, ns.
     pub serialise_ns: u64,
-    /// How long it had none, ns.
+    /// Time for which it had no core in between, ns.
     pub preempted_ns: u64,
 }
 
@@ -164,7 +165,7 @@ impl CriticalPath {
 }
 
 impl PathStep {
-    /// How long the module's own code had a core, ns.
+    /// Time for which the module's own code had a core, ns.
     fn code_ns(&self) -> u64 {
         self.ran_ns.saturating_sub(self.deserialise_ns.saturating_add(self.serialise_ns))
     }

@@ -31,18 +31,18 @@ pub struct GraphRun {
     pub machine: String,
     /// The command that made this result.
     pub command: String,
-    /// When it ran, as text.
+    /// Date of the run, as text.
     pub date: String,
-    /// How long each method ran.
+    /// Running time of each method, in seconds.
     pub duration_s: f64,
-    /// How many threads executors had, in words.
+    /// Number of threads of the executors, in words.
     pub threads: String,
-    /// How messages went, in words.
+    /// Transport of the messages, in words.
     pub transport: String,
     /// Of what times the bounds are, in words, if not of those that the file declares.
     #[serde(default)]
     pub margin: Option<String>,
-    /// What spoils or qualifies all results.
+    /// Notes on the validity of all results.
     pub marks: Vec<String>,
     /// The key paths.
     pub paths: Vec<PathInfo>,
@@ -54,7 +54,7 @@ pub struct GraphRun {
     pub methods: Vec<MethodRun>,
 }
 
-/// What is known of a key path before it runs.
+/// Facts about a key path that are known before it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathInfo {
     /// Its name.
@@ -67,14 +67,14 @@ pub struct PathInfo {
     pub nodes: Vec<String>,
     /// The shortest period of its roots.
     pub period_us: f64,
-    /// How often that root was to be released.
+    /// Planned number of releases of that root.
     pub releases: u64,
-    /// What others reported, by method.
+    /// Longest latencies that others reported, by method.
     pub reported: Vec<Reported>,
     /// The longest latency that is possible under the methods of [`GraphRun::bounded`], where
     /// that is known.
     pub bound_us: Option<f64>,
-    /// Why it is not known.
+    /// Reason why the bound is not known.
     pub no_bound: Option<String>,
 }
 
@@ -92,7 +92,7 @@ pub struct Reported {
 pub struct MethodRun {
     /// The method.
     pub method: String,
-    /// What spoils or qualifies the results of this method.
+    /// Notes on the validity of the results of this method.
     pub marks: Vec<String>,
     /// One result per key path.
     pub paths: Vec<PathResult>,
@@ -135,7 +135,7 @@ pub struct Times {
     pub max: f64,
 }
 
-/// What became of one callback.
+/// Results of one callback.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallbackResult {
     /// Its name.
@@ -144,7 +144,7 @@ pub struct CallbackResult {
     pub executor: String,
     /// Larger is more urgent.
     pub priority: u32,
-    /// How often it ran.
+    /// Number of its runs.
     pub count: u64,
     /// Messages or releases that were never served.
     pub dropped: u64,
@@ -165,14 +165,14 @@ impl GraphRun {
         path.bound_us.filter(|_| self.bounded.iter().any(|bounded| bounded == method))
     }
 
-    /// How many instances of a path took longer under a method than they may.
+    /// Number of instances of a path that took longer under a method than its bound.
     fn over(&self, path: &PathInfo, method: &MethodRun) -> usize {
         let bound_us = self.bound_us(path, &method.method).unwrap_or(f64::INFINITY);
         let result = method.path(&path.id).map_or(&[][..], |result| &result.latency_us);
         result.iter().filter(|&&us| us > bound_us).count()
     }
 
-    /// Whether every path stayed within its bound, where it has one.
+    /// Returns true if every path with a bound stayed within it.
     pub fn keeps_bounds(&self) -> bool {
         let over = |method: &MethodRun| self.paths.iter().any(|path| self.over(path, method) > 0);
         !self.methods.iter().any(over)

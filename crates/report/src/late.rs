@@ -1,4 +1,4 @@
-//! Why was this launch late? What a trace says, for people and for machines.
+//! Report on late launches from a trace, for people and for machines.
 //!
 //! [`Findings`] is what the passes of [`trace::late`] found in one trace. [`text`] shows it in a
 //! terminal, [`json`](json()) to machines, [`html`] as one page that needs no network; [`headline`] is the
@@ -43,24 +43,24 @@ use trace::late::Explained;
 use trace::late::result::{CallKind, Survey, WorstCall};
 use trace::late::{Group, Verdict};
 
-/// What was found in a trace, and what of it is wanted.
+/// Findings in a trace, and the choice of those that the report shows.
 #[derive(Debug, Clone)]
 pub struct Findings<'t> {
     /// The trace file.
     pub file: String,
-    /// What it says about itself.
+    /// Metadata of the trace.
     pub metadata: &'t Metadata,
     /// Its first pass.
     pub survey: Survey,
     /// Its worst calls, taken apart; in the order of [`Survey::worst`].
     pub explained: Vec<Explained>,
-    /// What is wrong, the worst first.
+    /// Faults that were found, the worst first.
     pub verdicts: Vec<Verdict>,
-    /// Which calls are taken apart in the report.
+    /// Calls that the report takes apart.
     pub focus: Focus,
-    /// How many of each group.
+    /// Largest number of them in each group.
     pub worst: usize,
-    /// How many locks the report for machines lists, at most, beside those it refers to.
+    /// Largest number of locks that the report for machines lists, unless it refers to more.
     pub locks: usize,
 }
 
@@ -78,7 +78,7 @@ pub enum Focus {
     All,
 }
 
-/// What a call spends time with, by kind.
+/// Kinds of activity and waiting that a call spends time with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -143,7 +143,7 @@ struct Late<'f> {
 }
 
 impl Late<'_> {
-    /// Whether it took much longer than usual.
+    /// Returns true if it took much longer than usual.
     fn is_late(&self) -> bool {
         self.call.duration_ns >= LATE * self.call.usual_ns
     }

@@ -3,7 +3,7 @@
 //! [`table`] and [`conclusion`] are for a terminal, [`json`] is for machines, [`gantt`] draws a
 //! piece of one schedule as SVG, and [`html`] is one page with the table and the picture.
 //!
-//! What was simulated is possible, not the worst that is possible: a bound below it would be
+//! A simulated schedule is possible, not the worst that is possible: a bound below it would be
 //! wrong, and one above it is no waste.
 
 mod gantt;
@@ -19,30 +19,30 @@ pub use table::{conclusion, table};
 use crate::analysis::Names;
 use analysis::{Analysis, Status, System};
 
-/// What a simulation or a search found.
+/// Results of a simulation or a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulation {
     /// The system file.
     pub file: String,
-    /// What accelerators, executors and chains are called.
+    /// Names of accelerators, executors and chains.
     pub names: Names,
-    /// What was simulated.
+    /// The simulated system.
     pub system: System,
     /// Its bounds, to compare with.
     pub analysis: Analysis,
-    /// What was simulated, in words: how long, from which releases.
+    /// Description of the simulation, in words: its length, and the releases that it began with.
     pub what: String,
     /// The command that made this result.
     pub command: String,
-    /// Whether each chain's numbers come from a schedule of its own, the worst that a search found.
+    /// True if each chain's numbers come from a schedule of its own, the worst that a search found.
     pub searched: bool,
-    /// What qualifies all results.
+    /// Notes on the validity of all results.
     pub marks: Vec<String>,
     /// One entry per chain of the system; none where the chain was not asked for.
     pub chains: Vec<Option<Simulated>>,
 }
 
-/// What was found of one chain.
+/// Results of one chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Simulated {
     /// Response times of the jobs that ended, in order of release.
@@ -51,7 +51,7 @@ pub struct Simulated {
     pub misses: u64,
     /// Jobs that had not ended when simulated time ran out.
     pub unfinished: u64,
-    /// Whether so many jobs waited that the chain was not released any more.
+    /// True if so many jobs waited that the chain was not released any more.
     pub overloaded: bool,
     /// The command that shows the longest response again.
     pub repeat: Option<String>,
@@ -72,12 +72,14 @@ impl Simulated {
 }
 
 impl Simulation {
-    /// Whether a chain whose deadline counts missed it, or responded later than its guarantee.
+    /// Returns true if a chain missed a deadline that counts, or responded later than its
+    /// guarantee.
     pub fn fails(&self) -> bool {
         (0..self.chains.len()).any(|chain| self.misses_count(chain) || self.exceeds(chain))
     }
 
-    /// Whether the chain's deadline counts and was missed.
+    /// Returns true if the chain's deadline counts and was missed; a job without an end misses it,
+    /// too.
     fn misses_count(&self, chain: usize) -> bool {
         let late = |found: &Simulated| found.misses > 0 || found.overloaded || found.unfinished > 0;
         !self.system.chains[chain].best_effort && self.chains[chain].as_ref().is_some_and(late)
@@ -93,7 +95,7 @@ impl Simulation {
         self.chains[chain].as_ref()?.worst_ns()
     }
 
-    /// Whether a response was longer than what is guaranteed, which no schedule may be.
+    /// Returns true if a response was longer than its guarantee, which no schedule may cause.
     fn exceeds(&self, chain: usize) -> bool {
         let pair = self.worst_ns(chain).zip(self.guarantee_ns(chain));
         pair.is_some_and(|(worst_ns, bound_ns)| worst_ns > bound_ns)

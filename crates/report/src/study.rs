@@ -24,35 +24,35 @@ pub const SIMULATION: &str = "simulation";
 pub struct StudyRun {
     /// The experiment.
     pub experiment: String,
-    /// What is shown, as a heading.
+    /// Subject of the experiment, as a heading.
     pub title: String,
-    /// What the sets are, in a sentence or two.
+    /// Description of the sets, in a sentence or two.
     pub about: String,
     /// The command that made this result.
     pub command: String,
-    /// When it was made, as text.
+    /// Date of the result, as text.
     pub date: String,
-    /// What all sets have in common, name and value.
+    /// Parameters that all sets have in common, name and value.
     pub parameters: Vec<(String, String)>,
-    /// What qualifies the results.
+    /// Notes on the validity of the results.
     pub marks: Vec<String>,
-    /// Where random numbers began.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Sets of each point.
     pub sets: u64,
-    /// What was scaled, where something was.
+    /// Times that were scaled, if there were any.
     pub scaled: Option<String>,
-    /// What [`Point::x`] is.
+    /// Meaning of [`Point::x`].
     pub x: Axis,
-    /// What [`Point::group`] is.
+    /// Meaning of [`Point::group`].
     pub group: Axis,
-    /// How sets were judged.
+    /// Methods that judged the sets.
     pub methods: Vec<String>,
     /// The points, by group, then by x.
     pub points: Vec<Point>,
 }
 
-/// What a coordinate of a point is.
+/// Meaning of a coordinate of a point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Axis {
     /// Its name, such as "chains".
@@ -66,7 +66,7 @@ pub struct Axis {
 pub struct Point {
     /// Its number, from which its sets can be drawn again.
     pub number: u64,
-    /// Where it stands in a plot.
+    /// Place of the point on the x axis of a plot.
     pub x: f64,
     /// In which plot it stands.
     pub group: f64,
@@ -74,16 +74,16 @@ pub struct Point {
     pub outcomes: Vec<Outcome>,
 }
 
-/// What one method says of the sets of one point.
+/// Results of one method for the sets of one point.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// How many sets there were.
+    /// Number of sets.
     pub sets: u64,
-    /// How many of them were schedulable.
+    /// Number of schedulable sets.
     pub accepted: u64,
-    /// How many chains they had.
+    /// Number of chains in the sets.
     pub chains: u64,
-    /// How many of those kept their deadline.
+    /// Number of those chains that kept their deadline.
     pub chains_ok: u64,
     /// By how much the times of each set could be scaled, ascending; sets that were not
     /// schedulable at any scale have none.

@@ -26,7 +26,7 @@ pub const MUTED: Ink = Ink { name: "muted", light: "#5B6673", dark: "#9AA5B3" };
 pub const GRID: Ink = Ink { name: "grid", light: "#E3E7EC", dark: "#2B333D" };
 /// An area that stands back.
 pub const BAND: Ink = Ink { name: "band", light: "#F5F7F9", dark: "#1B2129" };
-/// What is drawn on.
+/// Background of a drawing.
 pub const PAPER: Ink = Ink { name: "paper", light: "#FFFFFF", dark: "#151A20" };
 /// The period and the deadline.
 pub const LIMIT: Ink = Ink { name: "limit", light: "#B3261E", dark: "#FF8A80" };

@@ -1,5 +1,5 @@
-//! What a request to an accelerator service costs by the way it takes: shared memory, DDS on one
-//! machine, DDS between hosts; and by step, as in document 003's Fig. 12.
+//! Cost of a request to an accelerator service by the way it takes: shared memory, DDS on one
+//! machine, DDS between hosts; and by step, as in PAAM's Fig. 12.
 //!
 //! [`TransportRun`] is filled by `keeptime bench transport`. [`table`] shows it in a terminal,
 //! [`json`](json()) to machines, [`html`](html()) as one page.
@@ -15,7 +15,7 @@ pub use table::table;
 
 use crate::stats::Summary;
 
-/// How many steps a request has.
+/// Number of steps of a request.
 pub const STEPS: usize = 9;
 
 /// The steps of a request, in order: a name, and what it is.
@@ -34,8 +34,8 @@ pub const STEP: [(&str, &str); STEPS] = [
     ("take", "the client wakes and has the output"),
 ];
 
-/// What document 003 (section V-C) says of its overhead per request: best and worst, in microseconds.
-pub const DOCUMENT_US: [f64; 2] = [198.0, 391.0];
+/// Overhead per request that PAAM (section V-C) reports: best and worst, in microseconds.
+pub const PAAM_US: [f64; 2] = [198.0, 391.0];
 
 /// The step of the device, which is no overhead.
 pub const DEVICE: usize = 5;
@@ -50,7 +50,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What no step accounts for. Negative where time stamps of steps overlap.
+    /// Time that no step accounts for. Negative where time stamps of steps overlap.
     pub fn unexplained_ns(&self) -> f64 {
         self.whole_ns - self.steps_ns.iter().sum::<f64>()
     }
@@ -72,7 +72,7 @@ pub struct Cell {
     pub samples: Vec<Sample>,
     /// The whole of the requests before them, in order, in nanoseconds.
     pub warm_up_ns: Vec<f64>,
-    /// How often the client sent a request again.
+    /// Number of times that the client sent a request again.
     pub repeated: u64,
     /// Requests without an answer in time.
     pub unanswered: u64,
@@ -116,9 +116,9 @@ impl Cell {
 /// A whole measurement.
 #[derive(Debug, Clone, Default)]
 pub struct TransportRun {
-    /// How it was started.
+    /// The command that made this result.
     pub command: String,
-    /// When.
+    /// Date of the measurement.
     pub date: String,
     /// Processor, kernel and the like: name and value.
     pub machine: Vec<(String, String)>,
@@ -128,7 +128,7 @@ pub struct TransportRun {
     pub delay_ns: u64,
     /// Share of the frames that get lost between the hosts.
     pub loss: f64,
-    /// What qualifies the results.
+    /// Notes on the validity of the results.
     pub marks: Vec<String>,
     /// Ways and sizes.
     pub cells: Vec<Cell>,
@@ -158,7 +158,7 @@ fn way(name: &str) -> &str {
 }
 
 fn us(ns: f64) -> String {
-    // What rounds to zero has no sign.
+    // A value that rounds to zero has no sign.
     format!("{:.1}", (ns / 100.0).round() / 10.0 + 0.0)
 }
 

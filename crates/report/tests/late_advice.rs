@@ -1,4 +1,4 @@
-//! What the report says of verdicts: their numbers, and what would help.
+//! Sentences of the report on verdicts: their numbers and remedies.
 
 mod late_findings;
 #[path = "../../trace/tests/late_tape/mod.rs"]

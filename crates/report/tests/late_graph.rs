@@ -1,4 +1,4 @@
-//! What the report says of CUDA graphs, in all its forms.
+//! Sentences of the report on CUDA graphs, in all its forms.
 
 mod late_findings;
 #[path = "../../trace/tests/late_tape/mod.rs"]

@@ -1,4 +1,4 @@
-//! What is written for Perfetto, read by Perfetto's own trace processor.
+//! Export for Perfetto, read by Perfetto's own trace processor.
 //!
 //! The processor is in the folder that `KEEPTIME_TRACE_PROCESSOR` names, which `cargo xtask test`
 //! provides. Without it the tests say SKIP.
@@ -16,7 +16,7 @@ use trace::late::survey;
 use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 
-/// What must be empty, whatever a trace holds: no part of the file was refused.
+/// Query whose result must be empty for every trace: no part of the file was refused.
 const WRONG: &str = "select name, idx, severity, value from stats \
     where severity in ('error', 'data_loss') and value > 0";
 

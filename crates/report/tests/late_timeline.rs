@@ -27,7 +27,7 @@ fn shown(trace: &Trace, options: &Options) -> Section {
     section(trace, &survey, &explained, options).unwrap()
 }
 
-/// What the page's script is given.
+/// Data for the page's script.
 fn data(section: &Section) -> Value {
     let begin = "data-part=\"data\">";
     let from = section.html.find(begin).unwrap() + begin.len();
@@ -65,8 +65,8 @@ fn late(name: &str) -> Trace {
     made.finish()
 }
 
-/// When the window begins, from the begin of recording: the call at 2,000 ns less so much that it
-/// would be before.
+/// Begin of the window, in nanoseconds from the begin of recording. The margin before the call at
+/// 2,000 ns is longer than that, so the window begins with the recording.
 const BEGIN: i64 = 0;
 
 #[test]
@@ -225,7 +225,7 @@ fn page(trace: &Trace, script: &str) -> PathBuf {
     path
 }
 
-/// What the page's script leaves in the element `results`; none without a browser.
+/// Content that the page's script leaves in the element `results`; none without a browser.
 fn browsed(page: &Path, dark: bool) -> Option<Value> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

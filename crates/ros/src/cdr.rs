@@ -19,7 +19,7 @@ pub enum Order {
 /// The message's bytes, lowest first, without the head of four bytes.
 ///
 /// # Errors
-/// Why a value has no form in CDR.
+/// A text that tells why a value has no form in CDR.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, String> {
     cdr_encoding::to_vec::<T, LittleEndian>(message).map_err(|error| error.to_string())
 }
@@ -27,7 +27,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, String> {
 /// Reads a message, and says how many bytes it took. What stands behind it is left.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// A text that describes the fault of the bytes.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8], order: Order) -> Result<(T, usize), String> {
     match order {
         Order::Little => cdr_encoding::from_bytes::<T, LittleEndian>(bytes),

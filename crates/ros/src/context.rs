@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The largest domain that has ports of its own (RTPS 2.3, section 9.6.1.1: 7400 + 250 x domain).
 const LAST_DOMAIN: u16 = 232;
 
-/// Which distribution's form of `ros_discovery_info` is sent. All are understood.
+/// Distribution whose form of `ros_discovery_info` is sent. All are understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
     /// Humble and older: ids of 24 bytes.
@@ -28,7 +28,7 @@ pub enum Distribution {
     Jazzy,
 }
 
-/// Where a context takes part.
+/// Domain, interfaces and security of a context.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The domain, `ROS_DOMAIN_ID` of ROS 2: 0 to 232.
@@ -47,7 +47,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether the domain can be joined with the files of `security`; sends nothing.
+    /// Checks that the domain can be joined with the files of `security`; sends nothing.
     ///
     /// # Errors
     /// [`Error::Domain`], [`Error::Enclave`], [`Error::NoSecurity`].
@@ -127,7 +127,7 @@ impl Context {
     }
 }
 
-/// What the entities of a context share.
+/// State that the entities of a context share.
 pub(crate) struct Dds {
     nodes: Mutex<BTreeMap<NodeName, Entities>>,
     announcer: DataWriter<Payload, Adapter>,

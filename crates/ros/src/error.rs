@@ -1,16 +1,16 @@
-//! What can go wrong between a node and the graph.
+//! Errors between a node and the graph.
 
-/// Why a node, an endpoint or a message could not be had.
+/// Error of creating a node, an endpoint or a message.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name breaks the rules of ROS 2.
     #[error("{what} {name:?}: {expected}")]
     Name {
-        /// What is named: a node, a namespace, a topic, a type.
+        /// Kind of the name: a node, a namespace, a topic, a type.
         what: &'static str,
         /// The name as given.
         name: String,
-        /// What was expected.
+        /// Expected form.
         expected: &'static str,
     },
     /// The domain has no ports of its own.
@@ -21,9 +21,9 @@ pub enum Error {
     Enclave {
         /// The file, or the variable that should name it.
         file: String,
-        /// What is there.
+        /// Content that was found.
         found: String,
-        /// What was expected.
+        /// Content that was expected.
         expected: String,
     },
     /// Security is asked for, and this program cannot do it.
@@ -63,7 +63,7 @@ pub enum Error {
     Malformed {
         /// The topic's name on the wire.
         topic: String,
-        /// What is wrong with it.
+        /// Fault of the message.
         reason: String,
     },
     /// The kernel refused an event descriptor.

@@ -1,4 +1,4 @@
-//! Who is on the graph: `ros_discovery_info`.
+//! Nodes on the graph: `ros_discovery_info`.
 //!
 //! DDS knows participants, readers and writers; nodes are what each participant says about itself
 //! on one topic, reliable and kept for late comers (package `rmw_dds_common`):
@@ -48,7 +48,7 @@ impl NodeEntry {
     }
 }
 
-/// What a participant says of its nodes.
+/// Nodes of one participant, as it announces them.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound(deserialize = "G: Deserialize<'de>"))]
 pub(crate) struct Announcement<G = [u8; 16]> {
@@ -125,7 +125,7 @@ impl<G> Announcement<G> {
     }
 }
 
-/// What others announced.
+/// Announcements of other participants.
 pub(crate) struct Graph {
     reader: SimpleDataReader<Payload, Adapter>,
     announced: BTreeMap<[u8; 16], Announcement>,

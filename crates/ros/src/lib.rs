@@ -29,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What comes from the network is an allegation: a reader copies at most as many bytes as its
+//! Data from the network is not trusted: a reader copies at most as many bytes as its
 //! [`Qos::max_bytes`] allows, and a message that does not decode is an error of [`take`], not a
 //! reason to stop.
 //!

@@ -1,4 +1,4 @@
-//! When a request is sent again that has not been answered.
+//! Time at which a request without an answer is sent again.
 //!
 //! DDS repairs what the link loses: a copy that is sent while the first is under repair only makes
 //! both late. So a request is sent again when the other side has acknowledged it, and a further
@@ -13,14 +13,14 @@ const LEAST: Duration = Duration::from_millis(50);
 /// The longest distance between repetitions, but for answers that take longer.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What a slow link carries, in bytes per second.
+/// Throughput of a slow link, in bytes per second.
 const SLOW_LINK: f64 = 4e6;
 
-/// How long acknowledgements are waited for. One that is missing for longer is that of a reader
-/// that died, and that DDS forgets after about so long.
+/// Longest wait for an acknowledgement. One that is missing for longer is that of a reader that
+/// died, and that DDS forgets after about so long.
 pub(crate) const REPAIR: Duration = Duration::from_secs(10);
 
-/// What was learned from the answers so far.
+/// Times learned from the answers so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// The mean time to an answer, and the mean distance from it, in seconds.
@@ -38,7 +38,7 @@ pub(crate) struct Retry {
     is_acknowledged: bool,
 }
 
-/// What to do when it is time to look after a request.
+/// Action for a request whose wait is over.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Wait on.
@@ -76,12 +76,12 @@ impl Pace {
 }
 
 impl Retry {
-    /// When to ask what is [`due`](Retry::due).
+    /// Returns the time at which to call [`due`](Retry::due) next.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// What to do now, given whether the other side has acknowledged all that was sent.
+    /// Decides the action now, given whether the other side has acknowledged all that was sent.
     pub fn due(&mut self, now: Instant, is_acknowledged: bool) -> Due {
         if now < self.next {
             return Due::Wait;
@@ -120,7 +120,7 @@ mod tests {
         for step in 1..190 {
             assert_eq!(retry.due(start + step * 51 * MS, false), Due::Wait, "{step}");
         }
-        // Who has not acknowledged after so long has died.
+        // A reader that has not acknowledged after so long has died.
         assert_eq!(retry.due(start + REPAIR + 100 * MS, false), Due::Send);
     }
 

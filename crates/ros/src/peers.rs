@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// How many participants of a peer are found, as many as RustDDS looks for on its own machine.
+/// Number of a peer's participants that are found. RustDDS looks for as many on its own machine.
 const PARTICIPANTS: u16 = 12;
 
 /// Participants that a machine has at most in a domain (RTPS 2.3, section 9.6.1.1).
 const MOST: u16 = 120;
 
-/// Where a message of RTPS says who sent it.
+/// Place of the sender's prefix in a message of RTPS, in bytes.
 const PREFIX: std::ops::Range<usize> = 8..20;
 
 /// A port of its own, on which announcements arrive.
@@ -109,7 +109,7 @@ impl Place {
                     continue;
                 }
                 for address in &to {
-                    // Who is not reached may be by the next announcement.
+                    // A peer that is not reached may be reached by the next announcement.
                     let _ = out.send_to(&message[..bytes], address);
                 }
             }
@@ -130,7 +130,7 @@ impl Drop for Relay {
     }
 }
 
-/// Where a participant of a domain gets announcements (RTPS 2.3, section 9.6.1.1).
+/// Port at which a participant of a domain gets announcements (RTPS 2.3, section 9.6.1.1).
 fn port(domain: u16, participant: u16) -> u16 {
     7410 + 250 * domain + 2 * participant
 }
@@ -164,8 +164,8 @@ mod tests {
             let bytes = neighbour.recv(&mut message).expect("a forwarded datagram");
             message[PREFIX.end..bytes].to_vec()
         };
-        // When the second arrives, the relay has sent the first everywhere, also to itself: what
-        // it would make of that comes before the third.
+        // The arrival of the second shows that the relay has sent the first everywhere, also to
+        // itself: a copy made from that would come before the third.
         for number in 1..=20 {
             participant.send_to(&announcement([9; 12], 0), relay.address).unwrap();
             participant.send_to(&announcement(own, number), relay.address).unwrap();

@@ -31,17 +31,17 @@ pub struct Qos {
     pub reliability: Reliability,
     /// Do late readers get earlier messages?
     pub durability: Durability,
-    /// How many messages a subscription keeps that nobody has taken, and a publisher for late
+    /// Number of messages that a subscription keeps until they are taken, and a publisher for late
     /// readers; at least 1.
     pub depth: u16,
     /// The largest message that a reader takes, in bytes of its serialised form.
     pub max_bytes: usize,
-    /// How many messages of a reliable publisher may be on the way without being acknowledged by
-    /// all readers. A reader that died stays one of them until its lease ends, 10 s in most
+    /// Number of messages of a reliable publisher that may be on the way without being acknowledged
+    /// by all readers. A reader that died stays one of them until its lease ends, 10 s in most
     /// implementations.
     pub window: u16,
-    /// How long [`publish`](crate::Publisher::publish) may wait for room in the window, in
-    /// milliseconds; 0: it never waits.
+    /// Longest time for which [`publish`](crate::Publisher::publish) waits for room in the window,
+    /// in milliseconds; 0: it never waits.
     pub block_ms: u32,
 }
 

@@ -34,13 +34,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long an answer is waited for before its request is sent again, at first. It doubles.
+/// First time to wait for an answer before its request is sent again. It doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 
 /// The longest distance between repetitions.
 const LAST_RETRY: Duration = Duration::from_secs(1);
 
-/// Why a remote server did not do what it was asked.
+/// Errors of requests to a remote server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No server of that name was seen on the graph.
@@ -50,17 +50,17 @@ pub enum Error {
         server: String,
         /// The domain.
         domain: u16,
-        /// How long it was looked for.
+        /// Time for which the client looked for it.
         waited: Duration,
     },
     /// No answer came within the time given. Whether the request was executed is not known.
     #[error("{what}: no answer within {waited:?}, after {sent} tries")]
     TimedOut {
-        /// What was asked.
+        /// Name of the request.
         what: &'static str,
         /// The time given.
         waited: Duration,
-        /// How often it was sent.
+        /// Number of times that the request was sent.
         sent: u32,
     },
     /// The server said no.
@@ -72,14 +72,14 @@ pub enum Error {
     /// The machine has no random numbers or no thread left.
     #[error("{what}: {reason}")]
     System {
-        /// What was wanted.
+        /// Name of the resource that was asked for.
         what: &'static str,
         /// The reason.
         reason: std::io::Error,
     },
 }
 
-/// What to register: a service, for a callback of a chain.
+/// A registration to ask for: a service, for a callback of a chain.
 #[derive(Clone, Debug, Default)]
 pub struct Registration(RegisterRequest);
 
@@ -153,7 +153,7 @@ pub struct Client {
     alive: Option<JoinHandle<()>>,
 }
 
-/// What registrations keep of their client.
+/// State of the client that its registrations share.
 struct Shared {
     id: [u8; 16],
     keep_alive: crate::Client<KeepAlive>,
@@ -214,7 +214,7 @@ impl Client {
                 let pause = || Duration::from_nanos(living.lease_ns.load(Ordering::Relaxed) / 4);
                 while stopped.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
                     if living.registrations.load(Ordering::Relaxed) > 0 {
-                        // What is lost is made up for by the next; answers only say the lease.
+                        // The next message makes up for a lost one; answers only say the lease.
                         let _ = living.keep_alive.send(&KeepAliveRequest { client: living.id });
                         while let Ok(Some((_, answer))) = living.keep_alive.take() {
                             let least = answer.lease_ns.max(10_000_000);
@@ -332,7 +332,7 @@ pub struct Pending {
 }
 
 impl Callback {
-    /// What the server calls the chain.
+    /// Name that the server gives the chain.
     pub fn chain(&self) -> &str {
         &self.response.chain
     }
@@ -342,13 +342,13 @@ impl Callback {
         self.response.bucket
     }
 
-    /// How often requests were sent again.
+    /// Number of times that requests were sent again.
     pub fn repetitions(&self) -> u64 {
         self.repetitions
     }
 
-    /// When the last answer that was given out had come to this process. Before the first one, the
-    /// beginning of time.
+    /// Time at which the last answer that was given out had come to this process. Before the first
+    /// one, the beginning of time.
     pub fn received(&self) -> SystemTime {
         self.received
     }

@@ -22,7 +22,7 @@ use crate::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What the variables of ROS 2 ask for.
+/// Security that the variables of ROS 2 ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// `ROS_SECURITY_ENABLE` is not `true`.
@@ -65,7 +65,7 @@ impl Wish {
     }
 }
 
-/// Whether the files of an enclave can secure a participant in a domain. Sends nothing.
+/// Checks that the files of an enclave can secure a participant in a domain. Sends nothing.
 ///
 /// # Errors
 /// [`Error::Enclave`] with the first file that is missing or bad; [`Error::NoSecurity`] in a build

@@ -1,6 +1,6 @@
 //! Services: a request topic, a response topic, and a head that says what belongs together.
 //!
-//! How the head travels depends on the middleware of the other side, and cannot be seen from a
+//! The place of the head depends on the middleware of the other side, and cannot be seen from a
 //! message:
 //!
 //! | mapping | request | response |
@@ -33,7 +33,7 @@ pub trait Service: 'static {
     type Response: Serialize + DeserializeOwned;
 }
 
-/// How requests and responses find each other.
+/// The way in which requests and responses find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
     /// As `rmw_cyclonedds` does.
@@ -43,7 +43,7 @@ pub enum Mapping {
     Enhanced,
 }
 
-/// Which request a response belongs to.
+/// Id of the request that a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
     related: SampleIdentity,
@@ -57,7 +57,7 @@ impl RequestId {
         self.related.writer_guid.to_bytes()
     }
 
-    /// When the request came to this process.
+    /// Time at which the request came to this process.
     pub fn received(&self) -> SystemTime {
         self.received
     }
@@ -244,8 +244,8 @@ fn split_head(bytes: &[u8], order: Order) -> Result<(Head, &[u8]), String> {
     Ok((head, &bytes[HEAD_BYTES..]))
 }
 
-/// What a response is related to: what the request says; without that, the request itself. A
-/// sender that knows only half of its sample's id leaves the number open.
+/// Returns the id that a response is related to: the one that the request names, or else the
+/// request's own. A sender that knows only half of its sample's id leaves the number open.
 fn identity(raw: &Raw) -> SampleIdentity {
     let own = SampleIdentity {
         writer_guid: raw.writer,

@@ -31,7 +31,7 @@ pub trait Message: Serialize + DeserializeOwned + 'static {
 pub struct Sample<M> {
     /// The message.
     pub message: M,
-    /// When it was sent, by the sender's clock, if the sender says so.
+    /// Time at which it was sent, by the sender's clock, if the sender says so.
     pub sent: Option<SystemTime>,
     /// The writer, unique in the domain.
     pub writer: [u8; 16],
@@ -69,8 +69,8 @@ impl<M: Message> Publisher<M> {
         self.writer.send(bytes, None).map(|_| ())
     }
 
-    /// How many readers get what is published from now on: those of other participants that were
-    /// found and whose qualities fit.
+    /// Number of readers that get the messages published from now on: those of other participants
+    /// that were found and whose qualities fit.
     pub fn subscribers(&self) -> usize {
         self.writer.readers()
     }
@@ -114,7 +114,7 @@ impl<M: Message> Subscription<M> {
         self.reader.on_message(Box::new(ring));
     }
 
-    /// How many messages were dropped because more than [`Qos::depth`] were waiting.
+    /// Number of messages that were dropped because more than [`Qos::depth`] were waiting.
     pub fn overwritten(&self) -> u64 {
         self.reader.overwritten.load(Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ enum Matched {
     Unknown,
 }
 
-/// How many events DDS keeps for a writer that nobody asks; later ones are lost.
+/// Number of events that DDS keeps for a writer if nobody fetches them; later ones are lost.
 const KEPT_EVENTS: usize = 4;
 
 impl Writer {
@@ -250,7 +250,7 @@ pub(crate) struct Raw {
     pub related: Option<SampleIdentity>,
 }
 
-/// Which of a topic's messages are for a reader.
+/// Filter of a topic's messages for a reader.
 pub(crate) enum Keep {
     /// All.
     All,
@@ -273,7 +273,7 @@ impl Keep {
     }
 }
 
-/// How much longer than allowed a message may be to be reported, and not just skipped.
+/// Bytes by which a message may exceed the limit and is still reported; a larger one is skipped.
 const MARGIN_BYTES: usize = 64 << 10;
 
 /// The DDS reader behind a subscription, a server or a client.
@@ -299,7 +299,7 @@ impl Reader {
     ) -> Result<Reader, Error> {
         let policies = qos.reader();
         let dds = endpoints.context();
-        // What is larger arrives in no reader of this process: it is skipped.
+        // A larger message arrives in no reader of this process: it is skipped.
         rustdds::raise_max_sample_bytes(qos.max_bytes.saturating_add(MARGIN_BYTES));
         let failed = |reason| Error::create(format!("a reader of {topic}"), reason);
         let handle = dds

@@ -106,7 +106,7 @@ fn huge_ranges_do_not_keep_samples_from_being_received() {
         rtps_packet::one(&mut receiving, &packet(&[rtps::data(&ids, sample, b"text")]));
     }
     assert_eq!(receiving.received(), 4);
-    // What nobody can have: the ends of all numbers.
+    // Numbers that no sample can have: the ends of all numbers, and -1.
     for last in [i64::MAX, i64::MIN, -1] {
         rtps_packet::one(&mut receiving, &packet(&[rtps::heartbeat(&ids, 1, last, 2)]));
         rtps_packet::one(&mut receiving, &packet(&[rtps::gap(&ids, last, 1, &[u32::MAX; 8])]));

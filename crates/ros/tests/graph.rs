@@ -166,8 +166,8 @@ fn subscription_keeps_the_last_messages_and_counts_the_others() {
     assert!(dropped > 0 && (20..=30).contains(&(taken + dropped)), "{taken} and {dropped}");
 }
 
-/// How many submessages `GAP` a message of RTPS has with a destination before them, and how many
-/// without (DDSI-RTPS 2.5, 8.3.3 and 9.4.5).
+/// Returns the number of submessages `GAP` that a message of RTPS has with a destination before
+/// them, and the number without (DDSI-RTPS 2.5, 8.3.3 and 9.4.5).
 fn gaps(message: &[u8]) -> [usize; 2] {
     const GAP: u8 = 0x08;
     const INFO_DST: u8 = 0x0e;

@@ -49,7 +49,7 @@ impl Peer {
         Peer { context, _node: node, chatter, heard }
     }
 
-    /// What it hears next, in a while in which others did.
+    /// Takes all texts that have arrived at this peer.
     fn hears(&self) -> Vec<Text> {
         std::iter::from_fn(|| self.heard.take().unwrap()).map(|sample| sample.message).collect()
     }
@@ -97,7 +97,7 @@ fn peers_of_one_keystore_talk_and_outsiders_get_and_do_nothing() {
     // Each may find its own reader, too.
     assert!(here.chatter.subscribers() <= 2 && plain.chatter.subscribers() <= 1);
     assert!(there.chatter.subscribers() <= 2 && stranger.chatter.subscribers() <= 1);
-    // What they said meanwhile was heard by nobody.
+    // The texts that the outsiders sent meanwhile reached neither of the two.
     assert!(!here.hears().contains(&text(7)) && !there.hears().contains(&text(7)));
 }
 

@@ -1,26 +1,26 @@
-//! What is assumed of road users, and published sets of such assumptions.
+//! Assumptions about road users, and published sets of them.
 
 use crate::Error;
 
-/// What one road user is assumed to do at worst.
+/// Worst-case assumptions about one road user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assumptions {
-    /// How long it goes on before it brakes, s (rho).
+    /// Response time: the time for which it goes on before it brakes, s (rho).
     pub response: f64,
-    /// How strongly it may accelerate until then, m/s² (a_max,accel).
+    /// Largest acceleration in the response time, m/s² (a_max,accel).
     pub acceleration: f64,
-    /// How strongly it brakes at least from then on, m/s², above 0 (a_min,brake).
+    /// Least braking after the response time, m/s², above 0 (a_min,brake).
     pub brake_min: f64,
     /// The same if it is in its own lane and somebody comes towards it there, m/s², above 0
     /// (a_min,brake,correct).
     pub brake_min_correct: f64,
-    /// How strongly it may brake, m/s² (a_max,brake).
+    /// Strongest braking, m/s² (a_max,brake).
     pub brake_max: f64,
-    /// How strongly it may accelerate sideways in its response time, m/s².
+    /// Largest sideways acceleration in the response time, m/s².
     pub lateral_acceleration: f64,
-    /// How strongly it ends its movement sideways at least from then on, m/s², above 0.
+    /// Least braking of the sideways movement after the response time, m/s², above 0.
     pub lateral_brake: f64,
-    /// How far it may drift sideways without meaning to, m (mu).
+    /// Distance that it may drift sideways without intent, m (mu).
     pub fluctuation: f64,
 }
 
@@ -44,8 +44,8 @@ impl Assumptions {
     }
 }
 
-/// How the safe distance sideways is read. The two agree unless somebody moves away from the
-/// other, or both together.
+/// Reading of the safe distance sideways. The two agree unless somebody moves away from the other,
+/// or both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lateral {
     /// As the RSS paper writes it (definition 6): the way to brake counts wherever the movement
@@ -57,7 +57,7 @@ pub enum Lateral {
     AdRss,
 }
 
-/// What is assumed of the ego vehicle and of the other road user.
+/// Assumptions about the ego vehicle and about the other road user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
     pub(crate) ego: Assumptions,
@@ -94,12 +94,12 @@ impl Model {
         Err(Error { what: "horizon, s", found: horizon, expected: "a number not below 0" })
     }
 
-    /// What is assumed of the ego vehicle.
+    /// Assumptions about the ego vehicle.
     pub fn ego(&self) -> &Assumptions {
         &self.ego
     }
 
-    /// What is assumed of the other road user.
+    /// Assumptions about the other road user.
     pub fn other(&self) -> &Assumptions {
         &self.other
     }
@@ -109,13 +109,13 @@ impl Model {
 /// no values: none of these is "the standard's".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// What users call it.
+    /// Name of the set, for users.
     pub name: &'static str,
-    /// Where the numbers were found.
+    /// Source of the numbers.
     pub source: &'static str,
-    /// What is assumed of the ego vehicle.
+    /// Assumptions about the ego vehicle.
     pub ego: Assumptions,
-    /// What is assumed of the others.
+    /// Assumptions about the others.
     pub other: Assumptions,
 }
 

@@ -1,18 +1,18 @@
-//! What of a frame's deadline is left for one module.
+//! Part of a frame's deadline that is left for one module.
 
 use crate::Error;
 use crate::error::positive;
 
-/// Where the time before and after a module goes, s, none below 0.
+/// Times before and after a module, s, none below 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// How long before its capture the frame's newest event may lie: the sensor's period.
+    /// Longest time from the frame's newest event to its capture: the sensor's period.
     pub sensor: f64,
     /// From a command to its effect.
     pub actuation: f64,
     /// From the capture of the frame until now.
     pub age: f64,
-    /// What the modules after this one take, the sum of their 99th percentiles.
+    /// Time of the modules after this one: the sum of their 99th percentiles.
     pub downstream: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How long the ego vehicle may go on before it reacts.
+//! Time for which the ego vehicle may go on before it reacts.
 //!
 //! The safe distance grows with the response time. Turned round: with the gap that there is, what
 //! is the longest response time for which the gap is still safe? It is counted from the moment of
@@ -23,7 +23,7 @@ use crate::situation::{Across, Along, Crossing, Direction, Situation};
 /// The deadline of a sensor frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrameDeadline {
-    /// Which of the objects has the earliest deadline, as an index; the first of equals.
+    /// Index of the object with the earliest deadline; the first of equals.
     pub object: usize,
     /// That deadline, s.
     pub seconds: f64,
@@ -51,14 +51,15 @@ fn last_response(room: f64, speed: f64, acceleration: f64, brake: f64) -> f64 {
 }
 
 impl Model {
-    /// How long the ego vehicle may go on without a reaction before the situation gets dangerous,
-    /// s from the moment of the situation: document 002's equation 1 turned round, the largest t
-    /// with `safe distance(t) <= gap`, where t stands for the ego vehicle's response time.
+    /// Longest time for which the ego vehicle may go on without a reaction before the situation
+    /// gets dangerous, s from the moment of the situation: COLA's equation 1 turned round, the
+    /// largest t with `safe distance(t) <= gap`, where t stands for the ego vehicle's response
+    /// time.
     ///
     /// Below 0: it is too late by so much; -infinity: no reaction could have made it safe.
     /// +infinity: the model's horizon ends before, or it does not depend on the ego vehicle (the
     /// other one is behind; both cannot be in the crossing at once). A lane is dangerous only if it
-    /// is so along and across, so the later of the two deadlines counts. Where the ego vehicle moves
+    /// is so along and across, so the later of the two deadlines counts. If the ego vehicle moves
     /// away from the other one across the lane, the safe distance may first shrink with t: then the
     /// situation may be dangerous now, and its deadline may still lie ahead.
     ///

@@ -58,7 +58,7 @@ impl Model {
         })
     }
 
-    /// What the ego vehicle and the other brake by when they meet head-on.
+    /// Braking of the ego vehicle and of the other when they meet head-on, m/s².
     pub(crate) fn oncoming_brakes(&self, ego_in_own_lane: bool) -> (f64, f64) {
         match ego_in_own_lane {
             true => (self.ego.brake_min_correct, self.other.brake_min),

@@ -1,14 +1,14 @@
-//! What can be wrong with a number.
+//! Error of a number that is not valid.
 
-/// Why there is no answer.
+/// Reason for which a function gives no answer: a value that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{what}: found {found}, expected {expected}")]
 pub struct Error {
-    /// Which value.
+    /// Name of the value.
     pub what: &'static str,
     /// The value.
     pub found: f64,
-    /// What was expected.
+    /// Description of the valid values.
     pub expected: &'static str,
 }
 

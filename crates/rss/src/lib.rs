@@ -5,9 +5,9 @@
 //! do what is assumed of them: go on for a response time, then brake. [`Model`] holds these
 //! [`Assumptions`]; a [`Preset`] is a published set of them.
 //!
-//! The same distance, turned round, is a deadline (document 002, section 2.2): with a given gap,
-//! how long may the ego vehicle go on before it is too late to react? [`Model::deadline`] answers
-//! for one object in closed form, [`Model::frame_deadline`] for all objects of a sensor frame, and
+//! The same distance, turned round, is a deadline (COLA, section 2.2): with a given gap, how long
+//! may the ego vehicle go on before it is too late to react? [`Model::deadline`] answers for one
+//! object in closed form, [`Model::frame_deadline`] for all objects of a sensor frame, and
 //! [`budget`] says what of it is left for one module.
 //!
 //! ```

@@ -1,15 +1,15 @@
-//! How an object stands to the ego vehicle.
+//! Situation of an object relative to the ego vehicle.
 
 use crate::Error;
 use crate::error::{number, positive};
 
-/// Where the other road user is and looks, seen along the ego vehicle's lane.
+/// Place and direction of the other road user, seen along the ego vehicle's lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Ahead, and drives the same way or stands.
     Ahead,
-    /// Behind, and drives the same way. Whether it keeps its distance does not depend on when the
-    /// ego vehicle reacts.
+    /// Behind, and drives the same way. The time at which the ego vehicle reacts does not change
+    /// whether the other one keeps its distance.
     Behind,
     /// Ahead, and comes nearer against the ego vehicle's direction.
     Oncoming {
@@ -21,7 +21,7 @@ pub enum Direction {
 /// Two road users along the lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Along {
-    /// Where the other one is.
+    /// Place and direction of the other road user.
     pub direction: Direction,
     /// Between the facing ends of the two, m; below 0: they are beside each other.
     pub gap: f64,
@@ -49,7 +49,7 @@ pub struct Across {
 pub struct Crossing {
     /// From the front of the ego vehicle to the area, m; below 0: it is in it.
     pub distance: f64,
-    /// What the ego vehicle must drive from its entry until its rear has left, m, not below 0.
+    /// Distance that the ego vehicle drives from its entry until its rear has left, m, not below 0.
     pub length: f64,
     /// m/s, not below 0.
     pub ego_speed: f64,
@@ -59,7 +59,7 @@ pub struct Crossing {
     pub leaves: f64,
 }
 
-/// How an object stands to the ego vehicle.
+/// Situation of an object relative to the ego vehicle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Situation {
     /// They share a lane, or drive in lanes side by side.

@@ -74,7 +74,7 @@ impl Case {
         line.push('\n');
     }
 
-    /// What the other program says to it.
+    /// Compares the other program's answer for this case with the model's own.
     fn check(&self, answer: &str) -> Verdicts {
         let numbers: Vec<f64> = answer.split(' ').map(|word| word.parse().unwrap()).collect();
         let [along, safe_along, across, safe_across, stop] = numbers[..] else {

@@ -1,4 +1,4 @@
-//! What must hold in every situation.
+//! Properties that must hold in every situation.
 
 mod random;
 

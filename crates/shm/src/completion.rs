@@ -1,4 +1,4 @@
-//! How the server tells a client that a request is done.
+//! Completions: the server tells a client that a request is done.
 //!
 //! ```text
 //!   byte 0       4         8           16        24        32         40       48        56
@@ -27,22 +27,22 @@ const PENDING: u32 = 1;
 const WAITING: u32 = 2;
 const DONE: u32 = 3;
 
-/// What the client learns about a finished request. Times are CLOCK_MONOTONIC nanoseconds.
+/// Result of a finished request, for the client. Times are CLOCK_MONOTONIC nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// How it ended, as a number that the request protocol defines.
+    /// Status with which it ended, as a number that the request protocol defines.
     pub status: u32,
     /// The launch id that the client gave the request.
     pub launch_id: u64,
-    /// When the server took the request from the ring.
+    /// Time at which the server took the request from the ring.
     pub arrived_ns: u64,
-    /// When the device began to work on it; 0 if it never did.
+    /// Time at which the device began to work on it; 0 if it never did.
     pub started_ns: u64,
-    /// When the device's event said that it was done; 0 if it never began.
+    /// Time at which the device's event said that it was done; 0 if it never began.
     pub finished_ns: u64,
-    /// How long the device worked on it, without the time it was preempted.
+    /// Time for which the device worked on it, without the time it was preempted.
     pub busy_ns: u64,
-    /// When the server published the completion.
+    /// Time at which the server published the completion.
     pub answered_ns: u64,
 }
 

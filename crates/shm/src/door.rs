@@ -33,14 +33,14 @@ pub struct Door {
     /// It accepts connections, and never blocks.
     socket: Socket,
     path: PathBuf,
-    /// What was made there.
+    /// Status of the file that was made there.
     made: Stat,
     openers: Openers,
     /// Held for as long as the door is open; let go after the socket was removed.
     _lock: Lock,
 }
 
-/// How many connections are let in.
+/// Limits of the connections that are let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections of one user in a second.
@@ -59,7 +59,7 @@ impl Limits {
     }
 }
 
-/// Why a door cannot be opened.
+/// Reason for which a door cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// Another process listens there.
@@ -76,7 +76,7 @@ pub enum Closed {
     /// The lock file beside the socket cannot be trusted.
     #[error("the lock file beside it (.lock) is not used: {found}; expected a file of this user")]
     Lock {
-        /// What it is.
+        /// The fault that was found.
         found: &'static str,
     },
     /// The file system has no access lists.
@@ -156,8 +156,8 @@ impl Door {
     }
 }
 
-/// Where the socket stands until it is ready: beside its place, or there, if the longer name would
-/// not fit an address.
+/// Returns the place of the socket until it is ready: beside its final place, or at that place if
+/// the longer name would not fit an address.
 fn hidden(path: &Path) -> PathBuf {
     let mut hidden = path.as_os_str().to_owned();
     if hidden.len() + 4 <= MOST_PATH {
@@ -188,7 +188,7 @@ fn check_replaceable(path: &Path) -> Result<(), Closed> {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // What somebody else put there meanwhile stays.
+        // A file that somebody else put there meanwhile stays.
         if named(&self.path).is_ok_and(|found| same(&found, &self.made)) {
             let _ = std::fs::remove_file(&self.path);
         }

@@ -1,4 +1,4 @@
-//! How a client wakes the server.
+//! Doorbell with which a client wakes the server.
 //!
 //! A doorbell is an event counter that each session has for itself. A word of shared memory that
 //! all clients can write would let one client swallow another's wake-up; a counter of the kernel

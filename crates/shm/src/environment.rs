@@ -1,4 +1,4 @@
-//! What a program believes of its environment.
+//! Environment variables, as far as a program may believe them.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether this program has more rights than whoever started it, as the kernel says.
+/// Returns true if this program has more rights than the user who started it, as the kernel says.
 pub fn has_more_rights() -> bool {
     // SAFETY: takes a number; every Linux knows this one.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

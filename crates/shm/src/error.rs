@@ -1,4 +1,4 @@
-//! What can go wrong with shared memory, with the numbers needed to act on it.
+//! Errors of shared memory, with the numbers needed to act on them.
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -64,18 +64,18 @@ pub const CHUNK_BYTES: usize = 65536;
 pub const CAPACITY: u32 = if cfg!(loom) { 4 } else { 2046 };
 /// Chunks that the head and the side area take up at the beginning of the segment.
 pub const AREA_CHUNKS: u32 = 16;
-/// Where the side area begins; it ends where the first chunk begins.
+/// Offset of the side area; it ends where the first chunk begins.
 pub const SIDE_OFFSET: usize = 4096;
-/// How many chunks one search for a chunk looks at.
+/// Number of chunks that one search for a chunk looks at.
 pub const ATTEMPTS: u32 = if cfg!(loom) { 3 } else { 256 };
-/// How often an append whose cursor a signal handler has moved on tries again.
+/// Number of attempts of an append while signal handlers move its cursor on.
 const RETRIES: u32 = 4;
 /// Tag value of a slot that no writer has finished: kinds begin at 1.
 pub const UNWRITTEN: u16 = 0;
 /// Kind of a mark, which belongs to the log.
 const MARK: u16 = u16::MAX;
 
-/// What a slot holds: three words, a number, and a kind of the writer's, which is neither
+/// Content of a slot: three words, a number, and a kind of the writer's, which is neither
 /// [`UNWRITTEN`] nor the largest number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Entry {
@@ -83,11 +83,11 @@ pub struct Entry {
     pub words: [u64; 3],
     /// A number whose meaning the kind tells.
     pub number: u32,
-    /// What the entry is.
+    /// Kind of the entry.
     pub kind: u16,
 }
 
-/// Who appends.
+/// Thread that appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Writer {
     /// Number of the process image in this log.
@@ -112,7 +112,7 @@ struct Mark {
     writer: Writer,
     /// Number of the cursor in this log. A thread id that is given again has another one.
     cursor: u32,
-    /// How many segments the cursor had before this one.
+    /// Number of segments that the cursor had before this one.
     sequence: u32,
     /// Entries that were appended through the cursor before this segment.
     before: u64,
@@ -131,7 +131,7 @@ impl Mark {
     }
 }
 
-/// Which entries a full log keeps.
+/// Entries that a full log keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Those that came first; later ones are counted as lost.
@@ -352,7 +352,7 @@ impl Log {
         }
     }
 
-    /// What the cursor's next segment begins with, when it leaves a full chunk.
+    /// Returns the mark of the cursor's next segment, when the cursor leaves a full chunk.
     fn mark(&self, cursor: &Cursor, writer: Writer, full: Place) -> Mark {
         // Relaxed: a number that nobody else has.
         let number = || self.head().cursors.fetch_add(1, Ordering::Relaxed) as u32;
@@ -376,7 +376,7 @@ impl Log {
         }
     }
 
-    /// How often the chunk was given out before, modulo 2^16.
+    /// Returns the number of times that the chunk was given out before, modulo 2^16.
     fn lap(&self, state: State) -> u16 {
         match self.keep {
             Keep::First => 0,
@@ -480,7 +480,7 @@ impl Log {
     }
 }
 
-/// Where tests let a signal handler come; nothing in all other builds.
+/// Point at which tests let a signal handler come; nothing in all other builds.
 mod interrupt {
     #[cfg(all(test, not(loom)))]
     pub use super::tests::interrupted as here;

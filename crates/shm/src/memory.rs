@@ -43,7 +43,7 @@ impl PeerSlice {
         self.length
     }
 
-    /// Whether the slice has no bytes.
+    /// Returns true if the slice has no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

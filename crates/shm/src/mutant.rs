@@ -31,13 +31,13 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Whether this mistake is on.
+    /// Returns true if this mistake is on.
     #[cfg(not(loom))]
     pub(crate) const fn is_on(self) -> bool {
         false
     }
 
-    /// Whether this mistake is on.
+    /// Returns true if this mistake is on.
     #[cfg(loom)]
     pub(crate) fn is_on(self) -> bool {
         CURRENT.get() == Some(self)

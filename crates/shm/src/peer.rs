@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket, according to the kernel.
+//! Identity of the process at the other end of a socket, according to the kernel.
 //!
 //! A process of a process-id namespace that cannot be seen from here has no number: the kernel says
 //! 0. Nothing here takes that for a process.
@@ -31,7 +31,7 @@ impl Credentials {
     }
 }
 
-/// Which user's server a client talks to.
+/// Users whose server a client talks to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerUser {
     /// Root's, or that of the user whose rights this program has.
@@ -42,7 +42,7 @@ pub enum ServerUser {
 }
 
 impl ServerUser {
-    /// Whether a server of this user is talked to.
+    /// Returns true if a client talks to a server of this user.
     pub fn trusts(self, uid: u32) -> bool {
         let other = match self {
             ServerUser::RootOrOwn => rustix::process::geteuid().as_raw(),
@@ -73,7 +73,7 @@ pub struct Peer {
     pub groups: Vec<u32>,
 }
 
-/// Why nothing is known of a peer.
+/// Reason for which nothing is known of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// Its process has no number here.
@@ -85,7 +85,7 @@ pub enum Unknown {
 }
 
 impl Peer {
-    /// Who is at the other end of a connected socket.
+    /// Returns the process, user and groups at the other end of a connected socket.
     ///
     /// # Errors
     /// [`Unknown::Unseen`] for a process that cannot be seen from here; the kernel's reason.

@@ -85,12 +85,12 @@ impl Segment {
             .map_err(Error::system("fallocate"))
     }
 
-    /// What the kernel takes for all of the segment at most: its size in whole blocks of the file.
+    /// Returns the most memory that the segment can cost: its size in whole blocks of the file.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel does not tell.
     pub fn cost_bytes(&self) -> Result<u64, Error> {
-        // Where shared memory may use larger pages by itself, this is their size.
+        // If shared memory may use larger pages by itself, this is their size.
         let stat = rustix::fs::fstat(&self.fd).map_err(Error::system("fstat"))?;
         let block = (stat.st_blksize as u64).max(page_bytes());
         Ok((self.size as u64).div_ceil(block).saturating_mul(block))
@@ -182,7 +182,7 @@ impl Mapping {
         Ok(Mapping { base, size: segment.size, fd, cost_bytes, guard: None })
     }
 
-    /// What the kernel takes for it at most: [`Segment::cost_bytes`].
+    /// Returns the most memory that it can cost: [`Segment::cost_bytes`].
     pub fn cost_bytes(&self) -> u64 {
         self.cost_bytes
     }
@@ -209,8 +209,8 @@ impl Mapping {
         }
     }
 
-    /// Whether a page was lost, and what is there is not what the peer sees any more. Only for
-    /// guarded mappings.
+    /// Returns true if a page was lost, so that this is not the memory that the peer sees any more.
+    /// Only for guarded mappings.
     pub fn is_broken(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_broken)
     }
@@ -270,7 +270,7 @@ impl Mapping {
     /// The mapping as a structure of atomics at its beginning.
     ///
     /// # Panics
-    /// When the mapping is smaller than `T`: a bug of the caller, who chose both.
+    /// If the mapping is smaller than `T`: a bug of the caller, who chose both.
     ///
     /// # Safety
     /// `T` must consist of atomics only, be valid for every bit pattern, and need no more than
@@ -287,7 +287,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // Who wants to know of a failure calls `close`.
+        // A caller that wants to know of a failure calls `close`.
         let _ = self.unmap();
     }
 }

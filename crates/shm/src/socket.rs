@@ -22,7 +22,7 @@ pub const MAX_FDS: usize = 2;
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
-/// What a receive brought.
+/// Result of a receive.
 #[derive(Debug)]
 pub enum Received {
     /// A packet of this many bytes, with descriptors.
@@ -138,7 +138,7 @@ impl Socket {
         Ok(Received::Packet(got.bytes, fds))
     }
 
-    /// Whether the other end has closed, or has something to say, now or within `timeout_ms`.
+    /// Returns true if the other end has closed or sent something, now or within `timeout_ms`.
     ///
     /// # Errors
     /// [`Error::System`] when polling fails.

@@ -95,7 +95,7 @@ impl Drop for Service {
     }
 }
 
-/// What the service says first.
+/// Returns the first packet of the service; empty if it closes without one.
 fn greeting(socket: &Socket) -> Vec<u8> {
     let mut buffer = [0; 8];
     loop {
@@ -343,7 +343,7 @@ fn lock_file_that_is_none_is_neither_followed_nor_believed() {
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "not to be cut");
 }
 
-/// Whether a program of this user with these groups can open the socket.
+/// Returns true if a program of this user with these groups can open the socket.
 fn opens(program: &Path, socket: &Path, uid: u32, groups: &str) -> bool {
     let mut setpriv = Command::new("setpriv");
     setpriv.args([format!("--reuid={uid}"), "--regid=65534".into(), format!("--groups={groups}")]);

@@ -1,4 +1,4 @@
-//! What the handler of SIGBUS leaves alone.
+//! Faults that the handler of SIGBUS leaves alone.
 #![cfg(not(loom))]
 
 use rustix::fs::MemfdFlags;

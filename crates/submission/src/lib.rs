@@ -1,4 +1,4 @@
-//! What it costs to hand work to an accelerator, by the way of handing it over.
+//! Cost of handing work to an accelerator, by the way of handing it over.
 //!
 //! The method is that of "API Comparison of CPU-To-GPU Command Offloading Latency on Embedded
 //! Platforms (Artifact)" (DARTS 5.1.4): a [`network::Network`] of parameterised width and depth is
@@ -26,7 +26,7 @@ mod vulkan;
 
 pub use method::{About, Accelerator, Built, Error, Method, Run, Step};
 
-/// Which accelerator to open.
+/// Accelerator to open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Select {
     /// The software accelerator, on these cores; anywhere if there are none.
@@ -65,8 +65,8 @@ impl std::str::FromStr for Select {
     }
 }
 
-/// What this machine has that could take part: the software accelerator, each GPU, each Vulkan
-/// device that can be used, and ONNX Runtime where its library is named.
+/// Accelerators of this machine that could take part: the software accelerator, each GPU, each
+/// Vulkan device that can be used, and ONNX Runtime where its library is named.
 pub fn found() -> Vec<Select> {
     let mut found = vec![Select::Software(Vec::new())];
     if std::env::var_os(device_onnx::LIBRARY_VARIABLE).is_some() {

@@ -15,12 +15,12 @@ use std::time::Duration;
 /// The share of a second that the measuring thread leaves to others: the kernel stops a real-time
 /// thread that takes more than 95 % of a core, for as long as 50 ms.
 const REST_SHARE: u64 = 8;
-/// How long it measures at most before it rests.
+/// Time of measuring after which the thread rests, before the next repetition.
 const STRETCH_NS: u64 = 60_000_000;
 /// A submission that takes longer counts as lost.
 const PATIENCE_NS: u64 = 120_000_000_000;
 
-/// How the thread learns of the end.
+/// Way in which the thread learns of the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
@@ -30,7 +30,7 @@ pub enum Wait {
     Block,
 }
 
-/// How a case is measured.
+/// Rules for the measurement of a case.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Protocol {
     /// Repetitions before those that count.
@@ -39,14 +39,14 @@ pub struct Protocol {
     pub repetitions: u32,
     /// After this time in nanoseconds no further repetition begins, though one is always made.
     pub limit_ns: u64,
-    /// How the end is awaited.
+    /// Way in which the end is awaited.
     pub wait: Wait,
 }
 
 /// The two times of a repetition, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Sample {
-    /// Whether it was one of those that do not count.
+    /// True if it belongs to the warm-up, which does not count.
     pub warm_up: bool,
     /// From the beginning until all was handed over.
     pub submission_ns: u64,
@@ -103,14 +103,14 @@ fn once(run: &mut dyn Run, wait: Wait, warm_up: bool) -> Result<Sample, Error> {
     Ok(Sample { warm_up, submission_ns: submitted - begin, completion_ns: finished - begin })
 }
 
-/// Where the measuring thread sits while it measures.
+/// Core and priority of the measuring thread while it measures.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Seat {
     /// The core that it is kept on; wherever it was if there is none.
     pub core: Option<usize>,
     /// Its `SCHED_FIFO` priority; the ordinary policy if there is none.
     pub priority: Option<u8>,
-    /// Where it goes back to between two measurements, so that threads that a driver starts
+    /// Cores that it goes back to between two measurements, so that threads that a driver starts
     /// while a network is built do not inherit the seat.
     pub home: Vec<usize>,
 }

@@ -53,7 +53,7 @@ impl Method {
         }
     }
 
-    /// What is handed over when, in a sentence.
+    /// Describes in a sentence the work that each call hands over.
     pub fn description(self) -> &'static str {
         match self {
             Method::Streams => "each copy and each kernel is submitted by a call of its own",
@@ -82,7 +82,7 @@ impl Method {
 /// An accelerator, as tables and reports name it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct About {
-    /// What an option names, as in `cuda:0`.
+    /// Name of the accelerator as an option takes it, as in `cuda:0`.
     pub id: String,
     /// The device's own name.
     pub name: String,
@@ -92,7 +92,7 @@ pub struct About {
 
 /// An open accelerator.
 pub trait Accelerator: Send {
-    /// What it is.
+    /// Description of the accelerator.
     fn about(&self) -> &About;
 
     /// The methods that are meant for it, each with the reason if it does not work here.
@@ -110,17 +110,17 @@ pub trait Accelerator: Send {
 pub struct Built<'a> {
     /// Submits it.
     pub run: Box<dyn Run + 'a>,
-    /// What was done once, in order.
+    /// Steps that were done once, in order.
     pub steps: Vec<Step>,
 }
 
 /// Something that is done once for a network, not in each repetition.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Step {
-    /// What was done: `compile`, `allocate`, `write`, `load`, `record`, `instantiate`, `upload`,
+    /// Kind of the step: `compile`, `allocate`, `write`, `load`, `record`, `instantiate`, `upload`,
     /// `start`.
     pub name: &'static str,
-    /// What it took, in nanoseconds.
+    /// Duration of the step, in nanoseconds.
     pub ns: u64,
 }
 
@@ -135,7 +135,8 @@ pub trait Run {
     /// [`Error::Failed`].
     fn submit(&mut self) -> Result<(), Error>;
 
-    /// Whether what was submitted last has ended and its output is in host memory. Does not sleep.
+    /// Returns true if the last submission has ended and its output is in host memory. Does not
+    /// sleep.
     ///
     /// # Errors
     /// [`Error::Failed`].
@@ -147,14 +148,14 @@ pub trait Run {
     /// [`Error::Failed`].
     fn wait(&mut self) -> Result<(), Error>;
 
-    /// What the last repetition downloaded.
+    /// Output that the last repetition downloaded.
     ///
     /// # Errors
     /// [`Error::Failed`].
     fn output(&mut self) -> Result<Output, Error>;
 }
 
-/// Why something could not be measured.
+/// Reason why something could not be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// This machine does not have what is needed.
@@ -163,9 +164,9 @@ pub enum Error {
     /// Something that should work did not.
     #[error("{doing}: {why}")]
     Failed {
-        /// What was being done.
+        /// Activity that failed.
         doing: String,
-        /// What the driver said.
+        /// Reason, such as the driver's message.
         why: String,
     },
 }

@@ -60,23 +60,23 @@ impl Shape {
 pub struct Network {
     /// Its size.
     pub shape: Shape,
-    /// What the first layer takes, side x side.
+    /// Input of the first layer, side x side.
     pub input: Vec<f32>,
-    /// What each layer multiplies with from the right, side x side.
+    /// Matrix that each layer multiplies with from the right, side x side.
     pub weights: Vec<f32>,
     /// The convolution's filter, 3 x 3: element (i, j) weighs the neighbour i - 1 rows below and
     /// j - 1 columns to the right.
     pub filter: Vec<f32>,
-    /// What the activation adds, one for each column.
+    /// Addend of the activation, one for each column.
     pub bias: Vec<f32>,
 }
 
-/// What a network computes.
+/// Output of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Output {
-    /// What the last layer's activation gave, side x side.
+    /// Output of the last layer's activation, side x side.
     pub activated: Vec<f32>,
-    /// What the last layer's convolution gave, side x side.
+    /// Output of the last layer's convolution, side x side.
     pub convolved: Vec<f32>,
 }
 

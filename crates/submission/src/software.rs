@@ -84,7 +84,7 @@ impl Memory {
         Ok(slice)
     }
 
-    /// What two neighbours take together.
+    /// Memory of two neighbours together.
     fn both(&self, first: usize, floats: usize) -> Result<PeerSlice, Error> {
         self.whole.slice(4 * first, 4 * floats).map_err(memory)
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// What is measured, and how.
+/// Cases to be measured, and the rules for that.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Plan {
     /// Widths.
@@ -16,22 +16,22 @@ pub struct Plan {
     pub l: Vec<usize>,
     /// Methods; all of an accelerator if there are none.
     pub methods: Vec<Method>,
-    /// How a case is measured.
+    /// Rules for the measurement of a case.
     pub protocol: Protocol,
-    /// Where the measuring thread sits.
+    /// Core and priority of the measuring thread.
     pub seat: Seat,
 }
 
-/// What was measured.
+/// Results of the measurements.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Study {
-    /// What was to be measured.
+    /// Plan of the measurements.
     pub plan: Plan,
     /// The accelerators, in the order of the cases.
     pub accelerators: Vec<About>,
     /// One for each accelerator, method and size, in the order in which they were measured.
     pub cases: Vec<Case>,
-    /// What could not be measured.
+    /// Methods and sizes that could not be measured.
     pub missing: Vec<Missing>,
 }
 
@@ -40,11 +40,11 @@ pub struct Study {
 pub struct Case {
     /// Index into [`Study::accelerators`].
     pub accelerator: usize,
-    /// How it was submitted.
+    /// Method of submission.
     pub method: Method,
     /// The size.
     pub shape: Shape,
-    /// What was done once.
+    /// Steps that were done once.
     pub steps: Vec<Step>,
     /// All repetitions, in order.
     #[serde(skip)]
@@ -56,7 +56,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether the result is right.
+    /// Returns true if the result is right.
     pub fn is_right(&self) -> bool {
         self.difference <= self.tolerance
     }
@@ -71,7 +71,7 @@ pub struct Missing {
     pub method: Method,
     /// The size; all if there is none.
     pub shape: Option<Shape>,
-    /// Why.
+    /// Reason why it could not be measured.
     pub why: String,
 }
 
@@ -132,7 +132,7 @@ pub fn run(
     Ok(study)
 }
 
-/// Who takes part.
+/// Lists the methods that take part, and adds those that do not work to `missing`.
 fn contenders(
     plan: &Plan,
     accelerators: &[Box<dyn Accelerator>],
@@ -194,7 +194,7 @@ impl Study {
         format!("{} {}", self.accelerators[accelerator].id, method.name())
     }
 
-    /// Whether every result is right.
+    /// Returns true if every result is right.
     pub fn is_right(&self) -> bool {
         self.cases.iter().all(Case::is_right)
     }

@@ -1,4 +1,4 @@
-//! What there is to say of a case, and of the methods beside each other.
+//! Statistics of a case, and comparison of the methods.
 
 use crate::Method;
 use crate::measure::Sample;
@@ -7,7 +7,7 @@ use crate::study::{Case, Study};
 use report::stats::Summary;
 use serde::Serialize;
 
-/// Which of the two times.
+/// One of the two times of a repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Time {
@@ -41,7 +41,7 @@ impl Time {
 /// One time of the repetitions that count, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Spread {
-    /// How many repetitions.
+    /// Number of repetitions.
     pub count: usize,
     /// The shortest.
     pub min_ns: f64,
@@ -72,7 +72,7 @@ impl Spread {
     }
 }
 
-/// How many times faster a contender is than streams on the same GPU, at the median.
+/// Speed-up of a contender over streams on the same GPU, at the median.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Gain {
     /// At which size.

@@ -10,7 +10,8 @@ use submission::{Accelerator, Error, Method, Select};
 
 /// Set for the process that has the fake driver.
 const FAKE: &str = "KEEPTIME_TEST_FAKE_CUDA";
-/// What the fake driver cannot do: link with the device runtime, launch from the GPU, loop.
+/// Methods that the fake driver lacks: it cannot link with the device runtime, launch from the GPU,
+/// or loop.
 const NOT_ON_FAKE: [Method; 3] =
     [Method::DynamicParallelism, Method::DeviceGraph, Method::ConditionalGraph];
 
@@ -124,7 +125,7 @@ fn methods_that_launch_from_the_gpu_say_what_is_missing() {
             let expected = NOT_ON_FAKE.contains(&method);
             assert_eq!(works.is_err(), expected, "{}: {works:?}", method.name());
             if let Err(why) = works {
-                // What the test that started this process said the device runtime is.
+                // Path of the device runtime, from the test that started this process.
                 let runtime = std::env::var("KEEPTIME_CUDADEVRT").unwrap();
                 let says = if Path::new(&runtime).is_file() { "NOT_SUPPORTED" } else { &runtime };
                 assert!(why.contains(says), "{why}");

@@ -1,4 +1,4 @@
-//! What a study leaves behind in a folder.
+//! Files of a study's results in a folder.
 
 mod synthetic;
 

@@ -1,9 +1,9 @@
-//! Which bucket a chain's requests go to.
+//! Bucket of each chain's requests.
 //!
-//! Explicit buckets win: a chain's own, or the one that its priority has on an accelerator which says
-//! from which on each bucket is. The other chains are spread evenly over the buckets by their rank among
-//! the chains that use the accelerator, then held between their explicit neighbours, so that the
-//! map never falls as priority rises.
+//! Explicit buckets win: a chain's own, or the one that its priority has on an accelerator which
+//! says from which on each bucket is. The other chains are spread evenly over the buckets by their
+//! rank among the chains that use the accelerator, then held between their explicit neighbours, so
+//! that the map never falls as priority rises.
 
 use crate::{Accelerator, Chain, System};
 use std::collections::BTreeMap;

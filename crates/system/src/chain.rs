@@ -14,11 +14,11 @@ pub struct Chain {
     pub period_ns: u64,
     /// Relative deadline, at most the period.
     pub deadline_ns: u64,
-    /// How much later than its nominal release a job may be released, at most the period.
+    /// Largest delay of the release of a job after its nominal release, at most the period.
     pub jitter_ns: u64,
-    /// What its callbacks do while an accelerator works for them.
+    /// Behaviour of its callbacks while an accelerator works for them.
     pub wait: Wait,
-    /// Whether its own deadline stays out of the verdict.
+    /// True if its own deadline stays out of the verdict.
     pub best_effort: bool,
     /// Explicit buckets by accelerator; see [`System::bucket_map`](crate::System::bucket_map).
     pub bucket: BTreeMap<String, u32>,
@@ -26,7 +26,7 @@ pub struct Chain {
     pub callbacks: Vec<Callback>,
 }
 
-/// What a callback does while an accelerator works for it.
+/// Behaviour of a callback while an accelerator works for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
@@ -91,7 +91,7 @@ impl Chain {
         self.callbacks.iter().flat_map(|callback| &callback.segments)
     }
 
-    /// Whether a segment of the chain runs on this accelerator.
+    /// Returns true if a segment of the chain runs on this accelerator.
     pub fn uses(&self, accelerator: &str) -> bool {
         self.segments().any(|segment| segment.accel == accelerator)
     }

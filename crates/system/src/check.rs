@@ -1,4 +1,4 @@
-//! What two values can have wrong with each other: references, duplicates, orders.
+//! Conflicts between two values: references, duplicates, orders.
 //!
 //! The checks read the finished [`System`]; the tree only tells where a value stands. Every check
 //! is linear (or sorts), so that a generated file of thousands of chains is no burden.
@@ -204,8 +204,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is always spent before the requests is part of the least CPU time, where that is given,
-    /// and of the worst-case one.
+    /// Checks that the CPU time which is always spent before the requests is part of the least CPU
+    /// time, or of the worst-case CPU time if the least one is not given.
     fn cpu_before(&self, (i, j): (usize, usize), callback: &Callback) -> Result<(), Error> {
         let (key, most_ns) = match callback.cpu_min_ns {
             Some(cpu_min_ns) => ("cpu_min", cpu_min_ns),

@@ -29,7 +29,7 @@ pub(crate) fn complete(tree: &mut Node) {
             if entries.iter().any(|entry| entry.key == "priority" && !entry.node.is_null()) {
                 continue;
             }
-            // Where none is left, the reader says that one is required.
+            // If none is left, the reader says that one is required.
             let Some(value) = free.next() else { return };
             entries.retain(|entry| entry.key != "priority");
             let value = Value::Scalar { text: value.to_string(), plain: true };

@@ -1,8 +1,8 @@
-//! What can be wrong with a system file, in the form `FILE:LINE:COLUMN: KEY: found, expected`.
+//! Errors in a system file, in the form `FILE:LINE:COLUMN: KEY: found, expected`.
 
 use std::io;
 
-/// Why a system file was refused.
+/// Reason for which a system file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
@@ -10,7 +10,7 @@ pub enum Error {
     Read {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// Reason of the operating system.
         reason: io::Error,
     },
     /// The file is larger than any system file should be.
@@ -30,7 +30,7 @@ pub enum Error {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
     /// A key that a system file does not have there.
@@ -72,7 +72,7 @@ pub enum Error {
         path: String,
         /// The value.
         found: String,
-        /// What would be right.
+        /// Expected value, in words.
         expected: String,
     },
     /// A section that this use of the file needs is empty.
@@ -82,7 +82,7 @@ pub enum Error {
         file: String,
         /// The key of the section.
         section: &'static str,
-        /// What one entry is.
+        /// Noun for one entry.
         item: &'static str,
     },
 }

@@ -25,7 +25,7 @@ pub struct Graph {
     pub paths: Vec<KeyPath>,
 }
 
-/// When a node computes and publishes.
+/// Rule for the times at which a node computes and publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
@@ -48,15 +48,15 @@ pub enum NodeKind {
 pub struct Node {
     /// Unique name; also the topic of what it publishes, except for an intersection.
     pub id: String,
-    /// When it computes.
+    /// Rule for the times at which it computes.
     pub kind: NodeKind,
     /// The executor that runs its callbacks.
     pub executor: String,
-    /// What it computes each time.
+    /// Work that it does each time it computes.
     pub work: Work,
     /// The timer of a sensor or a cyclic node.
     pub timer: Option<NodeTimer>,
-    /// What it receives, in order of registration.
+    /// Inputs, in order of registration.
     pub inputs: Vec<Input>,
 }
 
@@ -73,7 +73,7 @@ pub enum Work {
     Primes {
         /// Those up to this number.
         limit: u64,
-        /// How long they take at most, where the file says it.
+        /// Longest time that they take, where the file says it.
         cpu_ns: Option<u64>,
     },
 }
@@ -98,7 +98,7 @@ pub struct Input {
     pub output: Option<String>,
     /// Priority of the callback; larger is more urgent.
     pub priority: u32,
-    /// How many messages are kept that were not served yet; older ones are dropped.
+    /// Number of messages kept that were not served yet; older ones are dropped.
     pub depth: u32,
     /// The accelerator requests of the callback, after the node's work, where it computes.
     pub segments: Vec<Segment>,
@@ -134,7 +134,7 @@ impl NodeKind {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether a timer releases it.
+    /// Returns true if a timer releases it.
     pub fn has_timer(self) -> bool {
         matches!(self, Self::Sensor | Self::Cyclic)
     }
@@ -196,7 +196,7 @@ impl Graph {
         self.nodes.iter().find(|node| node.topics().contains(&topic))
     }
 
-    /// How many inputs a topic has.
+    /// Returns the number of inputs that a topic has.
     pub fn subscriptions(&self, topic: &str) -> usize {
         self.nodes.iter().flat_map(|node| &node.inputs).filter(|input| input.from == topic).count()
     }

@@ -8,7 +8,7 @@ use crate::{DeviceKind, Error, Groups, Kernel, Source};
 /// Reads a kernel, and gives the field of its name, too.
 ///
 /// # Errors
-/// What is wrong where.
+/// The first error of the entry, with its position in the file.
 pub(crate) fn read<'a>(field: Field<'a>, device: DeviceKind) -> Result<(Kernel, Field<'a>), Error> {
     let (source, keys): (_, &[&str]) = match device {
         DeviceKind::Onnx => (model(field.clone())?, MODEL),

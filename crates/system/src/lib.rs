@@ -84,7 +84,7 @@ pub struct System {
     pub chains: Vec<Chain>,
     /// The settings of the accelerator server.
     pub server: Server,
-    /// Where the server is on the ROS 2 graph, if it is.
+    /// Settings of the server as a node on the ROS 2 graph, if it is one.
     pub ros: Option<Ros>,
     /// The services that segments may name.
     pub services: Vec<Service>,
@@ -102,37 +102,36 @@ pub struct Accelerator {
     /// The least chain priority of each bucket, the first of which is 0; empty spreads chains
     /// evenly.
     pub bucket_from: Vec<u32>,
-    /// What computes.
+    /// Device that computes.
     pub device: DeviceKind,
     /// Cores of the compute threads, one thread each; empty leaves the choice to the device.
     pub cores: Vec<u32>,
-    /// Whether requests of the lowest bucket run beside each other.
+    /// True if requests of the lowest bucket run beside each other.
     pub concurrent_lowest: bool,
-    /// Whether the threads that wait for a GPU look for the end without sleeping.
+    /// True if the threads that wait for a GPU look for the end without sleeping.
     pub spin: bool,
     /// Thread blocks of a slice of a CUDA GPU's own kernels, after which more urgent work may
     /// come; 0: all.
     pub blocks_per_slice: u32,
-    /// How many slices of a request a thread puts into a stream of a GPU at once, 1 to
+    /// Slices of a request that a thread puts into a stream of a GPU at once, 1 to
     /// [`MAX_SLICES_AT_ONCE`].
     pub slices_at_once: u32,
     /// The GPU that ONNX Runtime computes on; the processor if there is none.
     pub provider: Option<u32>,
-    /// What the device offers beside its own kernels.
+    /// Kernels that the device offers beside its own.
     pub kernels: Vec<Kernel>,
 }
 
 /// A kernel that a device gets from a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// What services and segments ask for; unique on its accelerator.
+    /// Name that services and segments ask for; unique on its accelerator.
     pub name: String,
-    /// Where it comes from.
+    /// Source of the kernel.
     pub source: Source,
 }
 
-/// Where a kernel comes from. Paths are relative to the folder of the system file; see
-/// [`System::path`].
+/// Source of a kernel. Paths are relative to the folder of the system file; see [`System::path`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -155,7 +154,7 @@ pub enum Source {
         items_per_block: u32,
         /// Blocks after which more urgent work may come; 0: all.
         blocks_per_slice: u32,
-        /// Whether it works on the client's memory itself, not on a copy.
+        /// True if it works on the client's memory itself, not on a copy.
         in_place: bool,
         /// Bytes of the input: in any case, and for each item.
         input: [u64; 2],
@@ -166,7 +165,7 @@ pub enum Source {
     Library {
         /// Its file.
         path: PathBuf,
-        /// What it is opened with.
+        /// Text that the library is opened with.
         configuration: String,
         /// As those of code.
         input: [u64; 2],
@@ -179,12 +178,12 @@ pub enum Source {
         path: PathBuf,
         /// The entry point's name.
         entry: String,
-        /// How many work groups it has.
+        /// Number of its work groups.
         groups: Groups,
     },
 }
 
-/// How many work groups a request for a compute shader has.
+/// Number of work groups of a request for a compute shader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Groups {
@@ -194,7 +193,7 @@ pub enum Groups {
     Items(u32),
 }
 
-/// What computes behind an accelerator.
+/// Kind of the device that computes behind an accelerator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(into = "String")]
 pub enum DeviceKind {
@@ -250,7 +249,7 @@ pub struct Service {
     pub arguments: Vec<u64>,
     /// Declared execution time.
     pub exec_ns: Option<u64>,
-    /// Whether the server holds the memory-bandwidth lock while a request is on the device.
+    /// True if the server holds the memory-bandwidth lock while a request is on the device.
     pub bandwidth_lock: bool,
 }
 

@@ -72,7 +72,7 @@ fn index<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, usize> {
     names.enumerate().map(|(place, name)| (name, place)).collect()
 }
 
-/// Where each name stands in its list. Every reference of a checked file is in it.
+/// Index of each name in its list. Every reference of a checked file is in it.
 struct Places<'s> {
     accelerators: HashMap<&'s str, usize>,
     executors: HashMap<&'s str, usize>,

@@ -47,7 +47,7 @@ impl TimeUnit {
         }
     }
 
-    /// How many nanoseconds one such unit has.
+    /// Returns the number of nanoseconds of one such unit.
     pub fn nanoseconds(self) -> u64 {
         match self {
             Self::Nanosecond => 1,
@@ -80,7 +80,7 @@ pub(crate) fn format_bytes(bytes: u64) -> String {
     format!("{} {unit}", bytes / factor)
 }
 
-/// Why a quantity was refused, as the end of the sentence "found ..., expected ...".
+/// Expected form of a refused quantity, as the end of the sentence "found ..., expected ...".
 pub(crate) type Expected = String;
 
 /// A time in nanoseconds, at most [`MAX_TIME_NS`], so that sums of thousands of them cannot

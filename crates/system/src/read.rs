@@ -1,6 +1,6 @@
 //! From the tree to the structs: keys, types, ranges and defaults, one function per section.
 //!
-//! What needs two values to be wrong (a reference, a duplicate, an order) is left to `check`.
+//! Errors that need two values (a reference, a duplicate, an order) are left to `check`.
 
 use crate::field::{Field, Fields};
 use crate::kernel;

@@ -27,7 +27,7 @@ pub struct Ros {
     pub status_ns: u64,
     /// Private memory of the gateway's process.
     pub memory_bytes: u64,
-    /// What clients on the graph may take.
+    /// Limits of the clients on the graph.
     pub limits: RosLimits,
     /// The services that clients on the graph may ask for; none means all.
     pub services: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Ros {
     pub security: Option<PathBuf>,
 }
 
-/// How services are called.
+/// Form of the calls of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Middleware {
@@ -58,7 +58,7 @@ pub enum Distribution {
     Jazzy,
 }
 
-/// What clients on the graph may take, all of them together if nothing else is said.
+/// Limits of the clients on the graph, of all of them together if nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RosLimits {
     /// Clients at the same time.
@@ -71,7 +71,7 @@ pub struct RosLimits {
     pub in_flight: u32,
     /// The highest chain priority.
     pub priority: u32,
-    /// How long a client may be silent.
+    /// Longest time for which a client may be silent.
     pub lease_ns: u64,
 }
 
@@ -108,8 +108,8 @@ impl Default for RosLimits {
 }
 
 impl System {
-    /// Where the enclave that secures the node on the graph is, if the file says so: a relative
-    /// path begins at the folder of the system file.
+    /// Returns the folder of the enclave that secures the node on the graph, if the file names one:
+    /// a relative path begins at the folder of the system file.
     pub fn enclave_path(&self) -> Option<PathBuf> {
         Some(self.path(self.ros.as_ref()?.security.as_ref()?))
     }

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 /// The `server` section, defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Server {
-    /// Where the server listens; [`Server::socket_path`] resolves the default.
+    /// Socket at which the server listens; [`Server::socket_path`] resolves the default.
     pub socket: Option<PathBuf>,
     /// Permissions of the socket.
     pub mode: u32,
     /// Group that owns the socket.
     pub group: Option<String>,
-    /// Which request goes first.
+    /// Order in which requests are served.
     pub policy: Policy,
     /// Length of one turn under [`Policy::Timeslice`].
     pub slice_ns: u64,
@@ -22,27 +22,27 @@ pub struct Server {
     pub priority: u32,
     /// Cores of the server's own threads; empty leaves the choice to the kernel.
     pub cores: Vec<u32>,
-    /// Whether the cores of the server and its devices are kept from idling.
+    /// True if the cores of the server and its devices are kept from idling.
     pub awake: bool,
-    /// What happens to a request that runs longer than it declared.
+    /// Treatment of a request that runs longer than it declared.
     pub overrun: Overrun,
-    /// What happens to a chain that would break a promise.
+    /// Treatment of a chain that would break a promise.
     pub admission: Admission,
-    /// Which bound a promise is made of.
+    /// Bound on which a promise rests.
     pub analysis: Bound,
     /// Measured execution times, as `keeptime calibrate` writes them; a relative path begins at
     /// the folder of the system file. See [`System::calibration_path`].
     pub calibration: Option<PathBuf>,
-    /// Where the regulator of the memory bandwidth listens, for services with a
-    /// [`bandwidth_lock`](crate::Service::bandwidth_lock); none: where programs look for it.
+    /// Socket of the memory bandwidth's regulator, for services with a
+    /// [`bandwidth_lock`](crate::Service::bandwidth_lock); none: the default socket.
     pub bandwidth_socket: Option<PathBuf>,
-    /// How much clients may take.
+    /// Limits of the clients.
     pub limits: Limits,
-    /// Who may connect at which chain priorities; the first rule that matches counts.
+    /// Users that may connect, and their chain priorities; the first rule that matches counts.
     pub access: Vec<AccessRule>,
 }
 
-/// Which request goes first.
+/// Order in which requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -55,7 +55,7 @@ pub enum Policy {
     Timeslice,
 }
 
-/// What happens to a request that runs longer than it declared.
+/// Treatment of a request that runs longer than it declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overrun {
@@ -66,7 +66,7 @@ pub enum Overrun {
     Demote,
 }
 
-/// What happens to a chain that would break a promise: its own, or that of another chain.
+/// Treatment of a chain that would break a promise: its own, or that of another chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Admission {
@@ -79,7 +79,7 @@ pub enum Admission {
     Off,
 }
 
-/// Which bound a promise is made of.
+/// Bound on which a promise rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
@@ -90,7 +90,7 @@ pub enum Bound {
     Sound,
 }
 
-/// How much clients may take.
+/// Limits of the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Sessions at the same time.
@@ -105,14 +105,14 @@ pub struct Limits {
     pub user_memory_bytes: Option<u64>,
     /// New connections within one second.
     pub connects_per_second: u32,
-    /// How much of the control thread one user may have, in percent.
+    /// Share of the control thread that one user may have, in percent.
     pub control_percent: u32,
 }
 
-/// What one user or group may do.
+/// Rights of one user or group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AccessRule {
-    /// Whom the rule is about.
+    /// User or group that the rule is for.
     pub subject: Subject,
     /// The least chain priority they may use.
     pub priority_min: u32,
@@ -178,15 +178,15 @@ impl Default for Limits {
 }
 
 impl Server {
-    /// Where the server listens and clients find it.
+    /// Returns the socket at which the server listens and clients find it.
     pub fn socket_path(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(default_socket_path)
     }
 }
 
 impl System {
-    /// Where the measured execution times are, if the file says so: a relative path begins at the
-    /// folder of the system file.
+    /// Returns the file of measured execution times, if the system file names one: a relative path
+    /// begins at the folder of the system file.
     pub fn calibration_path(&self) -> Option<PathBuf> {
         Some(self.path(self.server.calibration.as_ref()?))
     }

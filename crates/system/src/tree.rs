@@ -121,7 +121,7 @@ impl Node {
         node.mark
     }
 
-    /// Whether the file says nothing here: empty, `~` or `null`.
+    /// Returns true if the file says nothing here: empty, `~` or `null`.
     pub(crate) fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, plain: true }
             if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))

@@ -1,4 +1,4 @@
-//! What the analysis sees of a file: indices for names, every bucket spelled out, nothing lost.
+//! Model of a file for the analysis: indices for names, every bucket spelled out, nothing lost.
 
 use analysis::{Callback, Segment, Span, Wait};
 use system::System;

@@ -1,4 +1,4 @@
-//! Why the scheduler could not be loaded, or a thread not be managed.
+//! Reasons for which the scheduler could not be loaded, or a thread not be managed.
 
 /// An error of [`ThrottleFair`](crate::ThrottleFair).
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum Error {
     /// The kernel did not take it.
     #[error("the scheduler could not be loaded: {step}: {message}")]
     Refused {
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
         /// The loader's words, and the kernel's.
         message: String,
@@ -44,7 +44,7 @@ pub enum Error {
     /// The factor is not one.
     #[error("rho is {rho}; expected 0 to {most}")]
     Factor {
-        /// What was asked for.
+        /// Factor that was asked for.
         rho: f64,
         /// The largest.
         most: f64,
@@ -69,7 +69,7 @@ pub enum Error {
     /// There is no room for more.
     #[error("{most} threads are managed, which is the most")]
     Full {
-        /// How many there can be.
+        /// Largest number of threads that there can be.
         most: usize,
     },
     /// The kernel refused something for a thread.

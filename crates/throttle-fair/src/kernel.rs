@@ -1,4 +1,4 @@
-//! Whether the running kernel takes a scheduler in BPF.
+//! Check that the running kernel takes a scheduler in BPF.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::Error;
 
 const FOLDER: &str = "/sys/kernel/sched_ext";
 
-/// Whether the running kernel would take one now.
+/// Checks that the running kernel would take one now.
 ///
 /// # Errors
 /// [`Error::NoSchedExt`] if it takes none, [`Error::Occupied`] if it has one.

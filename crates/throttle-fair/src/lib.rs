@@ -1,4 +1,4 @@
-//! Throttle-fair scheduling (document 001, BWLOCK++, section IV-C) on kernels with sched_ext.
+//! Throttle-fair scheduling (BWLOCK++, section IV-C) on kernels with sched_ext.
 //!
 //! [`load`] loads the scheduler of `sched/throttle_fair.bpf.c` as a rule for a regulator of the
 //! crate `bandwidth`, which tells it who is managed, when a period begins and who has made a core
@@ -41,8 +41,8 @@ pub use scheduler::{TaskStatistics, ThrottleFair};
 
 use bandwidth::regulator::Rule;
 
-/// What has gone wrong with the scheduler since it was loaded, if anything has: the kernel has ended
-/// it, or did not let it manage a thread. To be asked now and then.
+/// Function that returns the trouble with the scheduler since it was loaded, if there was any: the
+/// kernel has ended it, or did not let it manage a thread. To be asked now and then.
 pub type Watch = Box<dyn Fn() -> Option<String> + Send>;
 
 /// The scheduler, loaded.
@@ -50,7 +50,7 @@ pub struct Loaded {
     /// For [`Regulator::start_with`](bandwidth::regulator::Regulator::start_with); when the regulator
     /// ends, so does the scheduler, and threads have the policies that they had.
     pub rule: Box<dyn Rule>,
-    /// Whether all is well with it.
+    /// Check that all is well with it.
     pub watch: Watch,
 }
 

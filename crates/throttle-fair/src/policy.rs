@@ -5,7 +5,7 @@ use std::io;
 /// The policy of tasks that a sched_ext scheduler runs.
 pub const SCHED_EXT: u32 = 7;
 
-/// What the kernel knows of a thread's scheduling, to be put back as it was.
+/// The kernel's data about a thread's scheduling, to be put back as they were.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes(libc::sched_attr);
 
@@ -29,7 +29,7 @@ impl Attributes {
         self.0.sched_policy
     }
 
-    /// Whether the policy is one that shares the processor by weight.
+    /// Returns true if the policy is one that shares the processor by weight.
     pub fn is_ordinary(&self) -> bool {
         let ordinary = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
         ordinary.contains(&(self.0.sched_policy as i32))

@@ -74,7 +74,7 @@ fn read<T>(scheduler: &RwLock<ThrottleFair>, of: impl FnOnce(&ThrottleFair) -> T
     of(&scheduler.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What the thread of one core tells the scheduler.
+/// Link from the thread of one core to the scheduler.
 struct OnCore {
     scheduler: Arc<RwLock<ThrottleFair>>,
     keeper: Keeper,

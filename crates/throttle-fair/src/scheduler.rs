@@ -49,7 +49,7 @@ struct Managed {
     before: Attributes,
 }
 
-/// What is known of a managed thread.
+/// Statistics of a managed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskStatistics {
     /// The thread.
@@ -59,9 +59,9 @@ pub struct TaskStatistics {
     pub virtual_ns: i64,
     /// Its run time, nanoseconds; of a run that lasts, up to the last tick.
     pub run_ns: u64,
-    /// What it was charged: stopped time times rho.
+    /// Time that it was charged, in nanoseconds: stopped time times rho.
     pub charged_ns: u64,
-    /// How often it was picked and ran.
+    /// Number of times that it was picked and ran.
     pub runs: u64,
     /// The core where it ran last.
     pub core: u32,
@@ -131,7 +131,7 @@ impl ThrottleFair {
         Ok(())
     }
 
-    /// Whether a thread is managed, and there.
+    /// Returns true if a thread is managed, and there.
     pub fn is_managed(&self, tid: i32) -> bool {
         self.managed.get(&tid).is_some_and(Managed::lives)
     }
@@ -183,8 +183,9 @@ impl ThrottleFair {
         })
     }
 
-    /// Why the kernel has ended the scheduler by itself, if it has: a thread that could run and did
-    /// not for ten seconds, or an administrator's SysRq-S. Its threads are ordinary ones then.
+    /// Returns the reason for which the kernel has ended the scheduler by itself, if it has: a
+    /// thread that could run and did not for ten seconds, or an administrator's SysRq-S. Its
+    /// threads are ordinary ones then.
     pub fn ended(&self) -> Option<String> {
         let ended = map(&self.object, "ended_why").ok()?;
         let bytes = ended.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()??;
@@ -218,7 +219,7 @@ impl Drop for ThrottleFair {
 }
 
 impl Managed {
-    /// Whether the thread is still there: its descriptor becomes readable when it ends.
+    /// Returns true if the thread is still there: its descriptor becomes readable when it ends.
     fn lives(&self) -> bool {
         let mut ends = [PollFd::new(&self.thread, PollFlags::IN)];
         matches!(poll(&mut ends, Some(&rustix::time::Timespec::default())), Ok(0))

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// How many tasks there can be, as in the scheduler.
+/// Largest number of tasks, as in the scheduler.
 pub const SLOTS: usize = 1024;
-/// How many cores, as in the scheduler.
+/// Largest number of cores, as in the scheduler.
 pub const CORES: usize = 1024;
 
 /// One task's line, as in the scheduler.
@@ -63,7 +63,7 @@ impl Slot {
         self.vtime_ns.load(Relaxed).wrapping_add(open).cast_signed()
     }
 
-    /// How often the task was picked.
+    /// Returns the number of times that the task was picked.
     pub fn runs(&self) -> u64 {
         self.runs.load(Relaxed)
     }
@@ -81,7 +81,7 @@ impl Slot {
     }
 }
 
-/// What an array of the scheduler may hold: anything that both sides access atomically.
+/// Type that an array of the scheduler may hold: any that both sides access atomically.
 ///
 /// # Safety
 /// The type consists of atomics and padding, and has the size of the array's values.

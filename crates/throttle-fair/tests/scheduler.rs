@@ -14,8 +14,8 @@ use throttle_fair::{Error, ThrottleFair};
 const NORMAL: i32 = libc::SCHED_OTHER;
 const EXT: i32 = 7;
 
-/// Whether the scheduler can be loaded. If so, this program is read into memory now: once something
-/// computes on a guest's core, a page of it takes the guest milliseconds.
+/// Returns true if the scheduler can be loaded. If so, this program is read into memory now: once
+/// something computes on a guest's core, a page of it takes the guest milliseconds.
 fn has_sched_ext() -> bool {
     let has = Path::new("/sys/kernel/sched_ext").is_dir();
     match has {

@@ -1,4 +1,4 @@
-//! What a build without the scheduler says.
+//! Behaviour of a build without the scheduler.
 #![cfg(not(feature = "sched-ext"))]
 
 #[test]

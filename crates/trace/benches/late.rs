@@ -1,4 +1,4 @@
-//! How many records a second the two passes take.
+//! Benchmark of the two passes, in records per second.
 //!
 //! A trace is made of 16 threads whose calls interleave at every record, which is the worst case
 //! for merging: launches with eight locks each (some waited for), copies, waits for the device;

@@ -1,4 +1,4 @@
-//! What can go wrong while a program is recorded, or a trace is written or read.
+//! Errors of recording a program, and of writing or reading a trace.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum Error {
     File {
         /// The file.
         file: PathBuf,
-        /// What was tried, as in `written`.
+        /// The action that failed, as a past participle such as `written`.
         action: &'static str,
         /// The operating system's reason.
         reason: io::Error,
@@ -38,7 +38,7 @@ pub enum Error {
     Version {
         /// The file.
         file: PathBuf,
-        /// Where the version stands.
+        /// Offset of the version in the file.
         offset: u64,
         /// The file's version.
         found: u32,
@@ -61,15 +61,15 @@ pub enum Error {
     Bounds {
         /// The file.
         file: PathBuf,
-        /// Which part.
+        /// Name of the part.
         part: &'static str,
-        /// Where it is said to begin.
+        /// Offset at which the part begins, according to the file.
         offset: u64,
-        /// How long it is said to be.
+        /// Size of the part, according to the file.
         bytes: u64,
-        /// Where it may begin.
+        /// Smallest offset at which the part may begin.
         from: u64,
-        /// Where it must end, or may end at the latest.
+        /// Offset at which the part must end, or the largest one at which it may end.
         to: u64,
     },
     /// A part is larger than anything this program writes.
@@ -77,9 +77,9 @@ pub enum Error {
     TooLarge {
         /// The file.
         file: PathBuf,
-        /// Which part, with its unit.
+        /// Name of the part, with its unit.
         part: &'static str,
-        /// How large it is.
+        /// Size of the part.
         found: u64,
         /// The largest that is read.
         limit: u64,
@@ -89,13 +89,13 @@ pub enum Error {
     Value {
         /// The file.
         file: PathBuf,
-        /// Where the structure begins that holds the value.
+        /// Offset of the structure that holds the value.
         offset: u64,
-        /// Which value.
+        /// Name of the value.
         field: &'static str,
         /// The value.
         found: u64,
-        /// What would be right.
+        /// Description of a correct value.
         expected: String,
     },
     /// The metadata is not the JSON that it should be.
@@ -103,9 +103,9 @@ pub enum Error {
     Metadata {
         /// The file.
         file: PathBuf,
-        /// Where the metadata begins.
+        /// Offset of the metadata in the file.
         offset: u64,
-        /// What is wrong.
+        /// The error of the JSON parser.
         reason: serde_json::Error,
     },
     /// The clock readings of the metadata make no clock.
@@ -135,7 +135,7 @@ pub enum Error {
     FileLimit {
         /// The limit, in bytes.
         limit: u64,
-        /// What the smallest recording needs.
+        /// Size of the smallest recording, in bytes.
         least: u64,
     },
     /// The library cannot be preloaded.
@@ -143,7 +143,7 @@ pub enum Error {
     Preload {
         /// The library.
         file: PathBuf,
-        /// Why not.
+        /// Reason why the library cannot be preloaded.
         reason: String,
     },
     /// The program could not be started.
@@ -154,7 +154,7 @@ pub enum Error {
         /// The operating system's reason.
         reason: io::Error,
     },
-    /// What was asked of the kernel cannot be had here.
+    /// A request to the kernel cannot be fulfilled here.
     #[error("{0}")]
     Kernel(crate::kernel::Error),
     /// A system call failed.

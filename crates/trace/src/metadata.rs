@@ -1,4 +1,4 @@
-//! What a trace says about itself, beside its records. Stored as JSON at the end of the file.
+//! Metadata of a trace, beside its records. Stored as JSON at the end of the file.
 
 use record::clock::{Calibration, Reading};
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 pub struct Metadata {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// How the program ended.
+    /// End of the program.
     pub outcome: Outcome,
     /// Readings of both clocks when recording began and ended.
     pub clock: Clock,
-    /// What was recorded around the program.
+    /// Tier of the recording around the program.
     pub tier: Tier,
-    /// Why it was not more, one sentence for each tier that could not be had.
+    /// Reasons why the tier was not higher, one sentence for each tier that could not be had.
     pub tier_reasons: Vec<String>,
-    /// Whether the futex calls of the program were recorded.
+    /// True if the futex calls of the program were recorded.
     pub futex: bool,
-    /// What was recorded inside the program.
+    /// Settings of the recording inside the program.
     pub settings: Settings,
-    /// How its locks were guarded, if they were.
+    /// Settings and counts of the guard of its locks, if they were guarded.
     #[serde(default)]
     pub guard: Option<Guard>,
     /// The machine.
@@ -38,11 +38,11 @@ pub struct Metadata {
     pub functions: Vec<String>,
     /// Names of threads of the whole machine, by thread id.
     pub tasks: Vec<Task>,
-    /// What went wrong and was passed over.
+    /// Troubles that did not stop the recording.
     pub troubles: Vec<TroubleCount>,
     /// Records of threads that never had a chunk.
     pub lost_without_chunk: LostRange,
-    /// What was driven, if the trace is of dataflow graphs.
+    /// The drives, if the trace is of dataflow graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
 }
@@ -51,9 +51,9 @@ pub struct Metadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// What the scenario is called.
+    /// Name of the scenario.
     pub scenario: String,
-    /// What the graph is.
+    /// Description of the stack whose graph drove.
     pub stack: String,
     /// The drives, by the process number of their streams.
     pub drives: Vec<FlowDrive>,
@@ -75,14 +75,14 @@ pub struct FlowDrive {
     pub topics: Vec<String>,
     /// The source whose frames commands are computed from.
     pub frames: u16,
-    /// How long it drove, ns.
+    /// Time for which it drove, in nanoseconds.
     pub driven_ns: u64,
-    /// When the hazard could be seen, and the message that reacted to it.
+    /// Time at which the hazard could be seen, and the number of the message that reacted to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reaction: Option<(u64, u64)>,
 }
 
-/// How the program ended.
+/// End of a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -99,9 +99,9 @@ pub enum Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// `tsc`, the time-stamp counter, or `monotonic`.
+    /// `tsc`, the time-stamp counter; `monotonic`; or `simulated`, of a simulated drive.
     pub source: String,
-    /// Whether the processor says that the counter runs evenly, also when cores sleep.
+    /// True if the processor says that the counter runs evenly, also when cores sleep.
     pub even: bool,
     /// Ticks and nanoseconds at the start.
     pub start: (u64, u64),
@@ -112,27 +112,27 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What turns ticks into nanoseconds; `None` when the readings make no clock.
+    /// Returns the calibration from ticks to nanoseconds; `None` if the readings make no clock.
     pub fn calibration(&self) -> Option<Calibration> {
         let reading = |(ticks, ns)| Reading { ticks, ns, spread: 0 };
         Calibration::between(reading(self.start), reading(self.end))
     }
 }
 
-/// What was recorded around the program, from less to more.
+/// Tiers of the recording around the program, from less to more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// Nothing: only what the preload library sees.
     #[default]
     Preload,
-    /// When the program's own threads were on a processor. Needs no privilege.
+    /// Times at which the program's own threads were on a processor. Needs no privilege.
     Switches,
     /// Every switch and wake-up of the machine, with who ran instead. Needs root.
     Scheduler,
 }
 
-/// What was recorded inside the program.
+/// Settings of the recording inside the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -142,7 +142,7 @@ pub struct Settings {
     pub all_locks: bool,
     /// Work on the GPU, through CUPTI.
     pub gpu: bool,
-    /// Whether the oldest records went when memory was full.
+    /// True if a full memory drops its oldest records, and not the newest.
     pub keep_last: bool,
     /// Libraries whose locks were recorded.
     pub libraries: Vec<String>,
@@ -150,23 +150,23 @@ pub struct Settings {
     pub memory_bytes: u64,
 }
 
-/// How the program's locks were guarded, and what was counted.
+/// Settings and counts of the guard of the program's locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guard {
-    /// What was done for those who wait for a mutex: `none`, `inherit`, `fair` or `fair+inherit`.
+    /// Treatment of the waiters of a mutex: `none`, `inherit`, `fair` or `fair+inherit`.
     pub mutexes: String,
-    /// Whether read-write locks were made phase-fair.
+    /// True if read-write locks were made phase-fair.
     pub phase_fair: bool,
-    /// Whether holders of phase-fair locks were boosted.
+    /// True if holders of phase-fair locks were boosted.
     pub boost: bool,
     /// After how many nanoseconds a waiter was not overtaken any more.
     pub bound_ns: u64,
-    /// Whether locks of all libraries were guarded.
+    /// True if locks of all libraries were guarded.
     pub everywhere: bool,
     /// Libraries whose locks were guarded.
     pub libraries: Vec<String>,
-    /// What was counted, by name.
+    /// Counts, by name.
     pub counts: GuardCounts,
 }
 
@@ -247,7 +247,7 @@ pub struct Process {
     pub pid: u32,
     /// Parent's process id.
     pub parent: u32,
-    /// When it attached, in ticks.
+    /// Time at which it attached, in ticks.
     pub started: u64,
     /// Its program.
     pub program: String,
@@ -307,9 +307,9 @@ pub struct Task {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TroubleCount {
-    /// Which.
+    /// Description of the trouble.
     pub trouble: String,
-    /// How often.
+    /// Number of times.
     pub count: u64,
 }
 
@@ -317,7 +317,7 @@ pub struct TroubleCount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LostRange {
-    /// How many; 0 is none.
+    /// Number of records; 0 is none.
     pub count: u64,
     /// Ticks of the first.
     pub first: u64,

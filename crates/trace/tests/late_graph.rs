@@ -1,4 +1,4 @@
-//! What the survey says of CUDA graphs: which sequences repeat, what cuts them, what they cost.
+//! CUDA graphs in the survey: sequences that repeat, the calls that cut them, and their cost.
 
 mod late_tape;
 

@@ -17,7 +17,7 @@ use trace::metadata::Tier;
 
 const LAUNCH: &str = "cuLaunchKernel";
 
-/// What a thread of the simulated program does next.
+/// Next step of a thread of the simulated program.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Compute(u64),
@@ -42,7 +42,7 @@ enum Step {
     Call,
 }
 
-/// What a step is made of.
+/// Action that a step is made of.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Enter,
@@ -75,7 +75,7 @@ enum State {
 struct Thread {
     acts: VecDeque<Act>,
     state: State,
-    /// When it last became ready.
+    /// Time at which it last became ready.
     ready: u64,
     /// It was woken after it had been off, and has not run since.
     woken: bool,
@@ -97,17 +97,17 @@ struct ConditionWait {
 #[derive(Clone, Default)]
 struct Lock {
     writer: Option<usize>,
-    /// When its condition was last signalled, or a wait for it began or ended.
+    /// Time at which its condition was last signalled, or a wait for it began or ended.
     condition: u64,
     /// It was given to a thread that has not taken it yet.
     given: bool,
     /// Since when, and who.
     readers: Vec<(u64, usize)>,
-    /// Who, whether for reading, and since when.
+    /// The waiting thread, true for reading, and the begin of the wait.
     queue: VecDeque<(usize, bool, u64)>,
 }
 
-/// What the simulation says of a call: ticks by cause.
+/// Causes of a call's time according to the simulation, with their ticks.
 type Truth = BTreeMap<String, u64>;
 
 struct Machine {
@@ -117,7 +117,7 @@ struct Machine {
     threads: Vec<Thread>,
     locks: Vec<Lock>,
     running: Vec<Option<usize>>,
-    /// Who leaves which processor at the end of this turn, and what it is then.
+    /// A processor, the thread that leaves it at the end of this turn, and the thread's state then.
     leaving: Vec<(usize, usize, State)>,
     scheduler: bool,
     fair: bool,
@@ -447,7 +447,7 @@ impl Machine {
         }
     }
 
-    /// What every open call spends this tick with.
+    /// Adds this tick to the cause of each open call.
     fn account(&mut self) {
         for thread in 0..self.threads.len() {
             let Some(begin) = self.threads[thread].begin else { continue };
@@ -462,7 +462,7 @@ impl Machine {
         }
     }
 
-    /// What keeps a thread from having a lock that it wants.
+    /// Returns the cause that keeps a thread from having a lock that it wants.
     fn wanting(&self, thread: usize, lock: usize, read: bool) -> String {
         let woken = self.scheduler && self.threads[thread].state == State::Ready;
         if woken {
@@ -551,7 +551,7 @@ fn acts(program: &[Step]) -> VecDeque<Act> {
     acts
 }
 
-/// What the analysis says, in the same words.
+/// Returns the result of the analysis, in the same words.
 fn told(call: &Explained, address: &dyn Fn(u32) -> u64) -> Truth {
     let mut told = Truth::new();
     for part in &call.parts {

@@ -1,4 +1,4 @@
-//! How fast worlds go: normal scenarios under the reference driver, on one core.
+//! Speed of worlds: normal scenarios under the reference driver, on one core.
 //!
 //! `cargo run --release -p world --example speed -- 200`: the first 200; without a number, all.
 

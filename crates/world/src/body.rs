@@ -1,9 +1,9 @@
-//! What moves or stands in the world, and what drives the ego vehicle.
+//! Bodies that move or stand in the world, and the command that drives the ego vehicle.
 
 use crate::geometry::{Pose, Rectangle};
 use serde::{Deserialize, Serialize};
 
-/// What a body is.
+/// Kind of a body.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -17,7 +17,7 @@ pub enum Kind {
     Cyclist,
     /// Somebody on foot.
     Pedestrian,
-    /// What never moves: a parked car, a wall.
+    /// Object that never moves: a parked car, a wall.
     Obstacle,
 }
 
@@ -26,9 +26,9 @@ pub enum Kind {
 pub struct Body {
     /// Its number, the same for as long as it exists. The ego vehicle is 0.
     pub id: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where its centre is, and where it looks.
+    /// Position of its centre, and its heading.
     pub pose: Pose,
     /// Along its heading, m/s; negative: backwards.
     pub speed: f64,
@@ -47,7 +47,7 @@ impl Body {
     }
 }
 
-/// What the ego vehicle is told to do until it is told something else.
+/// Command to the ego vehicle, which holds until the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
     /// m/s²; negative: brake.

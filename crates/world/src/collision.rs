@@ -1,4 +1,4 @@
-//! When two rectangles meet, and where.
+//! Contact of the ego with a body: its time, and the side of the ego that was hit.
 
 use crate::body::{Body, Kind};
 use crate::geometry::Rectangle;
@@ -26,9 +26,9 @@ pub struct Collision {
     pub time: f64,
     /// Whom it met.
     pub body: u32,
-    /// What that is.
+    /// Kind of that body.
     pub kind: Kind,
-    /// Where.
+    /// Side of the ego that was hit.
     pub side: Side,
     /// m/s.
     pub ego_speed: f64,
@@ -74,7 +74,7 @@ fn side(mine: &Rectangle, other: &Rectangle) -> Side {
     nearest.map_or(Side::Front, |(side, _)| side)
 }
 
-/// What of a polygon lies where `axis` · point <= `limit` (Sutherland, Hodgman 1974).
+/// Part of a polygon where `axis` · point <= `limit` (Sutherland, Hodgman 1974).
 fn clipped(polygon: &[DVec2], axis: DVec2, limit: f64) -> Vec<DVec2> {
     let mut kept = Vec::new();
     for (index, to) in polygon.iter().enumerate() {

@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 pub const LONGEST: f64 = 2.0;
 /// The step of the search before it halves, s.
 pub const SCAN: f64 = 0.05;
-/// How exactly the time is found, s.
+/// Precision with which the time is found, s.
 pub const EXACT: f64 = 0.0005;
-/// How long the ego has to stand until what has not hit it will not, s.
+/// Time for which the ego has to stand until nothing more is expected to hit it, s.
 const STANDS: f64 = 4.0;
 
-/// How late a reaction may come.
+/// Limit of the reaction time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -42,11 +42,11 @@ pub enum Limit {
 /// A scenario's critical reaction time, and when its clock starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Critical {
-    /// How late a reaction may come.
+    /// Limit of the reaction time.
     pub limit: Limit,
-    /// When the hazard began, s; none: it did not before the end or the first collision.
+    /// Time at which the hazard began, s; None if it did not before the end or the first collision.
     pub began: Option<f64>,
-    /// When it could first be seen after that, s; none: it could not.
+    /// Time at which the hazard could first be seen after that, s; None if it could not.
     pub seen: Option<f64>,
 }
 

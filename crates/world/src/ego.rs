@@ -16,12 +16,12 @@ pub const CURVATURE: f64 = 0.2;
 /// The strongest acceleration sideways, m/s²; a command that asks for more gets this.
 pub const SIDEWAYS: f64 = 7.0;
 
-/// Where it is, and what its actuators do.
+/// State of the ego vehicle and of its actuators.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ego {
     pose: Pose,
     speed: f64,
-    /// What the body feels: 0 while it stands on its brakes.
+    /// Acceleration of the body, m/s²; 0 while it stands on its brakes.
     acceleration: f64,
     actuated: Command,
     /// The share of the way to the command that the actuators go in a step.
@@ -36,7 +36,7 @@ impl Ego {
         Ego { pose, speed, acceleration: 0.0, actuated, follow, braking }
     }
 
-    /// Where its centre is, and where it looks.
+    /// Position of its centre, and its heading.
     pub fn pose(&self) -> Pose {
         self.pose
     }
@@ -66,7 +66,7 @@ impl Ego {
         Body { id: 0, kind: Kind::Car, pose, speed, acceleration, length: LENGTH, width: WIDTH }
     }
 
-    /// One step of an arc with constant acceleration. What is not finite counts as 0.
+    /// One step of an arc with constant acceleration. A value that is not finite counts as 0.
     pub(crate) fn step(&mut self, command: &Command) {
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         let acceleration = finite(command.acceleration).clamp(-self.braking, ACCELERATION);
@@ -81,7 +81,7 @@ impl Ego {
     }
 }
 
-/// How far one comes in a step, and the speed after it; braking ends where one stands.
+/// Distance covered in a step, m, and the speed after it, m/s; braking ends at a standstill.
 pub(crate) fn moved(speed: f64, acceleration: f64) -> (f64, f64) {
     let after = speed + acceleration * STEP;
     if after > 0.0 {

@@ -90,8 +90,8 @@ impl Rectangle {
         })
     }
 
-    /// How far it is from `origin` along the unit vector `direction` to the edge, in metres;
-    /// 0 from inside, none if the ray passes by.
+    /// Distance from `origin` along the unit vector `direction` to the edge, in metres; 0 from
+    /// inside, none if the ray passes by.
     pub fn hit(&self, origin: DVec2, direction: DVec2) -> Option<f64> {
         self.hit_along(self.pose.forward(), origin, direction)
     }

@@ -44,7 +44,7 @@ struct Circle {
 /// Pieces of a block.
 const BLOCK: usize = 8;
 
-/// Where a point is with respect to a line.
+/// Place of a point relative to a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offset {
     /// From the line's first point along it, m.
@@ -115,8 +115,8 @@ impl Line {
         self.piece(along).1.forward
     }
 
-    /// What [`Line::pose`] and [`Line::forward`] give. The piece is looked for from the one where the
-    /// last search ended, `near`, on: for who goes along the line.
+    /// Results of [`Line::pose`] and [`Line::forward`]. The search begins at the piece where the
+    /// last search ended, `near`: for callers that go along the line.
     pub fn place(&self, along: f64, near: &mut usize) -> (Pose, DVec2) {
         let mut start = (*near).min(self.pieces.len() - 1);
         while start + 1 < self.pieces.len() && self.along[start + 1] <= along {
@@ -170,8 +170,8 @@ impl Line {
         (beside, Offset { along: self.along[index] + ahead, left: side * beside })
     }
 
-    /// How strongly it bends at a distance from its first point, 1/m; positive: to the left. The
-    /// mean over two metres.
+    /// Curvature at a distance from its first point, 1/m; positive: to the left. The mean over two
+    /// metres.
     pub fn curvature(&self, along: f64) -> f64 {
         let (before, after) = (self.pose(along - 1.0), self.pose(along + 1.0));
         wrapped(after.heading - before.heading) / 2.0

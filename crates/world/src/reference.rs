@@ -16,9 +16,9 @@ const LOOK_STEPS: u64 = 10;
 const SIDEWAYS: f64 = 2.0;
 /// Braking that it likes before one, m/s².
 const BRAKING: f64 = 1.5;
-/// How far it looks for bends, and how often, m.
+/// Number of places ahead at which it looks for bends, and the distance between them, m.
 const BENDS: (u32, f64) = (12, 6.0);
-/// How much farther than its own width its way reaches to either side, m.
+/// Distance by which its way is wider than the ego on either side, m.
 const BESIDE: f64 = 0.3;
 
 /// Drives the ego.
@@ -35,12 +35,12 @@ impl Reference {
         Reference { headway, acceleration: 0.0 }
     }
 
-    /// What it does now.
+    /// Its command now.
     pub fn drive(&mut self, world: &World) -> Command {
         self.drive_without(world, None)
     }
 
-    /// What it does now if it knows nothing of a body.
+    /// Its command now if it does not know of the body `unknown`.
     pub(crate) fn drive_without(&mut self, world: &World, unknown: Option<u32>) -> Command {
         let line = world.route().line();
         let (pose, speed) = (world.ego().pose(), world.ego().speed());

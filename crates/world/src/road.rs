@@ -14,13 +14,13 @@ pub struct Lane {
     pub line: Line,
     /// m.
     pub width: f64,
-    /// What the law allows, m/s.
+    /// Speed limit by law, m/s.
     pub limit: f64,
     /// The lane beside it that traffic of the same direction may change to, on its left.
     pub left: Option<LaneId>,
     /// The same on its right.
     pub right: Option<LaneId>,
-    /// Where one can go on from its end; the first is straight ahead.
+    /// Lanes that begin at its end; the first is straight ahead.
     pub next: Vec<LaneId>,
     /// Lanes that cross this one or end in the same lane, and go first.
     pub yields_to: Vec<LaneId>,
@@ -40,7 +40,7 @@ pub struct Road {
     lanes: Vec<Lane>,
 }
 
-/// Why lanes make no road.
+/// Reason for which lanes make no road.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum RoadError {
     /// There is no lane at all.
@@ -51,9 +51,9 @@ pub enum RoadError {
     Unknown {
         /// The lane.
         lane: usize,
-        /// What it names.
+        /// Lane that it names.
         other: usize,
-        /// How many lanes there are.
+        /// Number of lanes.
         lanes: usize,
     },
     /// A width or a limit that is none.
@@ -63,7 +63,7 @@ pub enum RoadError {
         lane: usize,
         /// `width` or `limit`.
         what: &'static str,
-        /// What it is, m or m/s.
+        /// Value that was found, m or m/s.
         found: f64,
     },
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     line: Line,
-    /// Where each lane begins along the line, m.
+    /// Start of each lane along the line, m.
     lanes: Vec<(f64, LaneId)>,
-    /// What is allowed on each, m/s.
+    /// Speed limit of each lane, m/s.
     limits: Vec<f64>,
 }
 
@@ -64,7 +64,7 @@ impl Route {
         self.lanes[self.index(along)].1
     }
 
-    /// What is allowed at a distance from the beginning, m/s.
+    /// Speed limit at a distance from the beginning, m/s.
     pub fn limit(&self, along: f64) -> f64 {
         self.limits[self.index(along)]
     }

@@ -1,10 +1,10 @@
-//! What can be seen from the ego: sight lines that no other body's ground stops. Bodies have no
-//! height, so that a parked car hides whoever is behind it.
+//! View from the ego: sight lines that no other body's ground stops. Bodies have no height, so that
+//! a parked car hides whoever is behind it.
 
 use crate::body::Body;
 use glam::DVec2;
 
-/// How far one sees, m.
+/// Range of sight, m.
 pub const RANGE: f64 = 120.0;
 
 /// Corners and middles of the sides, a little inside, of what is looked for.

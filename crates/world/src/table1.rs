@@ -1,4 +1,4 @@
-//! Table 1 of document 002: how late a command may come in four encounters.
+//! Table 1 of COLA: how late a command may come in four encounters.
 //!
 //! There, commands were delayed more and more until there was a crash. Here the same is done to a
 //! vehicle without a lag, and set beside the closed form for a hazard that stands at once and a
@@ -14,19 +14,19 @@ use crate::scenario::{
 /// The braking that explains the first and the third row (7.874 and 7.868), m/s².
 pub const BRAKING: f64 = 7.87;
 
-/// How far from the table a row may be to count as reproduced.
+/// Largest relative deviation from the table at which a row counts as reproduced.
 pub const TOLERANCE: f64 = 0.03;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// What happens, in the table's words.
+    /// Event, in the table's words.
     pub category: &'static str,
     /// The ego's speed, km/h.
     pub speed_kmh: f64,
     /// To the hazard, m.
     pub distance_m: f64,
-    /// What the table says, s.
+    /// Value in the table, s.
     pub published: f64,
 }
 

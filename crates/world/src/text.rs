@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Error, Read, Result};
 use std::path::Path;
 
-/// What stands in a file of at most so many bytes; a pipe or a device, which may have no end, is
-/// none.
+/// Reads the text of a file of at most `most` bytes; refuses a pipe or a device, which may have no
+/// end.
 pub(crate) fn read(path: &Path, most: u64) -> Result<String> {
     let refuse = || Error::other(format!("it is no ordinary file of at most {most} bytes"));
     // Looked at first: a pipe would have to be waited for.

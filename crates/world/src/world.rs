@@ -12,10 +12,10 @@ use crate::traffic::Traffic;
 use crate::traffic::actor::Actor;
 use std::sync::Arc;
 
-/// What a step takes, s.
+/// Duration of a step, s.
 pub const STEP: f64 = 0.01;
 
-/// How far before its end a route is gone, m.
+/// Distance before the end of a route at which the route counts as driven, m.
 const GOAL: f64 = 5.0;
 
 /// Everything that there is at one moment.
@@ -29,13 +29,13 @@ pub struct World {
     steps: u64,
     duration: f64,
     limit: f64,
-    /// How far the ego is to go along its route, m; no scenario of a layout ends there.
+    /// Distance along its route that the ego is to go, m; no scenario of a layout ends there.
     goal: f64,
     ego: Ego,
     traffic: Traffic,
     /// Whom somebody else moves.
     others: Vec<Body>,
-    /// What is still to happen, with its place in the scenario.
+    /// Actions that are still to happen, with their places in the scenario.
     actions: Vec<(usize, Action)>,
     hazard: Option<(scenario::Hazard, Option<f64>)>,
     bodies: Vec<Body>,
@@ -47,7 +47,7 @@ pub struct World {
 pub struct Hazard {
     /// The body that it is about.
     pub body: u32,
-    /// When it began, s; none if it has not.
+    /// Time at which it began, s; None if it has not.
     pub began: Option<f64>,
 }
 

@@ -83,7 +83,7 @@ fn critical_times_are_in_their_bands_where_a_draw_has_one() {
         let (least, share) = match set {
             Set::Corner => (set.size(), 0.6),
             Set::Develop => (200, 0.6),
-            // Where no draw is in the band there is no time.
+            // A confirmation case without a draw in the band has no time.
             Set::Confirm => (200, 1.0),
         };
         let enough = looked >= least && inside as f64 >= share * looked as f64;

@@ -49,7 +49,7 @@ fn ego(bodies: &[Body]) -> &Body {
     &bodies[0]
 }
 
-/// What holds of such a session, whoever answered.
+/// Checks the bodies of such a session, whoever answered.
 fn check(seen: &[Vec<Body>]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/drive/junction.xodr");
     let road = world::opendrive::read(&path).unwrap().road;

@@ -70,8 +70,8 @@ fn ego_drives_to_the_end_of_its_route_among_vehicles_that_stay_on_the_lanes() {
             seen.insert(body.id);
             let Some(last) = before.body(body.id) else { continue };
             let way = last.pose.position.distance(body.pose.position);
-            // Who changes lanes after a bend: to SUMO, lanes beside each other are equally long, but
-            // 50 degrees make the outer one 3.05 m longer.
+            // A vehicle may change lanes after a bend: to SUMO, lanes beside each other are equally
+            // long, but 50 degrees make the outer one 3.05 m longer.
             assert!(way < 3.2, "{way} m in a step: {body:?}");
             match drive.world.road().find(body.pose) {
                 Some((_, offset)) if offset.left.abs() < 0.5 => on += 1,
@@ -157,7 +157,7 @@ fn wrong_routes_and_another_network_are_refused_with_sumos_words() {
     std::fs::write(&routes, vehicle).unwrap();
     let said = refused(&|sumo| sumo.routes = routes.clone());
     assert!(said.contains(", with exit status: 1: ") && said.contains("moon"), "{said}");
-    // What is not sorted by departure, SUMO leaves out.
+    // SUMO leaves out vehicles that are not sorted by departure.
     let text = std::fs::read_to_string(example("town.rou.xml")).unwrap();
     let text = text.replacen("begin=\"0\"", "begin=\"8\"", 1);
     std::fs::write(&routes, text).unwrap();

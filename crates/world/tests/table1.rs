@@ -1,4 +1,4 @@
-//! Table 1 of document 002: the formula, the simulator, and what was published.
+//! Table 1 of COLA: the formula, the simulator, and what was published.
 
 use world::table1::{BRAKING, ROWS, Row};
 use world::{STEP, World};

@@ -1,4 +1,4 @@
-//! What happens in worlds.
+//! Tests of events in worlds.
 
 use std::collections::HashMap;
 use world::scenario::Layout;

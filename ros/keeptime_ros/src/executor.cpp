@@ -17,7 +17,7 @@
 namespace keeptime_ros {
 namespace {
 
-/* How long the executor sleeps at most. What announces nothing is noticed then: the end of rclcpp,
+/* Longest sleep of the executor. It notices unannounced changes then: the end of rclcpp,
  * entities and timers made or reset by other threads, jumps of simulated time. */
 constexpr std::chrono::nanoseconds LONGEST_SLEEP = std::chrono::milliseconds(100);
 
@@ -43,7 +43,7 @@ template <typename Timer> void run_timer(Timer &timer) {
     }
 }
 
-/* What was announced may have been pushed out by something newer. There is nothing to take then:
+/* Newer data may have pushed out the data that was announced. There is nothing to take then:
  * Jazzy says so by null data, Humble's buffer of messages within a process by an exception. */
 void run_waitable(rclcpp::Waitable &waitable, int part) {
     std::shared_ptr<void> data;
@@ -57,7 +57,7 @@ void run_waitable(rclcpp::Waitable &waitable, int part) {
     }
 }
 
-/* What turns a weak pointer to an entity into a function that does something if it lives. */
+/* Turns a weak pointer to an entity into a function that does something if it lives. */
 template <typename Entity, typename Action>
 auto if_alive(const std::shared_ptr<Entity> &entity, Action action) {
     return [weak = std::weak_ptr<Entity>(entity), action](auto... arguments) {

@@ -21,19 +21,19 @@ use crate::debian;
 
 /// The argument that becomes the file for a report.
 pub const REPORT: &str = "{report}";
-/// What a case came to that did not end in time.
+/// Result of a case that did not end in time.
 pub const TIME_LIMIT: &str = "time limit";
-/// How `timeout` says that it killed.
+/// Status with which `timeout` says that it killed.
 const KILLED: i32 = 128 + 9;
 /// So much of the end of an output is looked at.
 const KEPT_BYTES: u64 = 64 << 10;
 
-/// How `keeptime run` begins what it says.
+/// Start of each line of `keeptime run`.
 pub const SAID: &str = "keeptime run: ";
 
-/// What a run does before the program: its folder for temporary files and its shared memory are
-/// made, and what lies in the ordinary `/tmp` of the trees that it needs is kept there. What it
-/// writes into the folder that it runs in is seen by no other run.
+/// Script before the program of a run: it makes the run's folder for temporary files and its shared
+/// memory, and keeps there what lies in the ordinary `/tmp` of the trees that the run needs. No
+/// other run sees what this one writes into the folder that it runs in.
 const ISOLATE: &str = r#"set -e
 private=$1 kept=$2
 shift 2
@@ -54,14 +54,14 @@ mount -t overlay overlay -o "lowerdir=$PWD,upperdir=/tmp/.changes,workdir=/tmp/.
 cd "$PWD"
 exec "$@""#;
 
-/// What each case of a program came to, by its name.
+/// Results of a program's cases, by name.
 pub type Outcome = BTreeMap<String, String>;
 
 /// A run that is over.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub outcome: Outcome,
-    /// What `keeptime run` said of the guard and of the recording.
+    /// Lines of `keeptime run` about the guard and the recording.
     pub said: Vec<String>,
     /// The last of what the program wrote.
     pub output: String,
@@ -103,7 +103,7 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Where nothing ran, everything would be equal: a program's own status has to come through.
+    /// Checks that a program's own status comes through: if nothing ran, everything would be equal.
     fn probe(&self) -> anyhow::Result<()> {
         let words = ["sh", "-c", "exit 7"].map(str::to_owned).to_vec();
         let limit = Duration::from_secs(60);
@@ -232,7 +232,7 @@ fn is_root() -> bool {
     answer.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }
 
-/// What a run came to as a whole.
+/// Returns the result of a run as a whole.
 fn end_of(status: ExitStatus, took: Duration, limit: Duration) -> String {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     match code {
@@ -252,7 +252,8 @@ fn tail(file: &mut File) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What `keeptime run` said in an output: where the program's last line has no end, behind that.
+/// Returns the lines of `keeptime run` in an output; one may stand behind a last line of the
+/// program that has no end.
 fn said(output: &str) -> Vec<String> {
     let lines = output.lines().filter_map(|line| line.split_once(SAID));
     lines.map(|(_, said)| said.to_owned()).collect()

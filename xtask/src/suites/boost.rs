@@ -10,7 +10,7 @@ use super::{Program, Suite, debian_source, pool};
 
 const VERSION: &str = "1.74";
 const LIBRARIES: [&str; 4] = ["thread", "chrono", "atomic", "test"];
-/// What all tests are compiled with: what the project's own build says, of C++11.
+/// Options with which all tests are compiled: those of the project's own build, of C++11.
 const OPTIONS: [&str; 3] =
     ["-w", "-std=c++11", "-DBOOST_THREAD_THROW_IF_PRECONDITION_NOT_SATISFIED"];
 const LINKED: [&str; 6] = [

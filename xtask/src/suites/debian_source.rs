@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::step::Step;
 
-/// Where the system says whence its packages come.
+/// Files and folders that name the sources of the system's packages.
 const SYSTEM: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d"];
 
 /// The unpacked source of a package, in a folder of that name's below `folder/src`.

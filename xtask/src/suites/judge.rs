@@ -1,4 +1,4 @@
-//! Which cases differ from bare: runs are repeated until a difference is one or is none.
+//! Cases that differ from bare: runs are repeated until a difference is one or is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use super::attempt::{Attempt, Outcome, Runner, SAID, TIME_LIMIT};
 use super::mode::Mode;
 use super::pool;
 
-/// How often a program runs in a mode in which a case differed.
+/// Number of runs of a program in a mode in which a case differed.
 const TRIES: usize = 3;
 /// So many programs run at once when what differed is tried again.
 const JOBS_AGAIN: usize = 2;
-/// What a case that is in no report came to.
+/// Result of a case that is in no report.
 const ABSENT: &str = "absent";
 /// A run in a mode may take so many times as long as bare, and so much longer.
 const LONGER: (u32, Duration) = (5, Duration::from_secs(20));
@@ -22,14 +22,14 @@ pub struct Judged {
     pub name: String,
     pub bare: Vec<Attempt>,
     pub modes: BTreeMap<Mode, Vec<Attempt>>,
-    /// Why it ran in no mode.
+    /// Reason for which it ran in no mode.
     pub left_out: Option<&'static str>,
 }
 
-/// What a case came to in a mode.
+/// Result of a case in a mode, against bare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// What it came to bare, each time.
+    /// A result that it had bare, each time.
     Equal,
     /// Something else, but not most of the times.
     Once(String),
@@ -46,7 +46,7 @@ pub struct Case {
     pub modes: BTreeMap<Mode, Verdict>,
 }
 
-/// How a suite is run.
+/// Plan by which a suite is run.
 pub struct Plan<'a> {
     pub modes: &'a [Mode],
     /// Programs that run at once.
@@ -209,7 +209,7 @@ fn without_numbers(line: &str) -> String {
     left
 }
 
-/// What a mode's runs of a case are beside all of its bare ones.
+/// Returns the verdict on a mode's runs of a case, beside all of its bare ones.
 fn verdict(bare: &BTreeSet<String>, here: &[String]) -> Verdict {
     let others: Vec<&String> = here.iter().filter(|end| !bare.contains(*end)).collect();
     let seen: BTreeSet<&str> = others.iter().map(|end| end.as_str()).collect();

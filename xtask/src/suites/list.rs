@@ -1,4 +1,4 @@
-//! What is written of a suite: a table with what differs, and a list of all programs.
+//! Lists of a suite: a table with what differs, and a list of all programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub struct List<'a> {
     pub seconds: u64,
 }
 
-/// How many cases came to what in a mode.
+/// Numbers of cases in a mode, by verdict.
 #[derive(Default)]
 struct Count {
     equal: usize,
@@ -74,7 +74,7 @@ impl List<'_> {
         Ok(())
     }
 
-    /// How many verdicts say that a case differs.
+    /// Returns the number of verdicts that say that a case differs.
     pub fn different(&self) -> usize {
         self.counts().values().map(|count| count.different).sum()
     }
@@ -157,7 +157,8 @@ impl List<'_> {
         if text.is_empty() { text } else { format!("\n{text}") }
     }
 
-    /// What was recorded, guarded and left alone, over the first run of each program.
+    /// Returns the numbers of what was recorded, guarded and left alone, over the first run of each
+    /// program.
     fn guard(&self) -> String {
         let mut text = String::new();
         for mode in self.modes {
@@ -198,7 +199,7 @@ impl List<'_> {
         if text.is_empty() { text } else { format!("\n{text}") }
     }
 
-    /// Where all cases are equal, and what was written is not.
+    /// Returns the other outputs of a program in the modes in which all its cases are equal.
     fn other_outputs(&self, program: &Judged) -> Vec<(Mode, String)> {
         let cases = program.cases();
         let equal = |mode: &Mode| cases.iter().all(|case| case.modes[mode] == Verdict::Equal);
@@ -290,7 +291,7 @@ fn sums(said: &[Vec<String>]) -> BTreeMap<String, Sum> {
     sums
 }
 
-/// What a line of `keeptime run` counts.
+/// Returns the counts in a line of `keeptime run`, with their names.
 fn numbers(line: &str) -> Vec<(String, u64)> {
     let mut numbers = Vec::new();
     for (part, prefix) in line.split("; left alone, by uses: ").zip(["", "left alone: "]) {

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use super::{Program, Suite};
 use crate::step::Step;
 
-/// What to do where there is no checkout.
+/// Advice if there is no checkout.
 pub const MISSING: &str = "Debian has no sources of the Linux Test Project: \
     git clone https://github.com/linux-test-project/ltp, and name the folder with --ltp";
 
@@ -118,7 +118,7 @@ pub fn system_calls(tree: &Path, limit: Duration) -> anyhow::Result<Suite> {
             }
             let command = vec![file.to_string_lossy().into_owned()];
             let mut program = Program::one(name, command, &folder, limit);
-            // Where the tests' programs find others that they start.
+            // Path by which the tests' programs find others that they start.
             let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", folder.display());
             program.variables.push(("PATH".into(), path));
             // Tests have time limits of their own, for idle machines.

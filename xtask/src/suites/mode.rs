@@ -18,7 +18,7 @@ pub enum Mode {
 
 pub const ALL: [Mode; 4] = [Mode::Record, Mode::Inherit, Mode::FairInherit, Mode::Both];
 
-/// Where the trace of a run goes: into memory, and away with the run.
+/// Name of a run's trace in its folder for temporary files, which is removed after the run.
 const TRACE: &str = "t.kt";
 /// Less than by default, so that many runs find room beside each other and start fast.
 const MEMORY: &str = "32MiB";
@@ -33,7 +33,7 @@ impl Mode {
         }
     }
 
-    /// What stands before the program. Not `-q`: what is said afterwards is read.
+    /// Returns the words before the program. Not `-q`: the lines after the run are read.
     pub fn prefix(self, keeptime: &Path, scratch: &Path) -> Vec<String> {
         let trace = scratch.join(TRACE).to_string_lossy().into_owned();
         let record = ["--record", &trace, "--all-locks", "--memory", MEMORY];

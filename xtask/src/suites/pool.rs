@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `work` makes of each item, in the items' order; `threads` of them are worked on at once.
+/// Returns the results of `work` on the items, in their order; `threads` items are worked on at
+/// once.
 pub fn map<Item: Sync, Made: Send>(
     items: &[Item],
     threads: usize,

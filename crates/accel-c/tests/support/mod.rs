@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use system::System;
 
-/// Where the header is.
+/// Folder of the header.
 pub const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
 /// A standard of C or C++.
@@ -18,7 +18,7 @@ pub enum Language {
     Cpp(&'static str),
 }
 
-/// Which of the two libraries a program is linked to.
+/// Kind of the library that a program is linked to.
 #[derive(Clone, Copy, Debug)]
 pub enum Library {
     Shared,
@@ -130,7 +130,7 @@ pub fn succeed(command: &mut Command) -> String {
     expect_success(&output)
 }
 
-/// What a program printed, if it succeeded.
+/// Checks that a program succeeded, and returns its output.
 pub fn expect_success(output: &Output) -> String {
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

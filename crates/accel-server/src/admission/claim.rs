@@ -1,4 +1,4 @@
-//! What one registration claims of the system, and whether it can be true.
+//! Claims of one registration on the system, and the checks that they can be true.
 //!
 //! A client's declaration is an allegation. Here its numbers are held against each other, against
 //! the configuration, and against what was claimed before; whether the chains then keep their
@@ -38,7 +38,7 @@ pub(crate) struct Claim {
     pub tally: Arc<Tally>,
 }
 
-/// Where the parameters of a claim's chain come from.
+/// Source of the parameters of a claim's chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// From the chain with this index in the configuration.
@@ -49,7 +49,7 @@ pub(crate) enum Source {
     Nobody,
 }
 
-/// What a client declares of one callback and its chain.
+/// Declaration of a client about one callback and its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Declaration {
     pub terms: Terms,
@@ -62,7 +62,7 @@ pub(crate) struct Declaration {
     pub requests: u32,
 }
 
-/// What all registrations of one chain have in common.
+/// Parameters that all registrations of one chain have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub period_ns: u64,
@@ -72,13 +72,13 @@ pub(crate) struct Terms {
     pub best_effort: bool,
 }
 
-/// What is known of the time that one request takes on its accelerator.
+/// Time that one request takes on its accelerator, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exec {
-    /// What the analysis counts with; None when nobody knows.
+    /// Longest time, which the analysis uses; None if nobody knows it.
     pub most_ns: Option<u64>,
     pub least_ns: u64,
-    /// What the device enforces.
+    /// Time after which the device reports an overrun.
     pub budget_ns: Option<u64>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn executor(packet: &Register) -> Result<Option<(u32, u32)>, Refusal>
     Ok(Some((packet.core, packet.process_priority)))
 }
 
-/// What a registration declares of its chain; None when it declares nothing.
+/// Returns the declaration of a registration about its chain; None if it declares nothing.
 pub(crate) fn declaration(packet: &Register, exec: &Exec) -> Result<Option<Declaration>, Refusal> {
     if packet.flags & !flag::ALL != 0 || packet.reserved != 0 {
         let text = format!("flags {:#x} or reserved bits that mean nothing", packet.flags);
@@ -200,7 +200,7 @@ pub(crate) fn agrees_with_file(packet: &Register, chain: &system::Chain) -> Resu
     Ok(())
 }
 
-/// Whether a claim agrees with the configuration and with the claims before it.
+/// Checks that a claim agrees with the configuration and with the claims before it.
 pub(super) fn check(file: &System, claims: &[Claim], claim: &Claim) -> Result<(), Refusal> {
     one_executor(claims, claim)?;
     match &claim.source {
@@ -302,8 +302,8 @@ fn demand<'a>(
     (chains.len(), requests)
 }
 
-/// What a user may have promised to the chains that its clients declare: nothing, or a share of
-/// the accelerator.
+/// Checks that the chains which a user's clients declare ask for no more than the user's share of
+/// the accelerator, which may be nothing.
 fn share(file: &System, claims: &[Claim], claim: &Claim) -> Result<(), Refusal> {
     let Some(shares) = &claim.declare else { return Ok(()) };
     let (chain, uid) = (&claim.chain, claim.uid);

@@ -1,9 +1,9 @@
-//! Why a chain is not promised its deadline, in words.
+//! Reasons for which a chain is not promised its deadline, in words.
 
 use super::model::{File, Model};
 use analysis::{ChainBound, Refusal, Term, TermKind};
 
-/// Why there is no promise.
+/// Reason for which there is no promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// The analysis found no bound, or none within the deadline.
@@ -18,7 +18,7 @@ pub(super) enum Why {
     Model(String),
 }
 
-/// How a chain that declares nothing gets in the way of another.
+/// Way in which a chain that declares nothing delays another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Its requests go first on this accelerator.
@@ -30,7 +30,7 @@ pub(super) enum Way {
 }
 
 impl Why {
-    /// What the analysis says of a chain that is not ok.
+    /// Puts the result of the analysis for a chain that is not ok into words.
     pub(super) fn of(file: &File, model: &Model, index: usize, bound: &ChainBound) -> Why {
         let name = |chain: usize| format!("{:?}", model.chains[chain].name);
         let accelerator = |index: usize| file.system.accelerators[index].id.as_str();
@@ -98,7 +98,7 @@ impl Why {
         }
     }
 
-    /// Whether the chain fails by itself: that says more than one that fails with it.
+    /// Returns true if the chain fails by itself: that says more than one that fails with it.
     pub(super) fn is_own(&self) -> bool {
         !matches!(self, Why::Analysis { own: false, .. })
     }

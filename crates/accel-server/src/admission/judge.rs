@@ -1,4 +1,4 @@
-//! What the chains are promised, given who is registered and in which buckets.
+//! Promises to the chains, given the registrations and their buckets.
 
 use super::claim::{Claim, Source};
 use super::explain::{Way, Why};
@@ -9,15 +9,15 @@ use accel::snapshot::{Origin, Standing};
 use analysis::{Analysis, Analyzer, Status};
 use system::Admission as Mode;
 
-/// What the chains are promised, the most critical first.
+/// Promises to the chains, the most critical first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub chains: Vec<Judged>,
-    /// Why the chains cannot be analysed at all.
+    /// Reason for which the chains cannot be analysed at all.
     contradiction: Option<String>,
 }
 
-/// What one chain is promised.
+/// Promise to one chain.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     pub name: String,
@@ -37,7 +37,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Why there is no guarantee; or empty.
+    /// Returns the reason for which there is no guarantee; or empty.
     pub(crate) fn note(&self) -> String {
         self.why.as_ref().map_or_else(String::new, Why::note)
     }
@@ -46,7 +46,7 @@ impl Judged {
         self.standing == Standing::Guaranteed
     }
 
-    /// Whether it asks for a promise.
+    /// Returns true if it asks for a promise.
     fn asks(&self) -> bool {
         self.origin != Origin::Nobody && !self.best_effort
     }
@@ -64,9 +64,9 @@ impl Verdict {
         self.chains.iter().filter(move |c| c.name == name && c.asks() && !c.is_guaranteed())
     }
 
-    /// Whether a change that breaks promises breaks only those that give way: to chains that
-    /// clients of other users declared, with a lower priority than what comes. The priorities that
-    /// a user may ask for say how critical its chains can be, and a small declaration of one user
+    /// Returns true if a change breaks only promises that give way: those to chains that clients of
+    /// other users declared, with a lower priority than the claim that comes. The priorities that a
+    /// user may ask for say how critical its chains can be, and a small declaration of one user
     /// must not keep out what another user may have before it. A user's promises hold against its
     /// own chains, and those to chains of the configuration against everybody.
     pub(super) fn breaks_only_what_gives_way(
@@ -88,8 +88,8 @@ impl Verdict {
         analysed && own.is_none() && self.lost(before).all(gives_way)
     }
 
-    /// What is worth a line for each chain that asks for a promise and has none: once, and again
-    /// when the reason is another one.
+    /// Returns a log line for each chain that asks for a promise and has none: once, and again if
+    /// the reason is another one.
     pub(super) fn news(&self, before: &Verdict) -> Vec<String> {
         let unpromised = self.chains.iter().filter(|c| c.asks() && !c.is_guaranteed());
         let changed = unpromised.filter_map(|chain| {
@@ -104,7 +104,7 @@ impl Verdict {
         changed.collect()
     }
 
-    /// Which promise a change would break, in words.
+    /// Describes the promise that a change would break; None if it breaks none.
     pub(super) fn broken(&self, before: &Verdict, change: Change<'_>) -> Option<String> {
         let Change::Comes(candidate) = change else {
             return self.lost(before).next().map(|_| String::new());
@@ -122,7 +122,7 @@ impl Verdict {
     }
 }
 
-/// How much of an analysis is wanted.
+/// Depth of an analysis: the quality of its bounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// The cheapest bounds that prove what is promised.
@@ -132,7 +132,7 @@ pub(super) enum Depth {
 }
 
 impl Rules {
-    /// What the chains of these claims are promised.
+    /// Determines the promises to the chains of these claims.
     pub(super) fn judge(&self, claims: &[Claim], spreads: &[Spread], depth: Depth) -> Verdict {
         let model = model::build(&self.file, claims, spreads);
         let (mut chains, contradiction) = match self.analysed(&model, claims, spreads, depth) {
@@ -233,8 +233,8 @@ impl Rules {
         }
     }
 
-    /// How a chain that declares nothing can hold up this one: a request of unknown length goes
-    /// first or cannot be preempted, or a callback of unknown length has the thread.
+    /// Finds the way in which an undeclared chain can hold up this one: a request of unknown length
+    /// goes first or cannot be preempted, or a callback of unknown length has the thread.
     fn threat(
         &self,
         model: &Model,
@@ -262,7 +262,7 @@ impl Rules {
     }
 }
 
-/// What is known of a chain without an analysis.
+/// Returns the facts about a chain that are known without an analysis.
 fn facts(model: &Model, index: usize, modelled: &Modelled) -> Judged {
     let chain = &model.system.chains[index];
     let uses = (0..model.system.accelerators.len()).filter(|&index| chain.uses(index));

@@ -14,7 +14,7 @@
 //!    comes, keeps it not out: where there is no other way, it loses its guarantee, and that is
 //!    told.
 //!
-//! When somebody leaves, the rest is judged anew; the even spread is taken only where it costs
+//! After somebody has left, the rest is judged anew; the even spread is taken only if it costs
 //! nobody a promise.
 //!
 //! All of this happens on the control thread, which alone changes who is registered; the
@@ -52,7 +52,7 @@ const MAX_REQUESTS_IN_ALL: u32 = 1024;
 /// Declared chains.
 const MAX_CHAINS: usize = 256;
 
-/// What does not change while the server runs.
+/// Rules of admission control, which do not change while the server runs.
 pub(crate) struct Rules {
     pub mode: Mode,
     pub variant: Variant,
@@ -61,7 +61,7 @@ pub(crate) struct Rules {
     pub buckets: Vec<u32>,
 }
 
-/// Who is registered, and what they are promised.
+/// Registrations in force, and the promises to their chains.
 pub(crate) struct Admission {
     rules: Rules,
     now: Decision,
@@ -69,7 +69,7 @@ pub(crate) struct Admission {
     pub counts: Counts,
 }
 
-/// How often it was decided, and how long that took.
+/// Number of decisions and of refusals, and the times that decisions took.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub decisions: u64,
@@ -84,11 +84,11 @@ pub(crate) struct Decision {
     claims: Vec<Claim>,
     pub spreads: Vec<Spread>,
     verdict: Verdict,
-    /// Whether the verdict has the best bounds.
+    /// True if the verdict has the best bounds.
     refined: bool,
 }
 
-/// What to do with a claim that costs a promise.
+/// Kind of a change: a claim that comes can be refused, one that leaves cannot.
 #[derive(Clone, Copy)]
 enum Change<'a> {
     /// This claim comes in, or its chain changes to this.
@@ -130,7 +130,7 @@ impl Admission {
         }
     }
 
-    /// What the chains are promised now.
+    /// Returns the present promises to the chains.
     pub(crate) fn verdict(&self) -> &Verdict {
         &self.now.verdict
     }
@@ -150,7 +150,7 @@ impl Admission {
         self.now.claims.iter().find(same).map_or_else(Arc::default, |claim| claim.tally.clone())
     }
 
-    /// Whether a registration may come in.
+    /// Decides if a registration may come in.
     ///
     /// # Errors
     /// Says which promise it would break, or what contradicts what.
@@ -163,8 +163,8 @@ impl Admission {
         self.decide(claims, Change::Comes(&claim))
     }
 
-    /// Whether a chain may have another priority, and which registrations that concerns: all of a
-    /// declared chain, otherwise the one.
+    /// Decides if a chain may have another priority, and returns the registrations that this
+    /// concerns: all of a declared chain, otherwise the one.
     ///
     /// # Errors
     /// As for [`Admission::register`].
@@ -287,8 +287,8 @@ impl Admission {
         }
     }
 
-    /// Who shares an accelerator. A chain of the configuration takes its place on all of its
-    /// accelerators when it comes, so that later registrations of it move nobody.
+    /// Returns the chain priorities on an accelerator. A chain of the configuration takes its place
+    /// on all of its accelerators when it comes, so that later registrations of it move nobody.
     fn members(&self, claims: &[Claim], accelerator: usize) -> Members {
         let file = &self.rules.file.system;
         let shared = &file.accelerators[accelerator];

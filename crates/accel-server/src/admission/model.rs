@@ -1,11 +1,11 @@
 //! From claims to the model that is analysed.
 //!
-//! What is in it: every chain of the configuration that somebody has registered for, whole, as
-//! the configuration describes it; every chain of the configuration without segments, which
-//! nobody registers and which runs all the same; and every declared chain, as far as its
-//! registrations are known. Of a chain that declares nothing, only its bucket is known: it is
-//! there as a chain of next to no load, so that the analysis sees that its bucket is in use and
-//! that requests of other buckets preempt it.
+//! The model contains: every chain of the configuration that somebody has registered for, whole, as
+//! the configuration describes it; every chain of the configuration without segments, which nobody
+//! registers and which runs all the same; and every declared chain, as far as its registrations are
+//! known. Of a chain that declares nothing, only its bucket is known: it is there as a chain of
+//! next to no load, so that the analysis sees that its bucket is in use and that requests of other
+//! buckets preempt it.
 //!
 //! An executor of the model is an executor of the configuration, or one session: a client is one
 //! thread. A session that registers for a chain of the configuration, and declares the core and
@@ -27,7 +27,7 @@ pub(crate) struct File {
 pub(super) struct Model {
     pub system: analysis::System,
     pub chains: Vec<Modelled>,
-    /// Which two executors are at the same place, in words: then nothing can be analysed.
+    /// Names two executors at the same place, if there are any: then nothing can be analysed.
     pub contradiction: Option<String>,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Builder<'a> {
         uses.into_iter().map(chain).collect()
     }
 
-    /// Which executor runs a claim's callback.
+    /// Finds the executor that runs a claim's callback.
     fn place(&self, claim: &Claim) -> Place {
         let own = self.claims.iter().filter(|other| other.session == claim.session);
         let configured = own.filter_map(|other| match other.source {

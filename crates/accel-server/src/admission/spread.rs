@@ -1,4 +1,4 @@
-//! Which bucket each chain priority goes to.
+//! Spreads: the bucket of each chain priority.
 //!
 //! A *spread* maps the chain priorities in use on one accelerator to buckets, and never falls as
 //! the priority rises. There are two ways to make one:

@@ -266,7 +266,7 @@ fn who_leaves_costs_nobody_a_promise() {
     assert!(lost.is_empty(), "{lost:?}");
     assert_eq!(buckets(&admission), [1, 0, 0], "not the even spread, [1, 1, 0]");
     assert_eq!(admission.standing("c4"), Standing::Guaranteed);
-    // Where it costs nothing, the even spread comes back.
+    // The even spread comes back if it costs nothing.
     admission.leave(2, None);
     assert_eq!((admission.bucket(4), admission.bucket(1)), (1, 0));
 }

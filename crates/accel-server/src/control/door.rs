@@ -85,7 +85,7 @@ impl Control {
         }
     }
 
-    /// Whether this connection may stay; if not, the user with the reason.
+    /// Checks that this connection may stay; if not, returns the user with the reason.
     fn judge(&self, socket: &Socket) -> Result<(Peer, Grant), (u32, Refusal)> {
         let peer = Peer::of(socket.as_fd()).map_err(|unknown| {
             (u32::MAX, (Code::NotAllowed, format!("no credentials: {unknown}")))
@@ -99,7 +99,7 @@ impl Control {
         Ok((peer, grant))
     }
 
-    /// Whether this user may open another session now.
+    /// Checks that this user may open another session now.
     pub(super) fn check_sessions(&self, peer: &Peer, grant: &Grant) -> Result<(), Refusal> {
         let open = || self.connections.values().filter(|connection| connection.open.is_some());
         let own = open().filter(|connection| connection.peer.uid == peer.uid).count();

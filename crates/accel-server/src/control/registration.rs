@@ -66,7 +66,7 @@ impl Control {
         Ok(())
     }
 
-    /// What is worth a line about a registration that came in.
+    /// Logs a long decision about a registration that came in, and the news of chains.
     fn remark(&self, session: u64, packet: &control::Register, news: &[String]) {
         let Some(connection) = self.connections.get(&session) else { return };
         let (pid, uid) = (connection.peer.number(), connection.peer.uid);

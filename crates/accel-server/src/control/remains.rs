@@ -27,7 +27,7 @@ impl Control {
         self.dying.append(&mut dying);
     }
 
-    /// Whether nothing is left.
+    /// Unmaps the memory that nobody uses any more; returns true if none is left.
     fn bury_one(&mut self, remains: &mut Remains) -> bool {
         if remains.session.is_some_and(|session| !self.engine.at_rest(session)) {
             return false;

@@ -1,4 +1,4 @@
-//! How much of the control thread each user may have.
+//! Share of the control thread that each user may have.
 //!
 //! Everything that the control thread does for a client, also a refusal, costs the client's user
 //! the processor time that it took. A user may have a share of the thread, and a stock of it for
@@ -10,14 +10,14 @@ use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use rustix::event::epoll;
 use std::collections::HashMap;
 
-/// What a user may have at once, beyond its share.
+/// Processor time that a user may have at once, beyond its share.
 pub(super) const STOCK_NS: u64 = 1_000_000_000;
-/// What one turn costs at least: the dispatcher's lock and the caches are taken from others too.
+/// Smallest cost of one turn: the dispatcher's lock and the caches are taken from others too.
 const LEAST_NS: u64 = 10_000;
 /// More users than this are looked through for those that owe nothing.
 const MANY: usize = 256;
 
-/// What the users owe.
+/// Processor time that each user owes.
 pub(super) struct Shares {
     percent: u64,
     users: HashMap<u32, Account>,
@@ -53,7 +53,7 @@ impl Shares {
         account.owed_ns = account.owed_ns.saturating_add(took_ns.max(LEAST_NS));
     }
 
-    /// When a user is listened to again; None when it is listened to now.
+    /// Returns the time at which the server listens to a user again; None if it listens now.
     pub(super) fn rests_until(&self, uid: u32, now_ns: u64) -> Option<u64> {
         let account = self.users.get(&uid)?.at(now_ns, self.percent);
         let too_much_ns = account.owed_ns.checked_sub(STOCK_NS).filter(|ns| *ns > 0)?;

@@ -1,4 +1,4 @@
-//! What the server says of itself, entry by entry.
+//! Answers of the server to questions about itself, entry by entry.
 
 use super::{Connection, Control};
 use crate::admission::{Claim, Judged, Source};
@@ -200,7 +200,7 @@ impl Control {
     }
 }
 
-/// Whether a registration belongs to a chain.
+/// Returns true if a registration belongs to a chain.
 fn is_of(claim: &Claim, judged: &Judged) -> bool {
     let same = match (&claim.source, judged.origin) {
         (Source::File(_), Origin::File) | (Source::Declared(_), Origin::Clients) => true,

@@ -94,7 +94,7 @@ pub(super) fn module(
     }))
 }
 
-/// What is in a kernel's file.
+/// Reads a kernel's file; an error names the key of the kernel.
 fn read<T>(
     kernel: &Kernel,
     key: &str,

@@ -58,7 +58,7 @@ impl State {
         self.advance(accelerator, None)
     }
 
-    /// Which request of whom, where.
+    /// Names a request in words: its accelerator, chain, launch id and process.
     fn in_words(&self, accelerator: usize, request: &Request) -> String {
         let owner = &self.accelerators[accelerator].id;
         let session = self.sessions.get(&request.session.id);
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-/// Whether a failure means that the device broke down.
+/// Returns true if a failure means that the device broke down.
 pub(super) fn is_lost(code: u32) -> bool {
     code == FailureCode::Lost as u32 || code == FailureCode::Endless as u32
 }

@@ -154,7 +154,7 @@ pub fn command_of(program: &Path, test: &str, fixture: &Fixture, word: &str) -> 
     command
 }
 
-/// What `spawn` gave to the process this runs in; None when it was not started by `spawn`.
+/// Returns the socket and the word that `spawn` gave to this process; None if it did not start it.
 pub fn given() -> Option<(PathBuf, String)> {
     let socket = std::env::var_os("KEEPTIME_TEST_SOCKET")?;
     Some((socket.into(), std::env::var("KEEPTIME_TEST_WORD").ok()?))

@@ -2,7 +2,7 @@
 
 use super::{Packet, Refused, pack_text, unpack_text};
 
-/// What kind of refusal it is.
+/// Kind of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Code {
@@ -28,7 +28,7 @@ pub enum Code {
     Device = 10,
     /// A chain would miss its deadline: this one, or one that was admitted before.
     Admission = 11,
-    /// What is declared contradicts itself, or an earlier registration of the same chain.
+    /// The declaration contradicts itself, or an earlier registration of the same chain.
     Declaration = 12,
 }
 
@@ -57,9 +57,9 @@ impl Code {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {
-    /// What kind; None for a code of a newer server.
+    /// Kind of the refusal; None for a code of a newer server.
     pub code: Option<Code>,
-    /// What was found and what was expected.
+    /// The found and the expected value, in words.
     pub text: String,
 }
 

@@ -1,11 +1,11 @@
-//! What a bound is made of, and why there is none.
+//! Addends of a bound, and the reason why there is none.
 
 use super::jobs::{NONE, some};
 use super::view::View;
 use super::{Analyzer, PartBound, Refusal, Status, Term, TermKind};
 
 impl Analyzer {
-    /// Why a chain is not ok, from the bounds of its parts.
+    /// Returns the reason why a chain is not ok, from the bounds of its parts.
     pub(super) fn refusal(&self, chain: usize, parts: &[PartBound]) -> Refusal {
         let view = &self.view;
         let described = &view.chains[chain];

@@ -50,8 +50,8 @@ pub(crate) fn times(jobs: u64, demand: u64) -> u64 {
     jobs.saturating_mul(demand)
 }
 
-/// How many steps of recurrences one analysis may still make. Systems of practice need tens for
-/// each part; a system made to keep the analysis busy (periods of nanoseconds, utilisation just
+/// Number of steps of recurrences that one analysis may still make. Systems of practice need tens
+/// for each part; a system made to keep the analysis busy (periods of nanoseconds, utilisation just
 /// below 1) runs out of them, and what is not finished then has no bound.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
@@ -91,7 +91,7 @@ pub(crate) fn least_fixed_point(
     NONE
 }
 
-/// Whether a sum of `demand / period` reaches 1, as rationals.
+/// Returns true if a sum of `demand / period` reaches 1, as rationals.
 pub(crate) fn overloads(demands: impl Iterator<Item = (u64, Period)> + Clone) -> bool {
     let sum: f64 = demands.clone().map(|(demand, period)| demand as f64 * period.inverse).sum();
     // Each of the terms is off by at most 2^-51 of itself.

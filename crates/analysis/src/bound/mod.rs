@@ -19,7 +19,7 @@ use theorem::Theorem;
 use tight::Tight;
 use view::View;
 
-/// Which analysis.
+/// The analysis to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Variant {
     /// Theorem 1 of PAAM as printed. Unsound where a lower-priority callback of the same executor
@@ -37,13 +37,13 @@ pub enum Variant {
 pub struct Analysis {
     /// The analysis that was made.
     pub variant: Variant,
-    /// Whether every chain that is not best effort is [`Status::Ok`].
+    /// True if every chain that is not best effort is [`Status::Ok`].
     pub schedulable: bool,
     /// One entry per chain, in the order of the system.
     pub chains: Vec<ChainBound>,
 }
 
-/// What is known of a chain.
+/// Result of the analysis of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
     /// The bound holds and is within the deadline.
@@ -57,7 +57,7 @@ pub enum Status {
 /// The bound of one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainBound {
-    /// Whether the bound is a guarantee.
+    /// Status of the bound: a guarantee or not.
     pub status: Status,
     /// The response time from nominal release to end, where it exists. A guarantee only where
     /// `status` is [`Status::Ok`].
@@ -66,7 +66,7 @@ pub struct ChainBound {
     pub parts: Vec<PartBound>,
     /// The chains whose own deadlines the bound relies on, ascending.
     pub relies_on: Vec<usize>,
-    /// Why the chain is not ok.
+    /// Reason why the chain is not ok.
     pub refusal: Option<Refusal>,
 }
 
@@ -91,23 +91,23 @@ pub struct PartBound {
     pub handling_ns: Option<u64>,
     /// `R`: response time of the part, where it is within the deadline.
     pub response_ns: Option<u64>,
-    /// What the response time is made of, largest first. Where there is none, what it was made of
-    /// when it passed the deadline.
+    /// Addends of the response time, largest first. Where there is none, those of the time at which
+    /// it passed the deadline.
     pub terms: Vec<Term>,
 }
 
 /// One addend of a response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
-    /// What kind.
+    /// Its kind.
     pub kind: TermKind,
     /// The chain that causes it; the chain itself for its own work.
     pub chain: usize,
-    /// How much.
+    /// Its duration.
     pub ns: u64,
 }
 
-/// What a part of a response time is spent on.
+/// Cause of a part of a response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TermKind {
     /// Own processor time.
@@ -128,7 +128,7 @@ pub enum TermKind {
     CoreInterference,
 }
 
-/// Why a chain has no guarantee.
+/// Reason why a chain has no guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// The chain's bound passes the deadline.
@@ -207,7 +207,7 @@ pub struct Analyzer {
 /// The short answer of an [`Analyzer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict<'a> {
-    /// Whether every chain that is not best effort is [`Status::Ok`].
+    /// True if every chain that is not best effort is [`Status::Ok`].
     pub schedulable: bool,
     /// Status and response time of each chain, in the order of the system.
     pub chains: &'a [(Status, Option<u64>)],
@@ -231,9 +231,9 @@ impl Analyzer {
         loaded
     }
 
-    /// Which chains of the system have a bound. Under [`Variant::Tight`] the cheapest refinements
-    /// that suffice are used: a response time may be smaller in [`Analyzer::analyze`], a status
-    /// may not differ.
+    /// Decides which chains of the system have a bound. Under [`Variant::Tight`] the cheapest
+    /// refinements that suffice are used: a response time may be smaller in [`Analyzer::analyze`],
+    /// a status may not differ.
     pub fn run(&mut self, variant: Variant) -> Verdict<'_> {
         self.begin(variant);
         match variant {
@@ -320,7 +320,7 @@ impl Analyzer {
                 self.theorem_chains(variant)
             }
             Variant::Tight => {
-                // Where tight has no bound that holds, the sound one may still be a dependent one.
+                // If tight has no bound that holds, the sound one may still be a dependent one.
                 self.run_theorem(true);
                 let fallback = self.theorem_chains(Variant::Sound);
                 self.run_tight(fine);

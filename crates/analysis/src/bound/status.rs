@@ -1,4 +1,4 @@
-//! Which bounds are guarantees.
+//! Choice of the bounds that are guarantees.
 //!
 //! Every analysis assumes that the chains whose jobs it counts meet their deadlines. The chains
 //! that are ok are the greatest set in which each has a bound within its deadline and relies on
@@ -9,7 +9,7 @@ use super::Status;
 use super::jobs::{NONE, some};
 use super::view::View;
 
-/// Who relies on whom: one row of bits per chain.
+/// The chains that each chain's bound relies on: one row of bits per chain.
 #[derive(Debug, Default)]
 pub(super) struct Relies {
     bits: Vec<u64>,

@@ -13,7 +13,7 @@ use super::jobs::{NONE, Period, least_fixed_point, overloads, times};
 use super::view::{CallbackView, PartView, User, View};
 use super::{Term, TermKind};
 
-/// What one run of Theorem 1 finds, by segment and by part; [`NONE`] where there is none.
+/// Results of one run of Theorem 1, by segment and by part; [`NONE`] where there is none.
 #[derive(Debug, Default)]
 pub(super) struct Theorem {
     /// Lemma 2 of each segment.
@@ -162,7 +162,7 @@ impl Theorem {
         lower.map(|&lower| self.held(view, &view.parts[lower], sound)).max().unwrap_or(0)
     }
 
-    /// How long a callback of a part may hold its executor.
+    /// Returns the longest time for which a callback of a part may hold its executor.
     fn held(&self, view: &View, part: &PartView, sound: bool) -> u64 {
         let held = |callback: &CallbackView| {
             if !sound {
@@ -196,7 +196,7 @@ impl Theorem {
         self.handling[index] = within.saturating_add(own_epsilon);
     }
 
-    /// What each job of `hp` and `hpp` takes from the part.
+    /// Collects the time that each job of `hp` and `hpp` takes from the part.
     fn collect_interference(&mut self, view: &View, part: &PartView) {
         self.interference.clear();
         let hp = view.others[part.hp.clone()].iter().map(|&h| (h, true));

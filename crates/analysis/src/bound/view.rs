@@ -110,7 +110,7 @@ pub(super) struct User {
     pub exact_demand: u64,
     /// The executor that all of its requests come from, where it is one.
     pub executor: Option<usize>,
-    /// What may occupy the device after the request's end: `kappa` where buckets preempt.
+    /// Time after the request's end in which the device may be busy: `kappa` where buckets preempt.
     pub after: u64,
 }
 
@@ -197,7 +197,7 @@ impl View {
                 });
             }
             clock += left;
-            // What is left may be used before or after any of the requests.
+            // The time that is left may be used before or after any of the requests.
             for segment in &mut self.segments[begin..] {
                 segment.tail_min += left;
             }
@@ -349,7 +349,7 @@ impl View {
         &self.users[accelerator][..self.above[chain * self.users.len() + accelerator]]
     }
 
-    /// Where a chain stands among the users of an accelerator.
+    /// Returns the place of a chain among the users of an accelerator.
     pub fn user_of(&self, accelerator: usize, chain: usize) -> Option<usize> {
         let place = self.above[chain * self.users.len() + accelerator];
         let user = self.users[accelerator].get(place);

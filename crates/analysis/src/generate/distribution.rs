@@ -1,8 +1,8 @@
-//! How totals are shared and periods are drawn.
+//! Distribution of totals over chains, and of periods.
 
 use super::{Error, Rng};
 
-/// How often a vector is drawn before [`uunifast_discard`] gives up.
+/// Number of draws of a vector before [`uunifast_discard`] gives up.
 const MAX_DRAWS: u32 = 100_000;
 
 /// Uniform in [0, 1), in steps of 2^-53. Made from whole numbers here, so that it does not change

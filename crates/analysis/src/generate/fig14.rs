@@ -12,7 +12,7 @@ const FIRST_CORE: u32 = 2;
 const BUCKETS: u32 = 6;
 /// The first chain's priority is one less.
 const PRIORITIES: u32 = 99;
-/// How many priorities share a bucket.
+/// Number of priorities that share a bucket.
 const PER_BUCKET: u32 = 17;
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -29,11 +29,11 @@ pub struct Fig14 {
     pub chains: u32,
     /// Processor and accelerator time of one chain, in percent of its period.
     pub utilisation_percent: u32,
-    /// How much of that is accelerator time, in percent of it.
+    /// Accelerator time, in percent of that.
     pub accelerator_percent: u32,
-    /// What the chains do while they wait.
+    /// Behaviour of the chains while they wait.
     pub wait: Wait,
-    /// What requests cost; nothing in the paper's figure.
+    /// Cost of requests; nothing in the paper's figure.
     pub overheads: Overheads,
 }
 

@@ -42,7 +42,7 @@ pub struct Proposal {
     pub deadline_factor: f64,
     /// The largest share of its period that a chain's processor and accelerator time may take.
     pub cap: f64,
-    /// What requests cost.
+    /// Cost of requests.
     pub overheads: Overheads,
 }
 

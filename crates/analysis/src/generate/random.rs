@@ -56,7 +56,7 @@ struct Sizes {
     hop_ns: u64,
 }
 
-/// What holds for all chains of one system.
+/// Properties that all chains of one system have in common.
 struct Habits {
     executors: usize,
     accelerators: usize,
@@ -197,7 +197,7 @@ impl Draw<'_> {
             true => split(self.rng, cpu_ns, execs.len() + 1, 0),
             false => vec![0; execs.len() + 1],
         };
-        // What is always spent is a best case.
+        // Time that is always spent is a best case.
         cpu.min_ns = cpu.min_ns.max(before[..execs.len()].iter().sum());
         let segment = |(&exec_ns, cpu_before_ns)| Segment {
             accelerator: self.rng.usize(..habits.accelerators),

@@ -1,4 +1,4 @@
-//! Whether a trace keeps to the rules of the model, judged from the trace alone.
+//! Check that a trace keeps to the rules of the model, judged from the trace alone.
 //!
 //! Nothing here shares code with the simulator. A span in which somebody wants a resource is
 //! walked along what the resource did: it must be busy all the time, and only with what goes
@@ -13,9 +13,9 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at {at_ns} ns: {what}")]
 pub struct Violation {
-    /// Where.
+    /// Instant at which the rule is broken.
     pub at_ns: u64,
-    /// Which, and who.
+    /// The rule, and the jobs or resources that break it.
     pub what: String,
 }
 
@@ -51,11 +51,11 @@ type Place = (usize, u64, usize);
 struct Check<'t> {
     trace: &'t Trace,
     system: &'t System,
-    /// What each resource did, in order.
+    /// Intervals of each resource, in order.
     did: HashMap<Resource, Vec<Interval>>,
     callbacks: HashMap<Place, CallbackRun>,
     requests: HashMap<Place, Vec<Request>>,
-    /// What each executor did, in order of its start.
+    /// Callbacks that each executor ran, in order of their start.
     runs: Vec<Vec<CallbackRun>>,
 }
 
@@ -212,7 +212,7 @@ impl<'t> Check<'t> {
         })
     }
 
-    /// How long a resource worked for the callback of a request between two instants.
+    /// Time for which a resource worked for the callback of a request between two instants.
     fn spent(
         &self,
         resource: Resource,
@@ -391,8 +391,8 @@ impl<'t> Check<'t> {
         Ok(())
     }
 
-    /// Whether the device has to switch before it turns to the request of this interval. None
-    /// where it depends on the order within one instant.
+    /// Returns true if the device has to switch before it turns to the request of this interval.
+    /// None where it depends on the order within one instant.
     fn needs_switch(&self, interval: &Interval) -> Option<bool> {
         let at_ns = interval.start_ns;
         let run = self.callbacks.get(&(interval.chain, interval.job, interval.callback))?;
@@ -436,7 +436,7 @@ impl<'t> Check<'t> {
     }
 }
 
-/// What of a span lies in none of these others, which are in order.
+/// Returns the parts of a span that lie in none of these others, which are in order.
 fn gaps((mut from_ns, to_ns): (u64, u64), others: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     for &(start_ns, end_ns) in others {

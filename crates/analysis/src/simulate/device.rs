@@ -142,9 +142,9 @@ impl Simulator {
     }
 }
 
-/// Who should have a device.
+/// Executor whose request should have a device.
 struct Choice {
     first: Option<usize>,
-    /// Whether a request of a lower bucket is started and unfinished.
+    /// True if a request of a lower bucket is started and unfinished.
     is_preempted: bool,
 }

@@ -14,7 +14,7 @@ const WORK: u64 = 1;
 /// Generator of a job's release.
 const RELEASE: u64 = 2;
 
-/// How long the work of every chain's present job takes.
+/// Duration of the work of every chain's present job.
 #[derive(Default)]
 pub(super) struct Demand {
     /// Each step of processor time of [`Plan::callbacks`], with its `epsilon`.
@@ -24,7 +24,7 @@ pub(super) struct Demand {
 }
 
 impl Behaviour {
-    /// Whether all jobs of the chain take the same times.
+    /// Returns true if all jobs of the chain take the same times.
     pub(super) fn is_fixed(&self) -> bool {
         self.execution != Execution::Random && self.split != Split::Random
     }
@@ -131,7 +131,7 @@ fn time(span: Span, execution: Execution, rng: &mut Rng) -> u64 {
     }
 }
 
-/// How much later than nominal this job is released.
+/// Returns the delay of this job's release after its nominal instant.
 pub(super) fn jitter_ns(scenario: &Scenario, chain: usize, job: u64, most_ns: u64) -> u64 {
     match scenario.chains[chain].jitter {
         Jitter::None => 0,
@@ -145,7 +145,7 @@ pub(super) fn jitter_ns(scenario: &Scenario, chain: usize, job: u64, most_ns: u6
     }
 }
 
-/// How much more than a period lies between this job and the next.
+/// Returns the time by which the distance of this job and the next exceeds a period.
 pub(super) fn extra_ns(scenario: &Scenario, chain: usize, job: u64) -> u64 {
     match scenario.chains[chain].release {
         Release::Periodic => 0,

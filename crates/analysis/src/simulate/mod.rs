@@ -6,7 +6,7 @@
 //! same scenario always gives the same schedule. A response seen here is a response that the
 //! model allows, so no sound bound may be below it.
 //!
-//! What is simulated (PAAM, sections II and IV-C to IV-F):
+//! The simulation covers (PAAM, sections II and IV-C to IV-F):
 //!
 //! - **Chains** are released at least a period apart. A release may come up to the chain's jitter
 //!   after its nominal instant; responses count from the nominal one. A job waits for the job

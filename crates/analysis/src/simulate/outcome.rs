@@ -1,4 +1,4 @@
-//! What a simulation found.
+//! Results of a simulation.
 
 /// The responses of every chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +22,7 @@ pub struct ChainOutcome {
     pub best_ns: Option<u64>,
     /// Jobs that ended after their deadline.
     pub misses: u64,
-    /// Whether so many jobs waited that the chain was not released any more.
+    /// True if so many jobs waited that the chain was not released any more.
     pub overloaded: bool,
     /// Jobs that had not ended when simulated time ran out, after 584 years.
     pub unfinished: u64,

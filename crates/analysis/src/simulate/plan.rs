@@ -41,7 +41,7 @@ pub(super) struct PlannedCallback {
 
 pub(super) struct PlannedRequest {
     pub device: usize,
-    /// Who is served first: the larger bucket, then the higher chain. Bucket in the upper half.
+    /// Order of service: the larger bucket, then the higher chain. Bucket in the upper half.
     pub rank: u64,
     pub exec: Span,
     pub cpu_before_ns: u64,
@@ -59,12 +59,12 @@ pub(super) struct PlannedCore {
     pub id: u32,
     /// Its executors, the highest process priority first.
     pub executors: Vec<usize>,
-    /// How many of them, at the end, have priority 0.
+    /// Number of them, at the end, that have priority 0.
     pub shared: usize,
 }
 
 pub(super) struct PlannedDevice {
-    /// Whether the chains that use it are in more than one bucket.
+    /// True if the chains that use it are in more than one bucket.
     pub preempts: bool,
     /// Executors with callbacks that use it.
     pub clients: Vec<usize>,

@@ -4,11 +4,11 @@ use super::ChainOutcome;
 use super::draw::{extra_ns, jitter_ns};
 use super::simulator::{Event, NEVER, Phase, Simulator};
 
-/// How many jobs of a chain may wait for the one before them. One more, and the chain is
+/// Largest number of jobs of a chain that wait for the one before them. One more, and the chain is
 /// overloaded.
 pub const MAX_QUEUED: usize = 8;
 
-/// Where a chain is.
+/// Progress of a chain.
 #[derive(Default, Clone)]
 pub(super) struct Progress {
     /// Nominal release of the next job.
@@ -17,13 +17,13 @@ pub(super) struct Progress {
     pub released: u64,
     /// Nominal releases of the job that runs, at the front, and of those that wait for it.
     pub jobs_ns: [u64; MAX_QUEUED + 1],
-    /// How many these are.
+    /// Number of these jobs.
     pub queued: usize,
     /// Present callback, an index of all callbacks of the plan.
     pub callback: usize,
-    /// How many of its steps are done.
+    /// Number of its steps that are done.
     pub step: usize,
-    /// Whether the present callback is ready, and not running.
+    /// True if the present callback is ready, and not running.
     pub is_ready: bool,
 }
 

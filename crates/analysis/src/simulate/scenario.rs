@@ -7,34 +7,34 @@ use fastrand::Rng;
 /// One schedule of a system. The same scenario always gives the same schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    /// What each chain does, in the order of [`System::chains`].
+    /// Behaviour of each chain, in the order of [`System::chains`].
     pub chains: Vec<Behaviour>,
     /// Nominal releases lie before this instant. The jobs released until then run to their end.
     pub horizon_ns: u64,
-    /// What preemption of a device costs.
+    /// Cost of preemption of a device.
     pub kappa: Kappa,
     /// The order of what happens at one instant.
     pub tie: Tie,
-    /// Where all drawn values come from. Each job has its own numbers, whatever the schedule.
+    /// Seed of all drawn values. Each job has its own numbers, whatever the schedule.
     pub seed: u64,
 }
 
-/// What one chain does.
+/// Behaviour of one chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Behaviour {
     /// Nominal release of the first job.
     pub offset_ns: u64,
-    /// How long processor and accelerator work takes.
+    /// Duration of processor and accelerator work.
     pub execution: Execution,
-    /// Where the processor time of a callback lies among its requests.
+    /// Place of the processor time of a callback among its requests.
     pub split: Split,
     /// The distance between nominal releases.
     pub release: Release,
-    /// How late releases are.
+    /// Delay of releases.
     pub jitter: Jitter,
 }
 
-/// How long work takes, between its least and its greatest time.
+/// Duration of work, between its least and its greatest time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Execution {
     /// Always the greatest time, and all of `epsilon`.
@@ -46,7 +46,7 @@ pub enum Execution {
     Random,
 }
 
-/// Where the processor time of a callback lies among its requests. [`crate::Segment::cpu_before_ns`]
+/// Place of the processor time of a callback among its requests. [`crate::Segment::cpu_before_ns`]
 /// is kept to in any case; this is about the rest, and about `epsilon`, which lies directly before
 /// or after its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -75,7 +75,7 @@ pub enum Release {
     },
 }
 
-/// How much later than nominal a release is, up to [`crate::Chain::jitter_ns`].
+/// Delay of a release after its nominal instant, up to [`crate::Chain::jitter_ns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Jitter {
     /// Never later.
@@ -89,8 +89,8 @@ pub enum Jitter {
     First,
 }
 
-/// What preemption of a device costs. Nothing in either case where all chains that use it share
-/// one bucket.
+/// Cost of preemption of a device. Nothing in either case where all chains that use it share one
+/// bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Kappa {
     /// Every request takes twice `kappa` longer, as the bounds assume.

@@ -11,7 +11,7 @@ use super::{ChainOutcome, Kappa, Simulator};
 use crate::{Error, System};
 use fastrand::Rng;
 
-/// How hard to search.
+/// Effort of a search, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchOptions {
     /// Random scenarios, tried for all chains together.
@@ -21,9 +21,9 @@ pub struct SearchOptions {
     /// Climbs of each chain: the first from the worst that is known, the others from new random
     /// scenarios.
     pub climbs: u32,
-    /// How long each simulation lasts, in periods of the chain with the longest one.
+    /// Length of each simulation, in periods of the chain with the longest one.
     pub periods: u32,
-    /// Where all drawn numbers come from.
+    /// Seed of all drawn numbers.
     pub seed: u64,
     /// Only this cost of preemption; None: either.
     pub kappa: Option<Kappa>,

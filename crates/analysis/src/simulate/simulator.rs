@@ -35,7 +35,7 @@ pub struct Simulator {
     pub(super) recorder: Option<Box<Recorder>>,
 }
 
-/// What a core does.
+/// State of a core.
 #[derive(Default, Clone)]
 pub(super) struct Core {
     /// Its executors, the first first. Differs from the plan in the order of those that share.
@@ -44,36 +44,36 @@ pub(super) struct Core {
     pub runs: Option<usize>,
     /// Since when, as far as not yet accounted for.
     pub since_ns: u64,
-    /// Whether somebody has to decide who has it.
+    /// True if the executor that has it must be chosen anew.
     pub is_stale: bool,
 }
 
-/// What a device does.
+/// State of a device.
 #[derive(Default, Clone)]
 pub(super) struct Device {
     /// The executor whose request has it.
     pub serves: Option<usize>,
-    /// Whether it is still switching to that request.
+    /// True while it is still switching to that request.
     pub switches: bool,
     pub since_ns: u64,
     pub is_stale: bool,
 }
 
-/// What an executor does.
+/// State of an executor.
 #[derive(Default, Clone)]
 pub(super) struct Process {
     pub phase: Phase,
     /// The chain that it works for, unless it is free.
     pub chain: usize,
-    /// What is left of the present step or request.
+    /// Time that is left of the present step or request.
     pub left_ns: u64,
     /// The accelerator of the present request.
     pub device: usize,
     /// Its rank there: [`super::plan::PlannedRequest::rank`].
     pub rank: u64,
-    /// Whether it has started.
+    /// True if the present request has started.
     pub is_started: bool,
-    /// How many callbacks are ready.
+    /// Number of callbacks that are ready.
     pub ready: usize,
 }
 
@@ -114,7 +114,7 @@ impl Simulator {
     /// Simulates one scenario.
     ///
     /// # Panics
-    /// When the scenario was made for another number of chains.
+    /// If the scenario was made for another number of chains.
     pub fn run(&mut self, scenario: &Scenario) -> &Outcome {
         self.recorder = None;
         self.simulate(scenario);
@@ -124,7 +124,7 @@ impl Simulator {
     /// Simulates one scenario and writes down all that happened.
     ///
     /// # Panics
-    /// When the scenario was made for another number of chains.
+    /// If the scenario was made for another number of chains.
     pub fn trace(&mut self, scenario: &Scenario) -> Trace {
         self.recorder = Some(Box::new(Recorder::new(scenario)));
         self.simulate(scenario);
@@ -174,7 +174,7 @@ impl Simulator {
         }
     }
 
-    /// Whether ties leave decisions for later.
+    /// Returns true if ties leave decisions for later.
     pub(super) fn is_lazy(&mut self) -> bool {
         match self.scenario.tie {
             Tie::CompletionFirst => true,

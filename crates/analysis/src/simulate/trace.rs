@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// All that happened in one simulation. Every list is in the order of its first instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// What was simulated.
+    /// Scenario that was simulated.
     pub scenario: Scenario,
     /// The responses.
     pub outcome: Outcome,
@@ -17,7 +17,7 @@ pub struct Trace {
     pub callbacks: Vec<CallbackRun>,
     /// Every request of every job.
     pub requests: Vec<Request>,
-    /// What cores and accelerators did. Where there is none, they did nothing.
+    /// Activity of cores and accelerators. Outside of the intervals they did nothing.
     pub intervals: Vec<Interval>,
 }
 
@@ -45,13 +45,13 @@ pub struct CallbackRun {
     pub job: u64,
     /// An index of [`crate::Chain::callbacks`].
     pub callback: usize,
-    /// Where it runs.
+    /// Executor on which it runs.
     pub executor: usize,
     /// From when its executor could have taken it.
     pub ready_ns: u64,
-    /// When its executor took it.
+    /// Time at which its executor took it.
     pub start_ns: u64,
-    /// When it ended.
+    /// Time at which it ended.
     pub end_ns: u64,
     /// Its processor time, with `epsilon`.
     pub cpu_ns: u64,
@@ -74,20 +74,20 @@ pub struct Request {
     pub bucket: u32,
     /// Its time on the accelerator, with `sigma`, and with `kappa` where that always counts.
     pub time_ns: u64,
-    /// When the callback asked.
+    /// Time at which the callback asked.
     pub asked_ns: u64,
-    /// When the device first turned to it.
+    /// Time at which the device first turned to it.
     pub start_ns: u64,
-    /// When the device had done it.
+    /// Time at which the device had done it.
     pub end_ns: u64,
 }
 
-/// What one core or accelerator did for a while.
+/// Activity of one core or accelerator for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Which.
+    /// The core or accelerator.
     pub resource: Resource,
-    /// What.
+    /// Its activity.
     pub doing: Doing,
     /// The executor that ran, or whose request was served.
     pub executor: usize,
@@ -105,7 +105,7 @@ pub struct Interval {
     pub end_ns: u64,
 }
 
-/// What does the work.
+/// Core or accelerator that does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
     /// A core, by the number that the system gives it.
@@ -114,7 +114,7 @@ pub enum Resource {
     Accelerator(usize),
 }
 
-/// What a resource does.
+/// Activity of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doing {
     /// Work of a callback or a request.

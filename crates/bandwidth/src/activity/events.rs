@@ -1,4 +1,4 @@
-//! What the program's own events say about its streams.
+//! The program's own events, and the information that they give about its streams.
 //!
 //! An event that was recorded in a stream, and is seen to have happened, tells that all earlier
 //! work of the stream has ended: if it is still the recording that was meant. So a recording that
@@ -54,8 +54,8 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What has ended when the event has happened: the work of the stream at this place, up to
-    /// this moment.
+    /// Returns the work that has ended once the event has happened: that of the stream at this
+    /// place, up to this moment.
     pub fn tells(&self) -> (Place, Moment) {
         (Place((self.word >> PLACE_SHIFT & 0x3fff) as u16), Moment(self.word & MOMENT))
     }
@@ -129,18 +129,18 @@ impl Events {
         });
         let word = &self.entries[usize::from(recording.entry) % ENTRIES].word;
         let (yes, no) = (Ordering::SeqCst, Ordering::Relaxed);
-        // When it has changed, another thread has recorded it too.
+        // If the word has changed, another thread has recorded the event too.
         let _ = word.compare_exchange(recording.word, next, yes, no);
     }
 
-    /// What an event stands for, before it is waited for.
+    /// Returns the recording that an event stands for, before somebody waits for the event.
     pub fn see(&self, handle: u64) -> Option<Seen> {
         let entry = self.find(handle)?;
         let word = self.entries[entry].word.load(Ordering::SeqCst);
         (word & KIND == DONE).then_some(Seen { entry: entry as u16, handle, word })
     }
 
-    /// Whether it still stands for the same, after it was waited for.
+    /// Returns true if the event still stands for the same recording, after it was waited for.
     pub fn is_same(&self, seen: &Seen) -> bool {
         let entry = &self.entries[usize::from(seen.entry) % ENTRIES];
         entry.word.load(Ordering::SeqCst) == seen.word

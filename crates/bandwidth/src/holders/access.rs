@@ -1,4 +1,4 @@
-//! Who may hold the lock.
+//! Rules about the users that may hold the lock.
 
 use super::Config;
 use shm::peer::Peer;
@@ -13,7 +13,7 @@ pub fn group_id(name: &str) -> Option<u32> {
     nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
 }
 
-/// Whether the rules allow this peer to hold the lock.
+/// Returns true if the rules allow this peer to hold the lock.
 pub(super) fn allows(config: &Config, peer: &Peer) -> bool {
     config.users.contains(&peer.uid)
         || peer.groups.iter().any(|group| config.groups.contains(group))

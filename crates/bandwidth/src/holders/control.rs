@@ -31,7 +31,7 @@ const DOOR: u64 = 0;
 /// smaller.
 const NEWS: u64 = u64::MAX;
 
-/// How long a new connection may take to say hello.
+/// Time within which a new connection must say hello, in nanoseconds.
 const HELLO_NS: u64 = 1_000_000_000;
 
 pub(super) struct Control {

@@ -15,15 +15,15 @@ pub struct HolderStatus {
     pub pid: u32,
     /// Its user.
     pub uid: u32,
-    /// How many acquisitions it has open; it holds the lock if there is one.
+    /// Number of acquisitions that it has open; it holds the lock if there is one.
     pub holds: u32,
-    /// How often it took the lock when it did not hold it.
+    /// Number of times that it took the lock when it did not hold it.
     pub acquisitions: u64,
-    /// When it last did so, on `CLOCK_MONOTONIC`; 0 if it never did.
+    /// Time of the last of these, on `CLOCK_MONOTONIC`; 0 if there was none.
     pub acquired_ns: u64,
 }
 
-/// Who has which slot.
+/// Holders by their slots.
 #[derive(Debug)]
 pub(super) struct Entries {
     slots: Vec<Option<Entry>>,
@@ -113,7 +113,7 @@ impl Entries {
         });
     }
 
-    /// How many holders this user has.
+    /// Returns the number of holders of this user in other processes.
     pub(super) fn count_of(&mut self, table: &Table, uid: u32) -> usize {
         self.collect_closed(table);
         let remote = self.slots.iter().flatten().filter(|entry| entry.remote.is_some());

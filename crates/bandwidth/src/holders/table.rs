@@ -48,7 +48,7 @@ impl Table {
         Ok(Table { base, used: AtomicUsize::new(0), suspects })
     }
 
-    /// Where in its page a slot's cell is.
+    /// Returns the offset of a slot's cell in its page, in bytes.
     pub(crate) fn offset(slot: usize) -> u32 {
         (slot * CELL_BYTES % PAGE_BYTES) as u32
     }
@@ -92,8 +92,8 @@ impl Table {
         self.forget_suspicion(slot);
     }
 
-    /// Whether somebody holds the lock. `on_nonsense` is called once for each holder that is found
-    /// to have written nonsense.
+    /// Returns true if somebody holds the lock. `on_nonsense` is called once for each holder that
+    /// is found to have written nonsense.
     #[inline]
     pub(crate) fn is_held(&self, on_nonsense: impl Fn()) -> bool {
         let mut held = false;
@@ -107,7 +107,7 @@ impl Table {
         held
     }
 
-    /// Whether a slot has a holder.
+    /// Returns true if any slot has a holder.
     pub(crate) fn has_holders(&self) -> bool {
         self.slots().any(|slot| matches!(self.cell_below_most(slot).said(), Said::Holds(_)))
     }

@@ -1,4 +1,4 @@
-//! What a regulator is told, and what of it makes sense.
+//! Settings of a regulator, and the checks of their values.
 
 use super::Error;
 use super::count::{Hardware, SoftwareEvent};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The periods that there may be.
 pub const PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(100)..=Duration::from_secs(1);
-/// How often a thread that looks by itself may do so.
+/// Range of the intervals at which a thread may look by itself.
 pub const LOOKS: std::ops::RangeInclusive<Duration> =
     Duration::from_micros(5)..=Duration::from_millis(1);
 /// The `SCHED_FIFO` priority of the watchdog and of the thread that notices deaths, unless the
@@ -20,7 +20,7 @@ const GUARDS: u8 = 98;
 /// The factors rho that there may be.
 pub const FACTORS: std::ops::RangeInclusive<f64> = 0.0..=1000.0;
 
-/// What a best-effort core may do in each period, while the lock is held.
+/// Budget of a best-effort core in each period, while the lock is held.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Budget {
     /// Run for this share of it, above 0 and at most 1. Needs no counter.
@@ -29,7 +29,7 @@ pub enum Budget {
     Events {
         /// The events.
         event: SoftwareEvent,
-        /// How many of them.
+        /// Number of events in each period.
         per_period: u64,
     },
     /// Move so many bytes a second between its last own cache and the memory, counted by the
@@ -42,7 +42,7 @@ pub enum Budget {
     },
 }
 
-/// How a core's thread learns that the lock is taken.
+/// Way in which a core's thread learns that the lock is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attention {
@@ -66,18 +66,18 @@ pub enum Managed {
     Group(PathBuf),
 }
 
-/// How cores are regulated.
+/// Settings for the regulation of cores.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How holders are received.
+    /// Settings for receiving holders.
     pub holders: holders::Config,
     /// The best-effort cores.
     pub cores: Vec<usize>,
     /// The regulator's period, one of [`PERIODS`].
     pub period: Duration,
-    /// What each of the cores may do in it.
+    /// Budget of each of the cores in a period.
     pub budget: Budget,
-    /// Document 001's rho, one of [`FACTORS`]; None leaves the threads to the kernel's scheduler.
+    /// BWLOCK++'s rho, one of [`FACTORS`]; None leaves the threads to the kernel's scheduler.
     pub rho: Option<f64>,
     /// Whose threads are managed.
     pub managed: Vec<Managed>,
@@ -88,10 +88,10 @@ pub struct Config {
     /// After a release a core's thread looks so long by itself whether the lock is taken again,
     /// which then costs its taker no wake-up.
     pub linger: Duration,
-    /// Whether it goes on looking for longer.
+    /// Way in which it learns after that time that the lock is taken.
     pub attention: Attention,
-    /// How often a thread that looks by itself does so, one of [`LOOKS`]. Taking the lock takes
-    /// effect so much later at most, and the timer's lateness.
+    /// Interval at which a thread looks by itself, one of [`LOOKS`]. Taking the lock takes effect
+    /// so much later at most, and the timer's lateness.
     pub look: Duration,
 }
 

@@ -35,7 +35,7 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a thread sleeps at a time while the regulator has suspended itself.
+/// Length of one sleep of a thread while the regulator has suspended itself.
 const SUSPENDED: Duration = Duration::from_millis(10);
 /// A holder that says it has held the lock for longer when it is first seen has not been waited
 /// for, or lies.
@@ -49,20 +49,20 @@ const AWAY_NS: u64 = 20_000;
 /// An order of the watchdog: end the stop.
 const LEAVE: u32 = 1;
 
-/// What a core's thread says of itself. It writes; anybody reads.
+/// State of a core's thread. The thread and the watchdog write it; anybody reads.
 #[derive(Default)]
 pub struct Log {
     /// The thread, 0 before it runs.
     pub thread: AtomicI32,
-    /// When the stop began that it is in, on `CLOCK_MONOTONIC`; 0 outside of one.
+    /// Time at which the present stop began, on `CLOCK_MONOTONIC`; 0 outside of a stop.
     pub stopped_since_ns: AtomicU64,
     /// It is not asleep on the bell.
     pub busy: AtomicU32,
-    /// What the watchdog wants; the thread takes it back.
+    /// Order of the watchdog; the thread resets it.
     pub order: AtomicU32,
     /// The watchdog has taken the thread's priority.
     pub is_ordinary: AtomicBool,
-    /// How often it has, and how often it has given it back.
+    /// Number of times that it did so, and number of times that it gave the priority back.
     pub demotions: AtomicU64,
     pub promotions: AtomicU64,
     /// Periods that did not begin on time, because the thread did not have its core or had lost
@@ -111,7 +111,7 @@ pub struct Core {
     counter: Counter,
     fairness: Box<dyn Fairness>,
     ticks: Ticks,
-    /// When the period ends whose budget is spent, and whose fault that is.
+    /// End of the period whose budget is spent, and the thread that caused that.
     spent_until_ns: u64,
     cause: Option<i32>,
 }
@@ -279,10 +279,10 @@ impl Core {
         false
     }
 
-    /// How long after the taking of the lock this thread is here.
+    /// Notes the time from the taking of the lock until this thread is here.
     fn note_effect(&self, shared: &Shared) {
         let taken_ns = shared.holders.held_since_ns();
-        // What holders say is an allegation.
+        // The statement of a holder is only a claim.
         let delay_ns = taken_ns.and_then(|taken_ns| monotonic_ns().checked_sub(taken_ns));
         if let Some(delay_ns) = delay_ns.filter(|delay_ns| *delay_ns < BELIEVED_NS) {
             shared.logs[self.index].effect.note(delay_ns);

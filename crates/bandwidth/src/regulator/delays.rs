@@ -1,5 +1,5 @@
-//! How long things took, in buckets, so that a real-time thread can note a delay with one addition
-//! and another thread can read percentiles at any time.
+//! Delays, counted in buckets, so that a real-time thread can note a delay with one addition and
+//! another thread can read percentiles at any time.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ pub struct Delays {
     longest_ns: AtomicU64,
 }
 
-/// What is known of some delays, in nanoseconds. A percentile is the upper end of its bucket, at
-/// most an eighth above the true one and never above the longest.
+/// Summary of some delays, in nanoseconds. A percentile is the upper end of its bucket, at most an
+/// eighth above the true one and never above the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// How many there were.
+    /// Number of delays.
     pub count: u64,
     /// Half of them were no longer.
     pub p50_ns: u64,
@@ -43,7 +43,7 @@ impl Delays {
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    /// What was noted by all of these.
+    /// Returns the summary of all delays that these have noted.
     pub fn spread<'a>(all: impl IntoIterator<Item = &'a Delays>) -> Spread {
         let (mut counts, mut longest_ns) = (vec![0; BUCKETS], 0);
         for delays in all {

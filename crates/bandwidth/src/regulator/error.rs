@@ -1,4 +1,4 @@
-//! Why cores cannot be regulated.
+//! Reasons for which cores cannot be regulated.
 
 use std::io;
 
@@ -10,9 +10,9 @@ pub enum Error {
     Config {
         /// The setting.
         key: &'static str,
-        /// What it is.
+        /// Value that was found.
         found: String,
-        /// What was expected.
+        /// Value that was expected.
         expected: String,
     },
     /// The holders' door could not be opened.
@@ -43,7 +43,7 @@ pub enum Error {
         event: String,
         /// The core.
         core: usize,
-        /// What it counted.
+        /// Number of events that it counted.
         counted: u64,
         /// Lines that were read, and as many were written.
         copied_lines: u64,

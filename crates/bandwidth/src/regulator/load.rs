@@ -8,12 +8,12 @@ use std::io;
 
 /// Half of the smallest first-level data cache that is common (32 KiB), in 8-byte words.
 const COMPUTE_WORDS: usize = 16 * 1024 / 8;
-/// What [`Load::Fresh`] maps and writes at a time.
+/// Number of pages that [`Load::Fresh`] maps and writes at a time.
 const FRESH_PAGES: usize = 64;
-/// What [`Load::Write`] writes: more than the caches that are common.
+/// Number of words that [`Load::Write`] writes: more than the caches that are common.
 const WRITE_WORDS: usize = (128 << 20) / 8;
 
-/// What a program does.
+/// Load that a program makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// Takes fresh memory from the kernel, writes it and gives it back: a fault and a zeroed page

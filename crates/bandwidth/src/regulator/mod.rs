@@ -1,5 +1,5 @@
-//! What is done while the lock is held: each best-effort core has a budget for each period, and is
-//! stopped for the rest of the period once it has spent that.
+//! Regulation of cores while the lock is held: each best-effort core has a budget for each period,
+//! and is stopped for the rest of the period once it has spent that.
 //!
 //! ```text
 //!   Holders (door, cells, bell)
@@ -64,7 +64,7 @@ pub struct Regulator {
     restored: usize,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     holders: Holders,
     logs: Vec<Log>,
@@ -75,9 +75,10 @@ struct Shared {
     state: AtomicU32,
     /// The watchdog looks, or will.
     guarding: AtomicBool,
-    /// What the watchdog says of its own looks.
+    /// Delays of the watchdog's own looks.
     looks: Looks,
-    /// How often it has suspended itself, since when it is, and for how long it was before.
+    /// Number of its suspensions of itself, beginning of the present one, and length of the earlier
+    /// ones.
     suspensions: AtomicU64,
     suspended_since_ns: AtomicU64,
     suspended_ns: AtomicU64,
@@ -135,7 +136,7 @@ impl Regulator {
         self.shared.wake_attendants();
     }
 
-    /// What was done so far.
+    /// Returns the statistics so far.
     pub fn statistics(&self) -> Statistics {
         let shared = &self.shared;
         let threads = self.roster.statistics();
@@ -277,7 +278,7 @@ impl Shared {
         })
     }
 
-    /// Whether the cores are to be regulated now.
+    /// Returns true if the cores are to be regulated now.
     #[inline]
     fn holds(&self) -> bool {
         // Relaxed: what is read on the strength of it is atomic itself.

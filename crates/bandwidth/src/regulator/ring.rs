@@ -24,7 +24,7 @@ const HEAD: usize = std::mem::offset_of!(abi::perf_event_mmap_page, data_head);
 const TAIL: usize = std::mem::offset_of!(abi::perf_event_mmap_page, data_tail);
 const HEADER_BYTES: u64 = 8;
 
-/// What the kernel wrote.
+/// Record that the kernel wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// An event that was the last of its number.

@@ -1,4 +1,4 @@
-//! What a regulator did, for people and programs.
+//! Statistics of a regulator, for people and programs.
 
 use super::core::Log;
 use super::delays::{Delays, Spread};
@@ -9,15 +9,15 @@ use std::sync::atomic::Ordering;
 /// Of so many one may go wrong.
 const RARE_PART: u64 = 100;
 
-/// What was done on one core.
+/// Statistics of one core.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CoreStatistics {
     /// The core.
     pub core: usize,
     /// Periods that began while the lock was held.
     pub periods: u64,
-    /// How often it was stopped: once in a period, or more often if the lock was given back and
-    /// taken again in it.
+    /// Number of its stops: one in a period, or more if the lock was given back and taken
+    /// again in it.
     pub stops: u64,
     /// For how long, in all.
     pub stopped_ns: u64,
@@ -27,12 +27,12 @@ pub struct CoreStatistics {
     pub rescued: u64,
     /// Periods in which the kernel refused to count.
     pub failed: u64,
-    /// How often the watchdog took the priority of the core's thread, which stops nothing then,
-    /// and how often it gave it back.
+    /// Number of times that the watchdog took the priority of the core's thread, which stops
+    /// nothing then, and number of times that it gave the priority back.
     pub demotions: u64,
     /// See there.
     pub promotions: u64,
-    /// Whether the thread is without it now.
+    /// True if the thread is without its priority now.
     pub is_ordinary: bool,
     /// Periods that were not regulated: the thread had lost its priority, or did not have its core
     /// at all for so long.
@@ -50,7 +50,7 @@ pub struct CoreStatistics {
     pub wake_up: Spread,
 }
 
-/// What was done on all cores.
+/// Statistics of all cores, and of the regulator itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
     /// The best-effort cores.
@@ -63,17 +63,18 @@ pub struct Statistics {
     pub wake_up: Spread,
     /// Those who may hold the lock now.
     pub holders: usize,
-    /// How often they have taken it, as they say.
+    /// Number of times that they have taken it, as they say.
     pub acquisitions: u64,
     /// Connections that were refused.
     pub refused: u64,
     /// Holders whose process has ended while it held the lock.
     pub died_holding: u64,
-    /// How late the watchdog looked, and how often it missed a whole look.
+    /// Delays of the watchdog's looks, and number of those that were late by a whole look's time.
     pub watchdog: Spread,
     /// See there.
     pub watchdog_late: u64,
-    /// How often the thread that notices deaths did not answer, so that the lock counted as free.
+    /// Number of times that the thread that notices deaths did not answer, so that the lock counted
+    /// as free.
     pub suspensions: u64,
     /// For how long, in all.
     pub suspended_ns: u64,
@@ -87,7 +88,7 @@ pub enum Loss {
     Priority {
         /// The core.
         core: usize,
-        /// How often.
+        /// Number of times.
         demotions: u64,
         /// Periods without regulation, those included in which its thread did not have the core.
         missed: u64,
@@ -103,7 +104,7 @@ pub enum Loss {
     },
     /// The thread that notices deaths did not answer.
     Suspension {
-        /// How often.
+        /// Number of times.
         suspensions: u64,
         /// For how long, in all.
         suspended_ns: u64,
@@ -161,7 +162,7 @@ impl Statistics {
         }
     }
 
-    /// Where cores were not regulated although the lock was held.
+    /// Returns the cases in which cores were not regulated although the lock was held.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses: Vec<_> = self.cores.iter().flat_map(CoreStatistics::losses).collect();
         if self.suspensions > 0 {
@@ -171,9 +172,9 @@ impl Statistics {
         losses
     }
 
-    /// Who kept the regulator's threads from their cores, in words: a more urgent thread or a
-    /// hypervisor. What is rare (one period of a hundred) is not said: nobody has a core for
-    /// himself.
+    /// Returns, in words, the causes that kept the regulator's threads from their cores: a more
+    /// urgent thread or a hypervisor. Rare cases (one period of a hundred) are left out: nobody has
+    /// a core for himself.
     pub fn hindrances(&self) -> Vec<String> {
         let mut said: Vec<_> = self.cores.iter().filter_map(CoreStatistics::hindrance).collect();
         if self.watchdog_late > self.watchdog.count / RARE_PART {
@@ -188,7 +189,7 @@ impl Statistics {
         said
     }
 
-    /// How long the cores were stopped, in all.
+    /// Returns the time for which the cores were stopped, in all, in nanoseconds.
     pub fn stopped_ns(&self) -> u64 {
         self.cores.iter().map(|core| core.stopped_ns).sum()
     }

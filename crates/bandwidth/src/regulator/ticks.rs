@@ -3,7 +3,7 @@
 //!
 //! `CLOCK_MONOTONIC` is asked once a period; the pair of readings says how fast the counter goes,
 //! over a time that grows, so that a stop ends within nanoseconds of where the clock would end it.
-//! Where the kernel itself does not trust the counter, the clock is read instead.
+//! If the kernel itself does not trust the counter, the clock is read instead.
 
 use realtime::clock::monotonic_ns;
 use std::time::Duration;

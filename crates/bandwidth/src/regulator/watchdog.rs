@@ -1,4 +1,4 @@
-//! What makes sure that no core stays stopped, and that none is left alone for good.
+//! The watchdog: it ensures that no core stays stopped, and that none is left alone for good.
 //!
 //! A thread far above the cores' priority, on the cores that are not regulated, looks at the cores'
 //! threads every other period (at most every 5 ms) while any of them is busy, and sleeps
@@ -31,12 +31,12 @@ const IDLE: Duration = Duration::from_secs(1);
 const PATIENCE: u32 = 3;
 /// Until a priority that was taken is given back, the first time.
 const PAUSE_NS: u64 = 100_000_000;
-/// How often in a row it is given back.
+/// Largest number of times in a row that it is given back.
 const MOST: u32 = 5;
 /// After so long without trouble it is not in a row any more.
 const CALM_NS: u64 = 60_000_000_000;
 
-/// What is to be done about a core's thread.
+/// Decision about a core's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -45,7 +45,7 @@ enum Verdict {
     GivePriority,
 }
 
-/// What the watchdog says of its own looks: late ones are those that came a look's time late or
+/// Statistics of the watchdog's own looks: late ones are those that came a look's time late or
 /// more.
 #[derive(Default)]
 pub struct Looks {
@@ -56,21 +56,21 @@ pub struct Looks {
 /// An order to leave a stop.
 #[derive(Clone, Copy, Debug)]
 struct Order {
-    /// When the stop began.
+    /// Time at which the stop began.
     stop_ns: u64,
-    /// What the thread had had of its core then.
+    /// Time that the thread had run on its core when the order was given.
     ran_ns: u64,
-    /// How often it was seen there since.
+    /// Number of looks since then that saw it in the same stop.
     looks: u32,
 }
 
-/// What it remembers of a core's thread.
+/// State that the watchdog keeps for a core's thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Guard {
     ordered: Option<Order>,
-    /// When its priority was taken.
+    /// Time at which its priority was taken.
     taken_ns: Option<u64>,
-    /// How often in a row, and when it was given back last.
+    /// Number of times in a row, and time at which it was given back last.
     takings: u32,
     given_ns: u64,
 }
@@ -152,7 +152,7 @@ impl Guard {
         Verdict::GivePriority
     }
 
-    /// Whether its priority is to be given back some time.
+    /// Returns true if its priority is to be given back some time.
     fn waits(&self) -> bool {
         self.taken_ns.is_some() && self.takings <= MOST
     }

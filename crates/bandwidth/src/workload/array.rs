@@ -8,7 +8,7 @@ pub const LINE_BYTES: usize = 64;
 /// Bytes that one page fault brings, of [`Access::Fresh`].
 pub const PAGE_BYTES: usize = 4096;
 
-/// What a hog does with a line.
+/// Access of a hog to a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Loads a word of it.
@@ -32,7 +32,7 @@ const _: () = assert!(size_of::<Line>() == LINE_BYTES);
 pub(super) struct Array {
     lines: Vec<Line>,
     at: usize,
-    /// What was read, so that somebody wants it, and what is written.
+    /// Sum of the words that were read, so that the reads have a use, and value that is written.
     word: u64,
 }
 
@@ -59,7 +59,7 @@ impl Array {
     pub fn touch(&mut self, access: Access, mut count: usize) {
         while count > 0 {
             if access == Access::Fresh && self.at == 0 {
-                // What comes in its place is zeros, which are a line's words like any others.
+                // Zeros come in its place, which are a line's words like any others.
                 advise(&mut self.lines, Advice::LinuxDontNeed);
             }
             let end = self.lines.len().min(self.at + count);

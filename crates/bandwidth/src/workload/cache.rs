@@ -1,11 +1,11 @@
-//! How large the caches of a core are, and arrays by their size.
+//! Sizes of the caches of a core, and arrays by their size.
 
 use super::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where the kernel tells of its cores.
+/// Folder in which the kernel describes its cores.
 const CORES: &str = "/sys/devices/system/cpu";
 
 /// The data caches of a core, in bytes.
@@ -19,7 +19,7 @@ pub struct Caches {
     pub llc: usize,
 }
 
-/// How large a hog's array is.
+/// Size of a hog's array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
     /// So many bytes.

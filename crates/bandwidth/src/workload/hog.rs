@@ -26,9 +26,9 @@ pub struct Hog {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// What it should do.
+    /// Work that it should do.
     order: AtomicU32,
-    /// Whether it does nothing now.
+    /// True while it does nothing.
     resting: Mutex<bool>,
     changed: Condvar,
     /// Touched since the start; written by the hog alone.

@@ -34,21 +34,21 @@ pub use hog::Hog;
 
 use std::path::PathBuf;
 
-/// Why a hog cannot be had.
+/// Reason for which a hog cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel does not say how large a cache is.
     #[error("{path}: {found}; give the size in bytes instead")]
     Cache {
-        /// Where it would say so.
+        /// File in which the kernel would say so.
         path: PathBuf,
-        /// What is there.
+        /// Content that was found there.
         found: String,
     },
     /// The array is too small or too large.
     #[error("{bytes} bytes: found no room for them, expected at least {least}")]
     Room {
-        /// What was asked for.
+        /// Number of bytes that was asked for.
         bytes: usize,
         /// One line.
         least: usize,

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Code that the tests share.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use bandwidth::Holders;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what must come.
+/// Longest time for which a test waits for an event that must come.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Holders at a socket of their own.
@@ -61,7 +61,7 @@ impl Stranger {
         assert!(matches!(sent, Ok(_) | Err(Errno::PIPE | Errno::CONNRESET)), "{sent:?}");
     }
 
-    /// What the regulator says, and how many pages it gives; None when it has closed.
+    /// Returns the regulator's answer and the pages that come with it; None if it has closed.
     pub fn answer(&self) -> Option<(Welcome, Vec<OwnedFd>)> {
         match self.receive() {
             // Said once, ahead of the last words.

@@ -23,22 +23,22 @@ pub struct Options {
     /// Accelerators that may do each other's work, as in gpu0,gpu1; may be repeated
     #[arg(long, requires = "assign", value_name = "ACCELERATOR,...")]
     units: Vec<String>,
-    /// How many analyses the local search may spend
+    /// Largest number of analyses that the local search may spend
     #[arg(long, requires = "assign", default_value_t = AssignOptions::default().effort)]
     effort: u32,
-    /// Where the random choices of the search come from
+    /// Seed of the random choices of the search
     #[arg(long, requires = "assign", default_value_t = AssignOptions::default().seed)]
     seed: u64,
 }
 
 impl Options {
-    /// Whether a search was asked for.
+    /// Returns true if a search was asked for.
     pub fn wanted(&self) -> bool {
         self.assign.is_some()
     }
 }
 
-/// What a search found.
+/// Result of a search.
 pub struct Assigned {
     pub assignment: Assignment,
     /// The file that was written.
@@ -94,12 +94,12 @@ fn unit(group: &str, system: &System) -> anyhow::Result<Vec<usize>> {
 }
 
 impl Assigned {
-    /// What changed, for a terminal.
+    /// Returns the changes that the search made, for a terminal.
     pub fn changes(&self, names: &Names) -> String {
         report::analysis::changes(&self.before, &self.assignment, names, true)
     }
 
-    /// How it was found, for machines.
+    /// Returns the result of the search and its method, for machines.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "file": self.file,

@@ -134,17 +134,18 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 pub struct Bare {
     shared: Arc<BareShared>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
-    /// What a wake-up costs whoever wakes.
+    /// Cost of a wake-up for the thread that wakes another.
     pub waking: Samples,
     /// From the wake-up to the thread.
     pub woken: Samples,
-    /// How late a timer wakes a thread of that core.
+    /// Delay of a thread of that core that a timer wakes.
     pub timer: Samples,
 }
 
 #[derive(Default)]
 struct BareShared {
-    /// When it was woken last, 0 once it has noticed; and how long after that it had the core.
+    /// Time of the last wake-up, 0 once the thread has noticed it; and the delay until the thread
+    /// had the core.
     asked_ns: AtomicU64,
     after_ns: AtomicU64,
     is_over: AtomicBool,
@@ -246,7 +247,7 @@ impl Drop for Bare {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
         self.thread.iter().for_each(|thread| thread.thread().unpark());
-        // What it had to say was said when it started.
+        // The thread reported its error, if any, at its start.
         let _ = self.join();
     }
 }

@@ -18,7 +18,8 @@ pub struct Args {
     /// Cores, a hog on each of them; by default all but the first one
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cores: Vec<usize>,
-    /// What a hog does with each line of its array: read, write, read-write, or fresh, which writes to pages that are new each time
+    /// Access of a hog to each line of its array: read, write, read-write, or fresh, which writes
+    /// to pages that are new each time
     #[arg(long, default_value = "write", value_parser = parse_access)]
     access: Access,
     /// Size of the array of each: half-l1d, half-l2, llc, twice-llc, or as in 64MiB
@@ -27,7 +28,7 @@ pub struct Args {
     /// End after so long; without it, when it is told to
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
-    /// How often it says what it got
+    /// Time between two reports of the hogs' rates
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
     /// Print a line of JSON for each interval
@@ -35,7 +36,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What a hog does, by its name.
+/// Parses the name of a hog's access.
 pub fn parse_access(text: &str) -> Result<Access, String> {
     match text {
         "read" => Ok(Access::Read),

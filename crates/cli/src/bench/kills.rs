@@ -26,7 +26,7 @@ const VICTIMS: usize = 4;
 const CHECKING_BYTES: usize = 12 * 4096;
 /// Work of one request of the most critical chain.
 const CRITICAL_WORK_NS: u64 = 1_000_000;
-/// What a delay or a clean-up may take.
+/// Longest time that a delay or a clean-up may take, in nanoseconds.
 const LIMIT_NS: f64 = 10_000_000.0;
 
 /// Options of `keeptime bench kills`.
@@ -223,7 +223,7 @@ fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> 
     Footprint::of(service, mapped_bytes)
 }
 
-/// How long the server takes to reclaim everything of a client, from the kill on.
+/// Measures the time from the kill of a client until the server has reclaimed all that it had.
 fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<Quantiles> {
     let mut times = Samples::new();
     for _ in 0..count {

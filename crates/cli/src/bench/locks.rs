@@ -34,7 +34,8 @@ pub use tied::{Args as TiedArgs, run as tied};
 const BATCHES: u64 = 20;
 /// The priority of the measured threads.
 const PRIORITY: u8 = 50;
-/// How long each of two threads holds the lock that both want, and then leaves it alone.
+/// Time for which each of two threads holds the lock that both want, and time for which it then
+/// leaves the lock alone.
 const HELD_NS: u64 = 2000;
 const OUTSIDE_NS: u64 = 200;
 
@@ -47,23 +48,23 @@ pub struct Args {
     /// Measure what recording adds to a lock, instead of waits
     #[arg(long)]
     trace: bool,
-    /// How often each policy is measured in each case, or each recorder: by default 3 or 11
+    /// Repetitions of each policy in each case, or of each recorder: by default 3 or 11
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// How many threads share a lock: by default 1,2,4,16,100
+    /// Numbers of threads that share a lock: by default 1,2,4,16,100
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "trace",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     threads: Option<Vec<u32>>,
-    /// Which policies to measure: by default all
+    /// Policies to measure: by default all
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "trace", value_enum)]
     policy: Option<Vec<cases::PolicyArgument>>,
-    /// How long each run measures: by default 0.3, and three times that for long sections
+    /// Measured time of each run: by default 0.3, and three times that for long sections
     #[arg(long, value_name = "SECONDS", conflicts_with = "trace", value_parser = parse_seconds)]
     seconds: Option<f64>,
     /// Measure less: one repetition of 0.1 s, fewer numbers of threads
     #[arg(long, conflicts_with = "trace")]
     quick: bool,
-    /// How often one run locks and unlocks
+    /// Pairs of lock and unlock in one run
     #[arg(long, value_name = "N", default_value_t = 400_000, requires = "trace",
         value_parser = clap::value_parser!(u64).range(1000..=20_000_000))]
     pairs: u64,

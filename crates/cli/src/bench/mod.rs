@@ -29,7 +29,8 @@ pub struct Args {
 enum Benchmark {
     /// Attack a server as another user, and measure the requests of a client of the highest priority
     Attacks(attacks::Args),
-    /// How much memory hogs slow kernels down, without the memory-bandwidth lock and with it; with --html, the plots
+    /// Measure how much memory hogs slow kernels down, without the memory-bandwidth lock and with
+    /// it; with --html, the plots
     Bandwidth(bandwidth::Args),
     /// Burn memory bandwidth on some cores, and say how much they got
     Hog(hog::Args),
@@ -37,18 +38,21 @@ enum Benchmark {
     Requests(requests::Args),
     /// Kill clients at random under load, and watch the others
     Kills(kills::Args),
-    /// How long threads wait for locks under each policy; with --trace, what recording adds to a lock, beside LTTng and uftrace
+    /// Measure the waits of threads for locks under each policy; with --trace, the cost that
+    /// recording adds to a lock, beside LTTng and uftrace
     Locks(locks::Args),
-    /// How long a driving stack's network takes where others use its accelerator, too
+    /// Measure the time of a driving stack's network on an accelerator that others use, too
     Perception(perception::Args),
-    /// How long an urgent kernel is held up by a less urgent one, in several ways
+    /// Measure the delay of an urgent kernel by a less urgent one, in several ways
     Preempt(preempt::Args),
-    /// How soon the bandwidth lock takes effect, and who runs on a core that is regulated, under
-    /// the default scheduler and under throttle-fair scheduling
+    /// Measure the delay until the bandwidth lock takes effect, and the shares of threads on a core
+    /// that is regulated, under the default scheduler and under throttle-fair scheduling
     Regulate(regulate::Args),
-    /// What handing work to an accelerator costs, by method: streams, graphs, Vulkan and others
+    /// Measure the cost of handing work to an accelerator, by method: streams, graphs, Vulkan and
+    /// others
     Submission(submission::Args),
-    /// What a request costs by its way to the accelerator: shared memory, DDS on one machine, DDS between hosts
+    /// Measure the cost of a request by its way to the accelerator: shared memory, DDS on one
+    /// machine, DDS between hosts
     Transport(transport::Args),
 }
 

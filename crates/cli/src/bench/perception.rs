@@ -1,5 +1,5 @@
 //! `keeptime bench perception`: how long the driving stack's network takes where others use its
-//! accelerator, too (document 002, section 3.4 and figure 11c).
+//! accelerator, too (COLA, section 3.4 and figure 11c).
 //!
 //! One client asks about a scan every period, as a stack does, with real-time priority like a stack's
 //! modules: an ordinary thread that is woken on the core where the accelerator's real-time thread
@@ -41,7 +41,7 @@ pub struct Args {
     /// The socket of a keeptime serve whose service `perception` is the network, such as that of
     /// examples/perception/server.yaml
     socket: PathBuf,
-    /// How many others ask at the same time
+    /// Numbers of others that ask at the same time
     #[arg(long, value_delimiter = ',', default_value = "0,1,2,4", value_parser = clap::value_parser!(u64).range(0..=32))]
     others: Vec<u64>,
     /// The priority of the chain that is measured
@@ -118,7 +118,7 @@ fn service(args: &Args, priority: u32) -> Perception {
     Perception::new(args.socket.clone(), "perception".to_owned(), priority, 1.0)
 }
 
-/// What the lidar sees of a street, as the network takes it.
+/// Returns the lidar's view of a street, as the network takes it.
 fn grids() -> anyhow::Result<Vec<Vec<f32>>> {
     let mut world = World::new(&suite::normal(SCENARIO))?;
     let seen = |turn: usize| {
@@ -185,7 +185,7 @@ fn measure(
                 }
                 Err(_) => setting.unanswered += 1,
             }
-            // What comes late does not make the next ones come at once.
+            // A late answer does not make the next requests come at once.
             next_ns = next_ns.max(monotonic_ns().saturating_sub(period_ns));
         }
         setting.seconds += (monotonic_ns() - began_ns) as f64 / 1e9;

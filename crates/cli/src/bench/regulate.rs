@@ -2,7 +2,7 @@
 //!
 //! - How long after the lock is taken it takes effect on a core, and what taking it costs, when the
 //!   core's thread sleeps and when it lingers (`effect`).
-//! - Document 001's section IV-C-4 (`experiment`): who has how many of the periods, and for how long
+//! - BWLOCK++'s section IV-C-4 (`experiment`): who has how many of the periods, and for how long
 //!   the core is stopped, under the default scheduler and with rho 1 and 3.
 
 mod effect;
@@ -31,19 +31,19 @@ pub struct Args {
     /// The regulator's period
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = crate::regulate::parse_time)]
     period: Duration,
-    /// How long each rule is measured in each round
+    /// Time for which each rule is measured in each round
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::regulate::parse_time)]
     duration: Duration,
     /// Rounds, in each of which all rules have their turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How often the lock is taken to see when it takes effect; 0 leaves that out
+    /// Number of times that the lock is taken to see when it takes effect; 0 leaves that out
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     takings: u32,
-    /// What puts throttle-fair scheduling into effect
+    /// Implementation that puts throttle-fair scheduling into effect
     #[arg(long, value_enum, default_value_t = By::Auto)]
     fair: By,
-    /// Fail if shares or stopped time are not as document 001 reports them
+    /// Fail if shares or stopped time are not as BWLOCK++ reports them
     #[arg(long)]
     check: bool,
     /// Print JSON

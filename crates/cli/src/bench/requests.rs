@@ -24,7 +24,7 @@ use super::service::{Place, Service};
 
 /// Round trips of one kind before it is the other's turn.
 const TURN: usize = 250;
-/// What PAAM (section V-C) reports as its overhead per request.
+/// Overhead per request that PAAM (section V-C) reports.
 const PAAM_NS: [f64; 2] = [198_000.0, 391_000.0];
 
 /// Options of `keeptime bench requests`.
@@ -65,7 +65,7 @@ struct Mode {
 }
 
 impl Mode {
-    /// What is printed, in this order.
+    /// Returns the rows of the output, in this order.
     fn rows(&self) -> [(&'static str, Quantiles); 4] {
         let Mode { request, device, share, floor, .. } = *self;
         [("request", request), ("device", device), ("server", share), ("floor", floor)]

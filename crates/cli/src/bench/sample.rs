@@ -16,7 +16,7 @@ impl Samples {
         self.0.push(ns as f64);
     }
 
-    /// How many there are.
+    /// Returns the number of samples.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -29,7 +29,7 @@ impl Samples {
     }
 }
 
-/// What is said of samples.
+/// Percentiles and maximum of samples.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Quantiles {
     /// Median.

@@ -16,7 +16,7 @@ pub struct Place {
     pub device: String,
     /// The cores of the device's threads.
     pub cores: Vec<usize>,
-    /// Whether those look for the end without sleeping.
+    /// True if those threads look for the end without sleeping.
     pub spin: bool,
 }
 
@@ -34,7 +34,7 @@ impl Place {
 
 /// The server; it ends with this value.
 pub struct Service {
-    /// Where it listens.
+    /// Socket at which the server listens.
     pub socket: PathBuf,
     child: Child,
     _folder: tempfile::TempDir,

@@ -53,7 +53,7 @@ pub struct Args {
     /// After so many seconds a case begins no further repetition [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     case_limit: Option<f64>,
-    /// How the end of a repetition is awaited: poll keeps asking, block sleeps
+    /// Way to wait for the end of a repetition: poll keeps asking, block sleeps
     #[arg(long, value_enum, default_value_t = WaitArgument::Poll)]
     wait: WaitArgument,
     /// The core of the measuring thread: by default the last one
@@ -109,7 +109,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seat = seat(args)?;
     let home = seat.home.clone();
-    // What the drivers start from now on stays away from the measuring thread's core.
+    // Threads that the drivers start from now on stay away from the measuring thread's core.
     thread::pin(&home).context("keeping the drivers' threads away from the measuring thread")?;
     let mut accelerators = open(args, &home)?;
     let plan = plan(args, seat);
@@ -153,7 +153,8 @@ fn tell(args: &Args, study: &Study, machine: &Machine) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the measuring thread sits, and what it leaves to the others.
+/// Returns the core and the priority of the measuring thread, and the cores that it leaves to the
+/// others.
 fn seat(args: &Args) -> anyhow::Result<Seat> {
     let cores = thread::cores();
     let Some(core) = args.core.or(cores.last().copied()) else { bail!("no core may be used") };

@@ -1,4 +1,4 @@
-//! How much memory a kernel needs for given arguments: the device itself says what is missing.
+//! Memory that a kernel needs for given arguments: the device itself says how much is missing.
 
 use anyhow::Context;
 use device::{Device, Error, Launch};
@@ -6,7 +6,7 @@ use shm::{PeerSlice, Segment};
 
 /// Input and output of one service together.
 pub const MAX_BYTES: u64 = 1 << 30;
-/// Where the output begins: on a cache line of its own.
+/// Alignment of the output: it begins on a cache line of its own.
 const ALIGNMENT: usize = 64;
 
 /// Sizes of input and output in bytes.
@@ -17,7 +17,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What a kernel needs for these arguments.
+    /// Returns the memory that a kernel needs for these arguments.
     ///
     /// # Errors
     /// In the device's words, when it does not accept the arguments at all.
@@ -48,7 +48,7 @@ impl Needs {
         anyhow::bail!("the device asks for more memory than it said")
     }
 
-    /// Where the output begins.
+    /// Returns the offset at which the output begins.
     pub fn output_offset(&self) -> usize {
         self.input.next_multiple_of(ALIGNMENT)
     }

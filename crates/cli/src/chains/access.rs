@@ -1,4 +1,4 @@
-//! How an executor gets at accelerators: through the server, or directly, with devices of its own
+//! Access of an executor to accelerators: through the server, or directly, with devices of its own
 //! as programs have that know nothing of each other.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use system::System;
 use super::plan::RequestPlan;
 use super::ready::Spent;
 
-/// What an executor is told of it.
+/// Way by which an executor reaches accelerators.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Way {
     /// The server's socket.
@@ -41,7 +41,7 @@ pub enum Ask {
     Direct(Lane),
 }
 
-/// Why a request was not done.
+/// Reason why a request was not done.
 pub enum Failure {
     /// It had not ended in time.
     OutOfTime,
@@ -119,7 +119,7 @@ impl Access {
     }
 }
 
-/// What a request of a chain is registered as.
+/// Returns the registration of a request of a chain.
 pub fn registration((chain, priority): (&str, u32), number: u64, of: &RequestPlan) -> Registration {
     Registration::service(&of.service)
         .chain(chain, priority)

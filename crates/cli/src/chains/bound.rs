@@ -1,8 +1,8 @@
 //! The guaranteed response times beside which the observed ones are shown.
 //!
-//! What is bounded is what runs: the executors on the cores of this machine, not those of the
-//! file. The bounds assume that an accelerator has its compute cores to itself; where folding
-//! takes that away, there are none.
+//! The bounds hold for the run itself: the executors on the cores of this machine, not those of the
+//! file. The bounds assume that an accelerator has its compute cores to itself; if folding takes
+//! that away, there are none.
 
 use analysis::{Refusal, Status, Variant};
 use system::System;
@@ -14,7 +14,7 @@ use super::fold::Cores;
 pub struct Bounds {
     /// By chain, where it has a guarantee under the priority policy.
     pub guaranteed_ns: Vec<Option<u64>>,
-    /// Why some have none.
+    /// Reasons why some chains have no bound.
     pub marks: Vec<String>,
 }
 

@@ -23,15 +23,15 @@ use anyhow::Context;
 use realtime::clock::monotonic_ns;
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 
-/// How often a waiting parent looks at its signals and shows its progress.
+/// Interval at which a waiting parent looks at its signals and shows its progress.
 const TICK: Duration = Duration::from_millis(100);
-/// How much of a failed child's standard error is shown.
+/// Number of last lines of a failed child's standard error that are shown.
 const SHOWN_LINES: usize = 12;
 
 /// Called in a child: the kernel kills it when its parent ends.
 ///
 /// # Errors
-/// When the parent has ended already.
+/// The parent has ended already.
 pub fn die_with(parent: i32) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("prctl(PR_SET_PDEATHSIG)")?;
     let alive = getppid().is_some_and(|pid| pid.as_raw_pid() == parent);
@@ -146,7 +146,7 @@ impl Children {
     /// and again.
     ///
     /// # Errors
-    /// When it takes longer than until `until_ns`, and when a signal interrupts.
+    /// It takes longer than until `until_ns`, or a signal interrupts.
     pub fn next_line(
         &mut self,
         until_ns: u64,
@@ -163,7 +163,7 @@ impl Children {
         }
     }
 
-    /// Whether a child still runs.
+    /// Returns true if a child still runs.
     pub fn is_running(&mut self, number: usize) -> bool {
         matches!(self.processes[number].child.try_wait(), Ok(None))
     }
@@ -185,7 +185,7 @@ impl Children {
         Ok(status)
     }
 
-    /// What a child that should not have ended says about it.
+    /// Returns the error of a child that should not have ended, with its last words.
     pub fn failure(&mut self, number: usize) -> anyhow::Error {
         let process = &mut self.processes[number];
         let name = &process.name;

@@ -1,5 +1,5 @@
-//! What the starting process and an executor process say to each other, line by line: what to do;
-//! ready; when to start; what happened.
+//! Messages between the starting process and an executor process, line by line: the task; ready;
+//! the start instant; the report.
 
 use std::io::{BufRead, Write};
 
@@ -12,7 +12,7 @@ use super::children::Children;
 use super::progress::Progress;
 use super::server::SECOND_NS;
 
-/// What an executor process answers.
+/// Answer of an executor process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer<R, T> {
     /// It waits for the start instant, without what it was refused.
@@ -48,7 +48,7 @@ pub fn line(input: &mut impl BufRead) -> anyhow::Result<String> {
 /// refused, in their order.
 ///
 /// # Errors
-/// When one ends before, and when it is not so by `until_ns`.
+/// A child ends before, or is not ready by `until_ns`.
 pub fn wait_ready<R: DeserializeOwned, T: DeserializeOwned>(
     children: &mut Children,
     (first, count): (usize, usize),
@@ -67,12 +67,12 @@ pub fn wait_ready<R: DeserializeOwned, T: DeserializeOwned>(
     Ok(ready.into_iter().flatten().collect())
 }
 
-/// What a run is called, from when to when it goes, and until when its children must have said
-/// what happened, in nanoseconds of the monotonic clock.
+/// Name of a run, its start and stop, and the time by which its children must have reported, in
+/// nanoseconds of the monotonic clock.
 pub struct Span<'a> {
-    /// What is shown of it meanwhile.
+    /// Name that is shown meanwhile.
     pub name: &'a str,
-    /// When it starts and stops.
+    /// Times at which it starts and stops.
     pub run_ns: (u64, u64),
     /// The last moment.
     pub until_ns: u64,
@@ -81,7 +81,7 @@ pub struct Span<'a> {
 /// Waits for the reports of `count` children, from number `first` on, in their order.
 ///
 /// # Errors
-/// When one ends without, or there is none in time.
+/// A child ends without a report, or does not report in time.
 pub fn collect<R: DeserializeOwned, T: DeserializeOwned>(
     children: &mut Children,
     (first, count): (usize, usize),

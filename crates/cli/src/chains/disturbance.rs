@@ -1,4 +1,4 @@
-//! What disturbed a run, as marks, and what else it showed, as facts.
+//! Disturbances of a run, as marks, and its other observations, as facts.
 //!
 //! A long response is only the policy's fault if nothing else can have caused it. So each run
 //! carries evidence: time that the hypervisor stole, limits that the kernel puts on real-time
@@ -25,29 +25,29 @@ const STRETCH: f64 = 1.2;
 /// A start later than this after the common start instant is told.
 const LATE_NS: u64 = 1_000_000;
 
-/// What the server says of a run when it ends.
+/// Summary that the server writes when a run ends.
 #[derive(Debug, Default, Deserialize)]
 pub struct Summary {
-    /// Whether its own threads have their real-time priority.
+    /// True if the server's own threads have their real-time priority.
     pub realtime: bool,
     /// By accelerator.
     pub accelerators: BTreeMap<String, Accelerator>,
-    /// What became of requests.
+    /// Counts of requests.
     pub counters: Counters,
 }
 
-/// What the server says of one accelerator.
+/// Summary of one accelerator, from the server.
 #[derive(Debug, Default, Deserialize)]
 pub struct Accelerator {
-    /// Whether its compute threads have their real-time priority.
+    /// True if its compute threads have their real-time priority.
     pub realtime: bool,
-    /// How often work gave way to other work.
+    /// Number of times that work gave way to other work.
     pub preemptions: u64,
     /// Time that it worked, summed over its compute threads.
     pub busy_ns: u64,
     /// The longest piece that was not interrupted.
     pub longest_block_ns: u64,
-    /// How long its compute threads waited for a core.
+    /// Time for which its compute threads waited for a core, in nanoseconds.
     pub run_delay_ns: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct Evidence<'a> {
     pub after: Snapshot,
     /// The kernel's limits on real-time threads.
     pub limits: RtLimits,
-    /// What the server said; none if it was lost.
+    /// Summary of the server; none if it was lost.
     pub summary: Option<Summary>,
     /// Compute threads of each accelerator.
     pub units: BTreeMap<String, usize>,
@@ -108,7 +108,7 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// What spoils or qualifies the responses.
+    /// Returns the marks that spoil or qualify the responses.
     pub fn marks(&self) -> Vec<String> {
         let mut marks: Vec<String> = self.stolen_mark().into_iter().collect();
         for (id, accelerator) in self.computing() {
@@ -240,7 +240,8 @@ impl Evidence<'_> {
     }
 }
 
-/// What the kernel may keep from real-time threads, to be put behind what it explains.
+/// Says how much time the kernel may keep from real-time threads; the text goes behind the mark
+/// that it explains.
 pub fn kept_back((held_ns, period_ns): (u64, u64)) -> String {
     let (held, period) = (milliseconds(held_ns), milliseconds(period_ns));
     format!(": the kernel may keep {held} of each {period} from real-time threads")

@@ -27,7 +27,7 @@ use super::mail::{Mail, Message, News};
 use super::plan::{CallbackPlan, ChainPlan, ExecutorPlan, PartPlan, wait};
 use super::ready::{Job, Ready, Spent, Timer};
 
-/// How long the requests before the start may take together.
+/// Longest time that the requests before the start may take together, in nanoseconds.
 const WARM_UP_NS: u64 = 5_000_000_000;
 /// Samples of processor time for which room is made beforehand.
 const MAX_SAMPLES: usize = 1 << 20;
@@ -40,35 +40,35 @@ pub struct Args {
     parent: i32,
 }
 
-/// What the parent says first.
+/// Task of an executor process: the first message of its parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// What to do.
+    /// Plan of the executor.
     pub plan: ExecutorPlan,
-    /// How fast this machine works.
+    /// Speed of this machine.
     pub calibration: Calibration,
-    /// How it gets at accelerators.
+    /// Way by which the executor reaches accelerators.
     pub way: Way,
     /// The folder of the executors' sockets.
     pub folder: PathBuf,
 }
 
-/// What an executor was refused.
+/// Privileges that the system refused to an executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Refused {
-    /// Why it has no real-time priority, where it should.
+    /// Reason why it has no real-time priority, if it should have one.
     pub priority: Option<String>,
-    /// Why its memory is not locked.
+    /// Reason why its memory is not locked.
     pub lock: Option<String>,
 }
 
-/// What it answers.
+/// Answer of the executor process.
 pub type Answer = dialog::Answer<Refused, Report>;
 
-/// What happened in one executor.
+/// Report of one executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// How late it began to run, after the start instant.
+    /// Delay of its first step after the start instant, in nanoseconds.
     pub late_ns: u64,
     /// The 99th percentile of processor time over nominal time, of all callbacks.
     pub stretch_p99: Option<f64>,
@@ -76,7 +76,7 @@ pub struct Report {
     pub parts: Vec<PartReport>,
 }
 
-/// What happened in one part of a chain.
+/// Report of one part of a chain.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PartReport {
     /// Number of the chain in the file.
@@ -85,7 +85,7 @@ pub struct PartReport {
     pub skipped: u64,
     /// Jobs that ended because a request failed.
     pub failed: u64,
-    /// How the last of them failed.
+    /// Error of the last of them.
     pub error: Option<String>,
     /// Number and response time in nanoseconds of each job that completed here.
     pub responses: Vec<(u64, u64)>,
@@ -128,7 +128,7 @@ struct Executor {
     ready: Ready,
     parts: Vec<Part>,
     callbacks: Vec<Callback>,
-    /// When everything that has not ended is given up.
+    /// Time at which everything that has not ended is given up.
     end_ns: u64,
     /// Processor time of callbacks, in thousandths of their nominal time.
     stretches: Vec<u32>,
@@ -149,7 +149,7 @@ struct Part {
 
 struct Callback {
     part: usize,
-    /// Whether it is the last one of its part.
+    /// True if it is the last one of its part.
     last: bool,
     cpu_ns: u64,
     pieces: Vec<Piece>,
@@ -161,7 +161,7 @@ struct Piece {
     request: Option<Ask>,
 }
 
-/// How a callback ended.
+/// Outcome of a callback.
 enum End {
     Done,
     Failed(String),

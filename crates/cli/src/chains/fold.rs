@@ -1,6 +1,6 @@
-//! Which core of this machine stands for which core of the system file.
+//! Map from the cores of the system file to the cores of this machine.
 //!
-//! Where this process may use every core that the file names, each stands for itself. Otherwise
+//! If this process may use every core that the file names, each stands for itself. Otherwise
 //! the file is folded: accelerators and the server onto the first core that may be used, the
 //! cores of the executors in turn onto the remaining ones. A map from the command line overrules
 //! both. Folding changes what is measured, so it is never silent.
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use system::{DeviceKind, System};
 
-/// Where everything runs.
+/// Cores of accelerators, server and executors on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cores {
     /// Cores of each accelerator; empty leaves the choice to the kernel.
@@ -18,7 +18,7 @@ pub struct Cores {
     pub server: Vec<usize>,
     /// The core of each executor, in the order of the file.
     pub executors: Vec<usize>,
-    /// What was changed and matters.
+    /// Marks of changes that matter.
     pub marks: Vec<String>,
 }
 
@@ -178,7 +178,7 @@ fn fold(system: &System, named: &Named, allowed: &[usize]) -> Cores {
     let rest = if allowed.len() > 1 { &allowed[1..] } else { allowed };
     let turn = |core| named.executors.range(..core).count() % rest.len();
     let mut cores = place_by(system, |_| first, |core| rest[turn(core)]);
-    // What the file leaves to the kernel must not land on the few cores of the executors.
+    // Threads that the file leaves to the kernel must not land on the few cores of the executors.
     cores.server = vec![first];
     cores.accelerators.values_mut().for_each(|places| *places = vec![first]);
     cores.marks.insert(0, folded(system, named, first, rest));

@@ -3,7 +3,7 @@
 //! Each executor has one datagram socket in the run's private folder and one connection to every
 //! executor it sends to. Nothing here blocks: a kernel holds only a few datagrams for a receiver
 //! that is busy with a callback, and two executors that waited for each other would never end.
-//! What a receiver has no room for waits in an outbox.
+//! A message for which a receiver has no room waits in an outbox.
 //!
 //! ```text
 //!  byte 0      4       8          12         16       24        32                         72
@@ -24,18 +24,18 @@ const BYTES: usize = 72;
 /// Messages for one receiver for which room is made beforehand.
 const ROOM: usize = 1024;
 
-/// What one executor tells another about a part of a chain, given by the part's first position.
+/// Message of one executor to another about a part of a chain, given by the part's first position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Number of the chain in the file.
     pub chain: u32,
     /// Position of a callback in the chain.
     pub position: u32,
-    /// What is told.
+    /// Content of the message.
     pub news: News,
 }
 
-/// What is told.
+/// Content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// This job is to run there.

@@ -60,7 +60,7 @@ pub struct Args {
         default_value = "priority,fifo,timeslice"
     )]
     policy: Vec<Arbitration>,
-    /// How long chains are released under each policy, as in 60s, 10m or 500ms
+    /// Time for which chains are released under each policy, as in 60s, 10m or 500ms
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
     /// Cores of this machine for cores of the file, as in 2=0,3=1 [default: fold where needed]
@@ -93,7 +93,7 @@ pub struct ServerArgs {
     serve: serve::Args,
 }
 
-/// When chains are released first.
+/// Offsets of the chains' first releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offsets {
     Synchronous,
@@ -268,7 +268,7 @@ fn print(args: &Args, run: &ChainsRun) -> anyhow::Result<()> {
     output::write("--raw", args.raw.as_deref(), || Ok(serde_json::to_string(run)?))
 }
 
-/// Whether no chain whose deadline counts missed one under the priority policy.
+/// Returns true if no chain whose deadline counts missed one under the priority policy.
 fn meets_deadlines(run: &ChainsRun) -> bool {
     let Some(policy) = run.policy(PRIORITY) else { return true };
     let counts = |chain: &&ChainInfo| !chain.best_effort;

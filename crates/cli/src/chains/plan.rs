@@ -1,4 +1,4 @@
-//! What each executor process has to do, derived from the system file.
+//! Task of each executor process, derived from the system file.
 //!
 //! A chain is cut into parts, runs of consecutive callbacks on one executor; an executor gets the
 //! parts that are its own, and for each the executor that takes over afterwards. Everything that
@@ -20,20 +20,20 @@ const MAX_RELEASES: u64 = 20_000_000;
 /// The least time that jobs have to end after the last release.
 const MIN_GRACE_NS: u64 = 1_000_000_000;
 
-/// What all executors have to do.
+/// Tasks of all executors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The executors that have callbacks.
     pub executors: Vec<ExecutorPlan>,
-    /// How many jobs each chain releases, in the order of the file.
+    /// Number of jobs that each chain releases, in the order of the file.
     pub releases: Vec<u64>,
-    /// How long chains are released.
+    /// Time for which chains are released, in nanoseconds.
     pub duration_ns: u64,
-    /// How long jobs may take to end after that: two periods of the slowest chain, at least 1 s.
+    /// Time that jobs may take to end after that: two periods of the slowest chain, at least 1 s.
     pub grace_ns: u64,
 }
 
-/// What one executor has to do.
+/// Task of one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutorPlan {
     /// Its number in the file.
@@ -63,7 +63,7 @@ pub struct PartPlan {
     pub next: Option<(usize, usize)>,
 }
 
-/// What an executor needs to know of a chain.
+/// Properties of a chain that an executor needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainPlan {
     /// Its number in the file.
@@ -76,11 +76,11 @@ pub struct ChainPlan {
     pub period_ns: u64,
     /// The first release, after the start.
     pub offset_ns: u64,
-    /// How many jobs are released.
+    /// Number of jobs that are released.
     pub releases: u64,
-    /// Whether it waits for accelerators with a busy core.
+    /// True if it waits for accelerators with a busy core.
     pub spins: bool,
-    /// Whether it leaves out releases while its job before is busy.
+    /// True if it leaves out releases while its job before is busy.
     pub best_effort: bool,
     /// The executor of its first callback.
     pub first_executor: usize,
@@ -159,7 +159,7 @@ pub fn offsets_ns(system: &System, seed: Option<u64>) -> Vec<u64> {
     system.chains.iter().map(|chain| random.u64(..chain.period_ns)).collect()
 }
 
-/// How the chain waits, for the client library.
+/// Returns the way in which the chain waits, for the client library.
 pub fn wait(chain: &ChainPlan) -> Wait {
     if chain.spins { Wait::Spin } else { Wait::Suspend }
 }
@@ -214,7 +214,7 @@ fn callback_plan(system: &System, callback: &Callback) -> CallbackPlan {
     CallbackPlan { cpu_ns: callback.cpu_ns, requests }
 }
 
-/// What stands for a segment.
+/// Returns the request that stands for a segment.
 pub fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
     let service = segment.service.clone().unwrap_or_else(|| WORK.to_owned());
     let works = system.service(&service).is_none_or(|service| service.kernel == WORK);
@@ -222,7 +222,7 @@ pub fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
         accelerator: segment.accel.clone(),
         service,
         argument: if works { segment.exec_ns } else { 0 },
-        // What the analysis accounts for, A* = A + 2 kappa + sigma (PAAM, section IV-F).
+        // The analysis accounts for this time, A* = A + 2 kappa + sigma (PAAM, section IV-F).
         exec_ns: segment.exec_ns + 2 * system.kappa_ns + system.sigma_ns,
     }
 }

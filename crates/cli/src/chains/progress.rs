@@ -1,5 +1,5 @@
-//! What is going on, on standard error: one line that changes on a terminal, elsewhere a line
-//! every ten seconds.
+//! Progress on standard error: one line that changes on a terminal, elsewhere a line every ten
+//! seconds.
 
 use std::io::{IsTerminal, Write};
 

@@ -1,4 +1,4 @@
-//! Which callback of an executor runs next, and when a chain releases its next job.
+//! Choice of the callback that an executor runs next, and releases of a chain's jobs.
 //!
 //! The order is that of PiCAS, which PAAM takes over (section II-C): the ready callback of the
 //! chain with the highest priority, and inside a chain the later callback first, so that a job
@@ -22,14 +22,14 @@ const MAX_ROOM: usize = 4096;
 pub struct Job {
     /// Number of its release in the chain, from 0.
     pub number: u64,
-    /// When it was due to be released.
+    /// Time at which it was due to be released.
     pub release_ns: u64,
-    /// Where its time went so far.
+    /// Parts of its response time so far.
     pub spent: Spent,
 }
 
-/// Where the time of a job went, in nanoseconds; what is left of its response time, its callbacks
-/// waited for their turn.
+/// Parts of a job's response time, in nanoseconds; in the rest of it, the job's callbacks waited
+/// for their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// In callbacks, outside requests.
@@ -99,7 +99,7 @@ pub struct Timer {
     next: u64,
     best_effort: bool,
     busy: bool,
-    /// When the last job ended.
+    /// Time at which the last job ended.
     free_ns: u64,
     skipped: u64,
 }
@@ -111,7 +111,7 @@ impl Timer {
         Timer { first_ns, period_ns, releases, next, best_effort, busy, free_ns, skipped }
     }
 
-    /// When the next release is due; none after the last one.
+    /// Returns the time at which the next release is due; none after the last one.
     pub fn next_ns(&self) -> Option<u64> {
         (self.next < self.releases).then(|| self.first_ns + self.next * self.period_ns)
     }

@@ -18,9 +18,9 @@ use super::trial::Arbitration;
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
-/// How long the server and the executors may take to get ready.
+/// Longest time that the server and the executors may take to get ready.
 pub const READY_NS: u64 = 20 * SECOND_NS;
-/// How long the server may take to end, and executors to report after their patience.
+/// Longest time that the server may take to end, and executors to report after their patience.
 pub const END_NS: u64 = 10 * SECOND_NS;
 
 /// A folder that only this user can enter, gone when it is dropped.
@@ -35,11 +35,11 @@ pub fn socket(folder: &Path) -> PathBuf {
     folder.join("server")
 }
 
-/// What a server is started with.
+/// Parameters with which a server is started.
 pub struct ServerProcess<'a> {
     /// The system file.
     pub file: &'a Path,
-    /// Where everything runs.
+    /// Cores of accelerators, server and executors.
     pub cores: &'a Cores,
     /// The private folder of the run.
     pub folder: &'a Path,
@@ -51,7 +51,7 @@ impl ServerProcess<'_> {
     /// Starts the server and waits until it answers; returns its number among the children.
     ///
     /// # Errors
-    /// What it says when it cannot start.
+    /// The server cannot start; the error is its message.
     pub fn start(&self, children: &mut Children, policy: Policy) -> anyhow::Result<usize> {
         let server = children.spawn("the accelerator server".into(), self.arguments(policy))?;
         let until_ns = monotonic_ns() + READY_NS;
@@ -79,7 +79,7 @@ impl ServerProcess<'_> {
         arguments.extend(parent_option());
         let name = Arbitration::Server(policy).name();
         arguments.extend(["--policy".into(), name.into()]);
-        // What has no bound is run all the same: to see what it does is what the run is for.
+        // A chain without a bound runs all the same: the run has to show its behaviour.
         arguments.extend(["--admission".into(), "report".into()]);
         arguments.extend(["--socket".into(), socket(self.folder).into()]);
         arguments.extend(["--summary".into(), self.summary().into()]);
@@ -97,7 +97,7 @@ impl ServerProcess<'_> {
     /// Ends the server and reads what it wrote; the second value says why there is nothing.
     ///
     /// # Errors
-    /// When a signal interrupts.
+    /// A signal interrupts.
     pub fn stop(
         &self,
         children: &mut Children,

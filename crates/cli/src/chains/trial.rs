@@ -30,17 +30,17 @@ use super::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
 /// From the announcement of the start instant to the start.
 const LEAD_NS: u64 = SECOND_NS / 2;
 
-/// What is the same under every policy.
+/// Parameters that are the same under every policy.
 pub struct Trial<'a> {
     /// The system.
     pub system: &'a System,
     /// Its file, for the server.
     pub file: &'a Path,
-    /// Where everything runs.
+    /// Cores of accelerators, server and executors.
     pub cores: &'a Cores,
-    /// What the executors do.
+    /// Tasks of the executors.
     pub plan: &'a Plan,
-    /// How fast this machine works.
+    /// Speed of this machine.
     pub calibration: Calibration,
     /// Set by a signal.
     pub interrupted: Arc<AtomicBool>,
@@ -160,7 +160,7 @@ impl Trial<'_> {
     }
 }
 
-/// Who had no real-time priority, of so many that should have.
+/// Names those that had no real-time priority, of so many that should have it.
 pub fn normal_priority(without: &[String], wanted: usize) -> String {
     let who = match without.len() == wanted {
         true => String::new(),
@@ -176,7 +176,7 @@ pub fn unlocked(without: &[String], executors: usize) -> String {
     format!("memory of {who} was not locked, see keeptime doctor")
 }
 
-/// Who decides what an accelerator does next.
+/// Authority that decides what an accelerator does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arbitration {
     /// The server, by this policy.

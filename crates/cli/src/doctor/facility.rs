@@ -52,7 +52,7 @@ pub fn checks() -> Vec<Check> {
     FACILITIES.iter().map(check).collect()
 }
 
-/// Whether this process holds a capability now.
+/// Returns true if this process holds a capability now.
 pub fn has_capability(capability: CapabilitySet) -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }

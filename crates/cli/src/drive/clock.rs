@@ -25,7 +25,7 @@ impl Clock {
     }
 }
 
-/// Where a drive under any of these policies, with so many more cores, is driven; none on the
+/// Returns the cores for a drive under any of these policies, with so many more cores; none on the
 /// virtual clock.
 ///
 /// # Errors
@@ -106,7 +106,7 @@ fn apart() -> (Vec<usize>, usize) {
     (cores, physical)
 }
 
-/// What is to be said of the clock and the cores.
+/// Returns facts about the clock and the cores.
 pub fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     match places {
@@ -142,7 +142,7 @@ pub fn priority() -> String {
     }
 }
 
-/// What qualifies drives at these places.
+/// Returns the mark that qualifies drives at these places, if they are folded.
 pub fn mark(places: Option<&Places>) -> Vec<String> {
     let Some(places) = places.filter(|places| places.folded) else { return Vec::new() };
     let mut cores = places.stack.clone();
@@ -156,7 +156,7 @@ pub fn mark(places: Option<&Places>) -> Vec<String> {
     )]
 }
 
-/// What qualifies a drive.
+/// Returns the marks that qualify a drive.
 pub fn marks(policy: Policy, outcome: &Outcome) -> Vec<String> {
     let Some(kept) = &outcome.kept else { return Vec::new() };
     let mut marks = Vec::new();

@@ -1,4 +1,4 @@
-//! What a drive looked like: where everybody was, and what the modules did.
+//! Film of a drive: the paths of all bodies, and the work of the modules.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +13,7 @@ const EVERY: u64 = 10;
 /// Spans are kept this long before a hazard begins and after the reaction to it, ns.
 const AROUND_NS: u64 = 500_000_000;
 
-/// Where everybody was, while it is driven.
+/// Paths of all bodies, recorded during the drive.
 #[derive(Default)]
 pub struct Film {
     paths: BTreeMap<u32, Path>,
@@ -39,7 +39,7 @@ impl Film {
         }
     }
 
-    /// What the report shows of the drive.
+    /// Returns the drive as the report shows it.
     pub fn develop(self, policy: String, outcome: &Outcome) -> Drive {
         let runs = runs(&outcome.events);
         let collision = outcome.collisions.first().map(|hit| Collision {

@@ -28,7 +28,7 @@ use crate::output;
 use clock::Clock;
 use scenario::{Named, Which};
 
-/// How many times slower simulated cores are than this machine's, if nobody says.
+/// Default factor by which simulated cores are slower than this machine's.
 const USUAL_FACTOR: f64 = 10.0;
 
 /// Options of `keeptime drive`.
@@ -41,15 +41,15 @@ pub struct Args {
     /// of the corner cases' families to develop a stack with, or commute:N (N from 0 to 79)
     #[arg(required = true)]
     scenario: Option<Which>,
-    /// How modules are started: a, each by the message of the one before it, on cores of its own
-    /// (as Apollo); b, prediction and planning by timers of 10 Hz (as Autoware)
+    /// Start of modules: a, each by the message of the one before it, on cores of its own (as
+    /// Apollo); b, prediction and planning by timers of 10 Hz (as Autoware)
     #[arg(long, value_enum, default_value_t = Wiring::A)]
     stack: Wiring,
     /// The policies to drive under, in this order
     #[arg(long, value_delimiter = ',', default_value = "base,all")]
     policies: Vec<Policy>,
-    /// How many times slower the stack's cores are than this machine's; keeptime drive study finds
-    /// with how many the base policy is as slow as the stack that document 002 measured
+    /// Factor by which the stack's cores are slower than this machine's; keeptime drive study finds
+    /// the one with which the base policy is as slow as the stack that COLA's authors measured
     #[arg(long, default_value_t = USUAL_FACTOR)]
     factor: f64,
     /// virtual: the modules run one after the other, on simulated cores; wall: all at the same time,
@@ -67,13 +67,13 @@ pub struct Args {
     /// The priority of the chain of its requests
     #[arg(long, default_value_t = 50, requires = "perception")]
     perception_priority: u32,
-    /// How many times slower than the server's the accelerator is on the virtual clock
+    /// Factor by which the accelerator is slower than the server's on the virtual clock
     #[arg(long, default_value_t = 1.0, requires = "perception")]
     accelerator_factor: f64,
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
-    /// How messages get from module to module: pointer, as within a process; serialised, as bytes
+    /// Form of messages from module to module: pointer, as within a process; serialised, as bytes
     /// that each module makes its own copy of, as between processes
     #[arg(long, default_value_t = Middleware::Pointer)]
     middleware: Middleware,
@@ -186,7 +186,7 @@ fn perception(args: &Args) -> Option<Perception> {
     args.perception.as_ref().map(service)
 }
 
-/// How often the network answered.
+/// Says for how many frames the network answered.
 fn answers(policy: Policy, perception: &Perception) -> String {
     let [answered, missed] = perception.counts();
     format!(
@@ -240,7 +240,7 @@ fn beginning(args: &Args, named: &Named, places: Option<&Places>) -> anyhow::Res
     })
 }
 
-/// What is unusual about how messages are carried.
+/// Names the form of messages if it is not the usual one.
 fn carried(middleware: Middleware) -> &'static str {
     match middleware {
         Middleware::Pointer => "",

@@ -1,4 +1,4 @@
-//! Which scenario: a file, or one of a suite.
+//! Choice of a scenario: a file, or one of a suite.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use driving::drive::Until;
 use world::suite::{self, NORMAL, Set};
 use world::{Limit, Scenario};
 
-/// How a scenario is called on the command line.
+/// Name of a scenario on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Which {
     /// A file of one's own.
@@ -28,7 +28,7 @@ pub struct Named {
     pub about: String,
     /// The longest reaction that avoids a crash, s.
     pub critical_s: Option<f64>,
-    /// How far it is driven.
+    /// Condition at which the drive ends.
     pub until: Until,
 }
 

@@ -1,4 +1,4 @@
-//! `keeptime drive study`: whole suites under all policies, in pairs (document 002, section 5).
+//! `keeptime drive study`: whole suites under all policies, in pairs (COLA, section 5).
 //!
 //! The crate `drive-study` drives, keeps and judges; here are the options, the progress and the
 //! files.
@@ -46,11 +46,11 @@ const STUDIED: [&str; 12] = [
 /// Options of `keeptime drive study`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to show: corner (crashes in corner cases), normal (collisions and safe distances in
-    /// normal traffic), latency, deadlines, commute, table1, characterise (what base's latency comes
-    /// from); confirm (crashes in more of those cases that latency can decide); or clocks (reaction
-    /// times on the clock of the wall and on the virtual one) or modules (each by itself, and beside
-    /// others that take its cache), which are driven alone
+    /// Results to show: corner (crashes in corner cases), normal (collisions and safe distances in
+    /// normal traffic), latency, deadlines, commute, table1, characterise (causes of base's
+    /// latency); confirm (crashes in more of those cases that latency can decide); or clocks
+    /// (reaction times on the clock of the wall and on the virtual one) or modules (each by itself,
+    /// and beside others that take its cache), which are driven alone
     #[arg(
         long,
         value_delimiter = ',',
@@ -69,14 +69,14 @@ pub struct Args {
     /// corner cases by their critical reaction times in ms (band:150-300) [default: whole suites]
     #[arg(long)]
     scenarios: Option<Scenarios>,
-    /// How many times slower the stack's cores are than this machine's: a number, or published, with
-    /// which base of stack A is as late in the mean as document 002's Apollo (found in a minute)
+    /// Factor by which the stack's cores are slower than this machine's: a number, or published,
+    /// with which base of stack A is as late in the mean as COLA's Apollo (found in a minute)
     #[arg(long, default_value_t = Factor::Published)]
     factor: Factor,
     /// Frames in which an object must be seen before it is believed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     confirm: u32,
-    /// How messages get from module to module: pointer or serialised
+    /// Form of messages from module to module: pointer or serialised
     #[arg(long, default_value_t = Middleware::Pointer)]
     middleware: Middleware,
     /// Of corner, confirm, commute and clocks: how often everything is driven, on each clock. Costs
@@ -87,8 +87,8 @@ pub struct Args {
     /// cores that holds a stack and its world]
     #[arg(long)]
     jobs: Option<std::num::NonZeroU16>,
-    /// Where there are too few cores for clocks, let cores of a stack share those of this machine;
-    /// the times are not those of the stack then
+    /// If there are too few cores for clocks, let cores of a stack share those of this machine; the
+    /// times are not those of the stack then
     #[arg(long)]
     fold: bool,
     /// Drive only part I of N of the scenarios, for --merge
@@ -114,8 +114,8 @@ pub struct Args {
 /// Runs `keeptime drive study`.
 ///
 /// # Errors
-/// What was asked for is no study, a file is not what a study leaves or cannot be written, or it
-/// was interrupted; what was driven until then is kept.
+/// The options ask for no study, a file is not one that a study leaves or cannot be written, or the
+/// study was interrupted; drives that were over by then are kept.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.merge.is_empty() {
         let folder = merge(&args.merge, &args.out)?;

@@ -7,7 +7,7 @@
 //! has no bound, or that passes its period, gets a whole period, which is none. The first job that
 //! exceeded its bound would need another one that did so before.
 //!
-//! What is made larger than it is, so that the bound holds:
+//! Quantities that the model makes larger than they are, so that the bound holds:
 //! - A message comes when its callback has ended, so that the executor may begin something less
 //!   urgent before it takes the next one of the line: each step but the last of a part has, beside
 //!   `hop`, the longest that such a callback holds the executor.
@@ -50,7 +50,7 @@ pub fn bounds(system: &System, graph: &Graph, cores: &[u32]) -> Result<GraphBoun
     })
 }
 
-/// What the analysis is asked with.
+/// Input of the analysis, with the jitters of its last answer.
 struct Search<'a> {
     units: &'a [Unit],
     lines: &'a [Line],
@@ -69,7 +69,7 @@ struct Search<'a> {
     lost: Vec<Option<Lost>>,
 }
 
-/// Why a line's release, or its way through its executor, has no bound.
+/// Reason why a line's release, or its way through its executor, has no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lost {
     /// It comes after this unit, which has none.
@@ -154,7 +154,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a line is called: its first and its last callback.
+    /// Returns the name of a line: its first and its last callback.
     fn name(&self, line: usize) -> String {
         let name = |unit: &usize| self.units[*unit].name.as_str();
         match self.lines[line].units.as_slice() {
@@ -229,7 +229,8 @@ impl<'a> Search<'a> {
         grew
     }
 
-    /// When all that a line waits for has ended at the latest, or a period and what has no bound.
+    /// Returns the latest time at which all that a line waits for has ended; or a period, and the
+    /// unit that has no bound.
     fn released(&self, analysis: &Analysis, line: usize) -> (u64, Option<Lost>) {
         let own = &self.lines[line].units;
         let mut latest_ns = 0;
@@ -245,7 +246,8 @@ impl<'a> Search<'a> {
         (latest_ns, None)
     }
 
-    /// How long after the release of its roots a periodic unit has ended, where that is bounded.
+    /// Returns the time from the release of its roots to the end of a periodic unit, if it is
+    /// bounded.
     fn end_ns(&self, analysis: &Analysis, unit: usize) -> Option<u64> {
         let &(line, at) = self.places.get(&unit)?;
         let bound = &analysis.chains[line];
@@ -267,8 +269,8 @@ impl<'a> Search<'a> {
         slowest_ns.min(self.period_ns(line))
     }
 
-    /// How long something less urgent may hold the executor after each unit of a line, before the
-    /// next one of the same part; none where that has no bound.
+    /// Returns the longest time for which something less urgent may hold the executor after each
+    /// unit of a line, before the next one of the same part; none if that has no bound.
     fn blocked(&self, analysis: &Analysis, line: usize) -> Option<Vec<u64>> {
         let units = &self.lines[line].units;
         let of = |at: usize| {
@@ -304,7 +306,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Which requests are in the way of which.
+/// Requests that are in the way of other requests.
 struct Requests<'a> {
     system: &'a System,
     units: &'a [Unit],
@@ -353,7 +355,7 @@ impl Requests<'_> {
     }
 }
 
-/// What the last answer says.
+/// Last answer of the analysis.
 struct Found<'a> {
     system: &'a System,
     graph: &'a Graph,

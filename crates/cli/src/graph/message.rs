@@ -1,4 +1,4 @@
-//! What nodes send each other: where a message comes from, and bytes to carry.
+//! Messages between nodes: the nodes that each came through, and bytes to carry.
 //!
 //! Each message knows the nodes that it came through, the timers it was released by, and how many
 //! messages each node missed on the way. So the node at the end of a path can tell its latency by
@@ -20,7 +20,7 @@ pub struct Message {
     pub number: u64,
     /// The nodes that it came through.
     pub hops: Vec<Hop>,
-    /// What makes it as long as it should be.
+    /// Bytes that give the message its full size.
     #[serde(with = "ros::cdr::bytes")]
     pub padding: Vec<u8>,
 }
@@ -28,7 +28,7 @@ pub struct Message {
 /// A node that a message came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
-    /// When its callback was released: the nominal release of a timer, or the arrival of a message.
+    /// Release of its callback: the nominal release of a timer, or the arrival of a message.
     pub release_ns: u64,
     /// The node's number in the file.
     pub node: u32,

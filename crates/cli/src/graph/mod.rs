@@ -47,14 +47,14 @@ pub struct Args {
     /// The methods to run, in this order
     #[arg(long, value_delimiter = ',', value_enum, default_value = "ros2,picas,keeptime")]
     methods: Vec<Method>,
-    /// How long timers release under each method, as in 60s, 10m or 500ms
+    /// Time for which timers release under each method, as in 60s, 10m or 500ms
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     duration: Duration,
     /// The executors of the file with one thread each, or one executor with a thread on each of
     /// their cores
     #[arg(long, value_enum, default_value = "single")]
     threads: Threads,
-    /// What carries messages
+    /// Transport that carries messages
     #[arg(long, value_enum, default_value = "dds")]
     transport: Transport,
     /// The domain of DDS
@@ -195,7 +195,7 @@ fn describe(
     let path = |path: &system::KeyPath| {
         let roots = path.roots.iter().filter_map(|root| graph.node(root)?.timer.as_ref());
         let period_ns = roots.map(|timer| timer.period_ns).min().unwrap_or(0);
-        // What others report of executors of one thread says nothing of other ones.
+        // Times that others report of executors of one thread say nothing of other ones.
         let single = args.threads == Threads::Single;
         let reported = path
             .reported_ns

@@ -1,4 +1,4 @@
-//! What the callbacks of a node do, by its kind.
+//! Work of the callbacks of a node, by its kind.
 //!
 //! As in the Autoware reference system: a callback takes its message, and if the node computes now,
 //! it works, uses its accelerators, and publishes one message that says where it came from. What a
@@ -37,7 +37,7 @@ pub enum Ask {
     Direct(Lane),
 }
 
-/// What every callback of a node shares.
+/// State that all callbacks of a node share.
 pub struct Node {
     /// Its number in the file.
     pub number: u32,
@@ -47,17 +47,17 @@ pub struct Node {
     pub longest_ns: Arc<AtomicU64>,
     /// Size of a message.
     pub message_bytes: usize,
-    /// When everything that has not ended is given up.
+    /// Time at which everything that has not ended is given up.
     pub end_ns: u64,
     pub memory: PiMutex<Memory>,
     pub record: Arc<Record>,
     pub tally: Arc<Tally>,
 }
 
-/// What a node keeps.
+/// State that a node keeps.
 pub struct Memory {
     inputs: Vec<Kept>,
-    /// How many messages were published, on each topic.
+    /// Number of messages that were published, on each topic.
     published: Vec<u64>,
 }
 

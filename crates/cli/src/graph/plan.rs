@@ -1,4 +1,4 @@
-//! Which executor runs which nodes, on which cores, at which priority.
+//! Assignment of nodes to executors, with cores and priorities.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use system::{Graph, Input, Node, System};
 use crate::chains::fold::Cores;
 use crate::chains::plan::check_service;
 
-/// How many threads executors have.
+/// Number of threads that executors have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Threads {
     /// One each.
@@ -71,7 +71,7 @@ pub fn executors(
     Ok(plans)
 }
 
-/// What a callback is called: its node, and what it waits for.
+/// Returns the name of a callback: its node, and the input that it waits for.
 pub fn name(node: &Node, input: Option<&Input>) -> String {
     match input {
         None => format!("{} (timer)", node.id),

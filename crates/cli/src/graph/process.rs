@@ -42,41 +42,41 @@ pub struct Args {
     parent: i32,
 }
 
-/// What the parent says first.
+/// Task of a process: the first message of its parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Spec {
     /// The system file.
     pub file: PathBuf,
     /// The executors of this process.
     pub executors: Vec<ExecutorPlan>,
-    /// Whether they choose as ROS 2 does.
+    /// True if the executors choose callbacks as ROS 2 does.
     pub ros2: bool,
-    /// How they get at accelerators.
+    /// Way by which the executors reach accelerators.
     pub way: Way,
-    /// How messages go.
+    /// Setup of the transport of messages.
     pub wire: Setup,
-    /// How fast this machine works, if that has to be known.
+    /// Speed of this machine, if that has to be known.
     pub calibration: Option<Calibration>,
-    /// How long timers release.
+    /// Time for which timers release, in nanoseconds.
     pub duration_ns: u64,
-    /// How long callbacks may run after that.
+    /// Time for which callbacks may run after that, in nanoseconds.
     pub grace_ns: u64,
 }
 
-/// What a process was refused.
+/// Privileges that the system refused to a process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Refused {
-    /// Why its memory is not locked.
+    /// Reason why its memory is not locked.
     pub lock: Option<String>,
 }
 
-/// What it answers.
+/// Answer of the process.
 pub type Answer = dialog::Answer<Refused, ProcessReport>;
 
-/// What happened in one process.
+/// Report of one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ProcessReport {
-    /// How late it was, after the start instant.
+    /// Delay of its start after the start instant, in nanoseconds.
     pub late_ns: u64,
     /// Its executors.
     pub executors: Vec<ExecutorReport>,
@@ -86,31 +86,32 @@ pub struct ProcessReport {
     pub cycles: Vec<(usize, Vec<u64>)>,
     /// The longest processor time that the work of each node took, nanoseconds, by number in the file.
     pub works: Vec<(usize, u64)>,
-    /// What went wrong.
+    /// Counts of failures.
     pub failures: Failures,
 }
 
-/// What happened in one executor.
+/// Report of one executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ExecutorReport {
     /// Its name.
     pub id: String,
-    /// Why it has no real-time priority, where it should.
+    /// Reason why it has no real-time priority, if it should have one.
     pub refused: Option<String>,
-    /// How long its thread could have run and did not: of an executor of one thread, if it is known.
+    /// Time for which its thread could have run and did not, in nanoseconds: of an executor of one
+    /// thread, if it is known.
     pub run_delay_ns: Option<u64>,
     /// Its callbacks.
     pub callbacks: Vec<CallbackReport>,
 }
 
-/// What became of a callback.
+/// Report of a callback.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct CallbackReport {
     /// Its name.
     pub name: String,
     /// Its priority.
     pub priority: u32,
-    /// How often it ran.
+    /// Number of its executions.
     pub count: u64,
     /// Messages or releases that were never served.
     pub dropped: u64,

@@ -1,4 +1,4 @@
-//! What is measured while callbacks run: instances of paths, starts of cyclic nodes, failures.
+//! Measurements while callbacks run: instances of paths, starts of cyclic nodes, failures.
 //!
 //! Memory for all of it is taken beforehand; what comes in is one number under a short lock.
 
@@ -18,7 +18,7 @@ pub struct PathRecord {
     pub dropped: Vec<u32>,
 }
 
-/// What the sinks and the cyclic nodes of one process measure.
+/// Measurements of the sinks and the cyclic nodes of one process.
 pub struct Record {
     paths: Vec<Path>,
     cycles: Vec<Cycle>,
@@ -103,13 +103,13 @@ impl Record {
     }
 }
 
-/// What went wrong.
+/// Failures of one process, counted by all its threads.
 #[derive(Default)]
 pub struct Tally {
     counts: PiMutex<Failures>,
 }
 
-/// How often something went wrong, and what it said the last time.
+/// Counts of failures, and the words of the last one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
     /// Accelerator requests that were not done, and so callbacks that did not publish.

@@ -1,4 +1,4 @@
-//! How much longer than declared work takes on this machine: `--margin measured`.
+//! Factor by which work takes longer on this machine than declared: `--margin measured`.
 //!
 //! A rehearsal is the graph once before, as long as a method runs, under a method that has bounds:
 //! the longest processor time of each node, as long as others run beside it. What a request takes on
@@ -22,7 +22,7 @@ use crate::chains::server::{self, ServerProcess};
 
 /// Requests of each length.
 const COUNT: usize = 200;
-/// How long one may take.
+/// Longest time that one request may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Rehearses under a method and returns the margin of bounds.

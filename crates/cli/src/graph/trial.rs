@@ -35,7 +35,7 @@ const LEAD_NS: u64 = SECOND_NS / 2;
 /// The least time that callbacks have to end after the last release.
 const MIN_GRACE_NS: u64 = SECOND_NS;
 
-/// Who chooses among callbacks, and among accelerator requests.
+/// Authority that chooses among callbacks, and among accelerator requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Method {
     /// The executors of ROS 2; each process has devices of its own
@@ -57,7 +57,7 @@ impl Method {
     }
 }
 
-/// What is the same under every method.
+/// Parameters that are the same under every method.
 pub struct Trial<'a> {
     /// The system.
     pub system: &'a System,
@@ -65,17 +65,17 @@ pub struct Trial<'a> {
     pub graph: &'a Graph,
     /// Its file.
     pub file: &'a Path,
-    /// Where everything runs.
+    /// Cores of accelerators, server and executors.
     pub cores: &'a Cores,
     /// The executors.
     pub executors: &'a [ExecutorPlan],
-    /// What carries messages.
+    /// Transport that carries messages.
     pub transport: Transport,
     /// The domain of DDS.
     pub domain: u16,
-    /// How fast this machine works, if that has to be known.
+    /// Speed of this machine, if that has to be known.
     pub calibration: Option<Calibration>,
-    /// How long timers release.
+    /// Time for which timers release, in nanoseconds.
     pub duration_ns: u64,
     /// Set by a signal.
     pub interrupted: Arc<AtomicBool>,
@@ -89,7 +89,7 @@ struct Longest<'a> {
 }
 
 impl Longest<'_> {
-    /// How many times as long as declared.
+    /// Returns the longest time as a multiple of the declared one.
     fn share(&self) -> f64 {
         self.longest_ns as f64 / self.declared_ns as f64
     }
@@ -226,7 +226,8 @@ impl Trial<'_> {
         longest.max_by(|a, b| a.share().total_cmp(&b.share()))
     }
 
-    /// How long callbacks may run after the last release: two periods of the slowest timer.
+    /// Returns the time for which callbacks may run after the last release: two periods of the
+    /// slowest timer, at least 1 s.
     fn grace_ns(&self) -> u64 {
         let periods =
             self.graph.nodes.iter().filter_map(|node| Some(node.timer.as_ref()?.period_ns));
@@ -335,7 +336,7 @@ fn unlocked_ids(specs: &[Spec], refused: &[Refused]) -> Vec<String> {
     processes.flat_map(|(spec, _)| &spec.executors).map(|plan| plan.id.clone()).collect()
 }
 
-/// Who is the most urgent on its core, and did not get it.
+/// Names each executor that is the most urgent on its core and had to wait for it.
 fn kept_from_core(
     plans: &[ExecutorPlan],
     reports: &[ProcessReport],

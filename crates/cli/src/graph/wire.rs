@@ -1,4 +1,4 @@
-//! What carries messages between nodes: DDS, or queues of one process.
+//! Transport of messages between nodes: DDS, or queues of one process.
 //!
 //! A process takes part in DDS twice, with what its nodes publish and with what they subscribe: the
 //! library gives no message to the participant that sent it, and half of the messages stay in their
@@ -17,7 +17,7 @@ use system::Graph;
 
 use super::message::Message;
 
-/// What carries messages.
+/// Transport that carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Transport {
     /// DDS on the loopback interface; each executor is a process
@@ -26,10 +26,10 @@ pub enum Transport {
     Shared,
 }
 
-/// How a participant is set up.
+/// Setup of a participant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// What carries messages.
+    /// Transport that carries messages.
     pub transport: Transport,
     /// The domain of DDS.
     pub domain: u16,
@@ -157,7 +157,7 @@ impl Output {
         }
     }
 
-    /// Whether all of so many subscriptions have been found.
+    /// Returns true if all of so many subscriptions have been found.
     pub fn reaches(&self, subscriptions: usize) -> bool {
         match self {
             Output::Dds(publisher) => publisher.subscribers() >= subscriptions,

@@ -1,6 +1,6 @@
 //! `keeptime regulate --calibrate -- PROGRAM`: which budget protects a program.
 //!
-//! As document 001, section VI-C: the program alone, beside a memory hog on each best-effort core,
+//! As BWLOCK++, section VI-C: the program alone, beside a memory hog on each best-effort core,
 //! and beside them with budgets that are halved, from 1 GB/s on (or half of each period, or 1024
 //! events in it), until it is as fast as alone, within a tolerance.
 //!
@@ -31,7 +31,7 @@ const LEAST_SHARE: f64 = 0.002;
 const LEAST_BYTES_PER_SECOND: u64 = 1_000_000;
 /// As many times as many rounds as were asked for, while it is open whether a budget is good.
 const MOST_ROUNDS: u32 = 3;
-/// How often a run is repeated in which cores were not regulated.
+/// Largest number of attempts of a run; a run in which cores were not regulated is repeated.
 const TRIALS: u32 = 5;
 
 /// Options of the calibration.
@@ -40,7 +40,7 @@ pub struct CalibrationOptions {
     /// Find the budget that protects PROGRAM from memory hogs on the best-effort cores
     #[arg(long)]
     pub calibrate: bool,
-    /// How much longer than alone the program may take, as in 10%
+    /// Largest excess of the program's time over its time alone, as in 10%
     #[arg(long, value_name = "PERCENT", value_parser = parse_tolerance, default_value = "10%", requires = "calibrate")]
     tolerance: f64,
     /// Rounds for each budget, in each of which the program runs alone, beside hogs and with the
@@ -203,7 +203,7 @@ impl Calibration<'_> {
         Ok(is_whole.then(|| (took_ns, statistics.stopped_ns())))
     }
 
-    /// How long the program takes, on the cores that are not regulated.
+    /// Measures the time that the program takes, on the cores that are not regulated.
     fn run_program(&self, socket: &Path) -> anyhow::Result<Duration> {
         let name = self.program[0].to_string_lossy();
         let mut command = Command::new(&self.program[0]);
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_are_halved_from_document_001s_gigabyte_on() {
+    fn budgets_are_halved_from_the_papers_gigabyte_on() {
         let bytes = Budget::Bytes {
             hardware: bandwidth::regulator::Hardware::of_this_machine(),
             per_second: 1,

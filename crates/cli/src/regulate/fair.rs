@@ -1,5 +1,5 @@
-//! Which of its two implementations throttle-fair scheduling has: the scheduler in BPF, where the
-//! kernel takes one, or the rule in user space.
+//! Choice of the implementation of throttle-fair scheduling: the scheduler in BPF, if the kernel
+//! takes one, or the rule in user space.
 
 use std::str::FromStr;
 
@@ -19,7 +19,7 @@ pub enum By {
     User,
 }
 
-/// What `--fair` says: an implementation, none, or rho, which was all that it once could say.
+/// Value of `--fair`: an implementation, none, or rho, which was the only value once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fair {
     By(By),
@@ -49,7 +49,7 @@ impl FromStr for Fair {
 pub struct Chosen {
     /// `bpf`, `user`, or `none`.
     pub by: &'static str,
-    /// Why not the other one.
+    /// Reason for this implementation.
     pub why: String,
 }
 
@@ -86,7 +86,8 @@ impl Regulated {
             By::User => return in_user_space(config, "user", "asked for"),
             By::Bpf => (throttle_fair::load(rho).context("--fair bpf")?, "asked for"),
             By::Auto => {
-                // What the kernel lacks comes first: nothing that is built helps there.
+                // The kernel's own support is checked first: nothing that is built helps if it is
+                // missing.
                 match throttle_fair::available().and_then(|()| throttle_fair::load(rho)) {
                     Ok(loaded) => (loaded, "this kernel takes one"),
                     Err(error) => return in_user_space(config, "user", &error.to_string()),
@@ -98,7 +99,7 @@ impl Regulated {
         Ok(Regulated { regulator, chosen, watch: Some(loaded.watch) })
     }
 
-    /// What has gone wrong with the scheduler in BPF, if it has.
+    /// Returns the failure of the scheduler in BPF, if there is one.
     pub fn trouble(&self) -> Option<String> {
         self.watch.as_ref().and_then(|watch| watch())
     }

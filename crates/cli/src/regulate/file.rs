@@ -61,7 +61,7 @@ pub fn fill(options: &mut Options, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a file says.
+/// Returns the text of a file.
 pub fn text(cores: &[usize], period: std::time::Duration, count: Count, amount: Amount) -> String {
     let count = count.to_possible_value().map_or_else(String::new, |value| value.get_name().into());
     let period = humantime::format_duration(period).to_string().replace(' ', "");

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use bandwidth::regulator::Load;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Which load, and where.
+/// Load, and its core.
 #[derive(clap::Args)]
 pub struct Args {
     #[arg(value_parser = parse)]

@@ -4,7 +4,7 @@ use bandwidth::regulator::{Loss, Statistics};
 
 use crate::log::Lines;
 
-/// What has been said so far.
+/// Losses that have been reported so far.
 #[derive(Default)]
 pub struct Losses {
     said: Vec<(&'static str, u64)>,
@@ -24,7 +24,7 @@ impl Losses {
     }
 }
 
-/// What of a loss is news: not that it goes on.
+/// Returns the part of a loss that is news: not that it goes on.
 fn event(loss: &Loss) -> (&'static str, u64) {
     match loss {
         Loss::Priority { core, demotions, is_ordinary, .. } => {

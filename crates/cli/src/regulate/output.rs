@@ -1,4 +1,4 @@
-//! What is said of a regulator: when it starts, each second, and when it ends.
+//! Messages about a regulator: when it starts, each second, and when it ends.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::status::table::Table;
 /// Above this share of stopped time the kernel's own limit on real-time threads has a part.
 const CORE_LIMIT: f64 = 0.95;
 
-/// How the regulated cores were shared.
+/// Sharing of the regulated cores.
 pub struct Fair {
     pub chosen: Chosen,
-    /// What went wrong with it.
+    /// Failure of the implementation, if there is one.
     pub trouble: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub fn announce(settings: &Settings, chosen: &Chosen, restored: usize, log: &Lin
     }
 }
 
-/// What the kernel does when cores are stopped for nearly all of the time.
+/// Says what the kernel does if cores are stopped for nearly all of the time.
 fn limit_note() -> String {
     let limits = machine::rt_limits();
     match (limits.throttles, limits.fair_server) {
@@ -72,7 +72,7 @@ fn limit_note() -> String {
     }
 }
 
-/// How it is counted, and how much it is.
+/// Returns the counter of a budget and its amount, in words.
 fn budget(budget: &Budget) -> (String, String) {
     match budget {
         Budget::Share(share) => {

@@ -1,4 +1,4 @@
-//! What is regulated, and how: from the options, else from a file, else what is usual.
+//! Settings of a regulator: from the options, else from a file, else the usual ones.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use bandwidth::regulator::{Attention, Budget, Config, Hardware, Managed, Softwar
 use super::fair::{By, Fair};
 use super::file;
 
-/// Without a budget, what best-effort cores may do: document 001's section IV-C-4, in bytes.
+/// Without a budget, what best-effort cores may do: BWLOCK++'s section IV-C-4, in bytes.
 const BYTES_PER_SECOND: u64 = 100_000_000;
 const SHARE: f64 = 0.1;
 const EVENTS: u64 = 16;
@@ -26,12 +26,12 @@ pub struct Options {
     /// The regulator's period, 100us to 1s [1ms]
     #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
     pub period: Option<Duration>,
-    /// What each of the cores may do while the lock is held: a share of each period (10%), events
-    /// in a period (40), or bytes a second (100MB/s)
+    /// Budget of each of the cores while the lock is held: a share of each period (10%), events in
+    /// a period (40), or bytes a second (100MB/s)
     #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     pub budget: Option<Amount>,
-    /// How the budget is counted; auto takes what the budget says, or the first of hardware and
-    /// time that works here [auto]
+    /// Counter of the budget; auto takes the one that the budget names, or the first of hardware
+    /// and time that works here [auto]
     #[arg(long, value_enum)]
     pub count: Option<Count>,
     /// The event to count: page-faults, minor-faults, major-faults or context-switches for
@@ -42,14 +42,14 @@ pub struct Options {
     /// or in BPF where that can be had (auto); a number is auto with that rho [none]
     #[arg(long, value_name = "auto|bpf|user|none|RHO")]
     pub fair: Option<Fair>,
-    /// What stopped time counts for in throttle-fair scheduling, to run time: 0 to 1000 [1]
+    /// Weight of stopped time in throttle-fair scheduling, relative to run time: 0 to 1000 [1]
     #[arg(long)]
     pub rho: Option<f64>,
     /// Manage the threads of this process and its descendants, or of this control group (its
     /// folder); may be repeated
     #[arg(long, value_name = "PID|FOLDER", value_parser = parse_managed)]
     pub manage: Vec<Managed>,
-    /// Where holders find the regulator
+    /// Socket at which holders find the regulator
     #[arg(long)]
     pub socket: Option<PathBuf>,
     /// Holders' threads run at this SCHED_FIFO priority while they hold the lock, 1 to 99
@@ -62,12 +62,12 @@ pub struct Options {
     /// For how long after a release taking the lock again costs no wake-up [1ms]
     #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
     pub linger: Option<Duration>,
-    /// How a core learns that the lock is taken: bell, whoever takes it wakes the core's thread; or
-    /// look, the thread looks by itself for as long as there is a holder [bell]
+    /// Way in which a core learns that the lock is taken: bell, whoever takes it wakes the core's
+    /// thread; or look, the thread looks by itself for as long as there is a holder [bell]
     #[arg(long, value_name = "HOW", value_parser = parse_attention)]
     pub attention: Option<Attention>,
-    /// How often a thread looks by itself, while it lingers or with --attention look, 5us to 1ms
-    /// [20us]
+    /// Interval at which a thread looks by itself, while it lingers or with --attention look, 5us
+    /// to 1ms [20us]
     #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
     pub look: Option<Duration>,
     /// Users who may hold the lock besides root and this one; may be repeated
@@ -81,7 +81,7 @@ pub struct Options {
     pub config: Option<PathBuf>,
 }
 
-/// How a budget is counted.
+/// Counter of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Count {
     Hardware,
@@ -98,13 +98,13 @@ pub enum Amount {
     BytesPerSecond(u64),
 }
 
-/// What is regulated, and what was found out on the way.
+/// Configuration of a regulator, with the findings that led to it.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub config: Config,
-    /// What puts throttle-fair scheduling into effect, if the configuration has a rho.
+    /// Implementation of throttle-fair scheduling, if the configuration has a rho.
     pub by: By,
-    /// Why it is not counted in a better way.
+    /// Reason why the budget is not counted by hardware.
     pub note: Option<String>,
 }
 

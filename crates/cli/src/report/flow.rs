@@ -11,7 +11,7 @@ use trace::{Stream, StreamKind, Trace};
 /// More than a drive's trace keeps.
 const MOST_RECORDS: u64 = 1 << 24;
 
-/// What a trace says of its drives, with the `worst` frames of each.
+/// Reads the drives of a trace, with the `worst` frames of each.
 pub fn read(trace: &Trace, flow: &Flow, worst: usize) -> anyhow::Result<FlowRun> {
     let streams = trace.streams().iter().filter(|stream| stream.kind == StreamKind::Flow);
     let streams: HashMap<u32, &Stream> = streams.map(|stream| (stream.process, stream)).collect();
@@ -61,19 +61,19 @@ fn events(
     Ok(record::decode(&records, &names)?)
 }
 
-/// What is gathered in one pass over the events.
+/// Data gathered in one pass over the events.
 struct Reading<'a> {
     about: &'a metadata::FlowDrive,
     modules: Vec<ModuleTimes>,
     runs: HashMap<u64, Run>,
-    /// When a message came into a module's mailbox.
+    /// Time at which a message came into a module's mailbox, by module and message.
     arrived: HashMap<(usize, u64), u64>,
     /// Of each topic by the module that publishes on it, and then of each source.
     topics: Vec<TopicTimes>,
     /// On which of them a message is, and when it was published.
     published: HashMap<u64, (usize, u64)>,
     spans: Vec<(u64, FlowSpan)>,
-    /// When each frame was captured.
+    /// Time at which each frame was captured.
     captured_ns: Vec<u64>,
     ahead: (usize, usize),
     guests: (usize, usize),
@@ -84,7 +84,7 @@ struct Run {
     module: Option<usize>,
     /// The run that it is a piece of.
     of: Option<u64>,
-    /// How long its pieces had a core.
+    /// Time for which its pieces had a core.
     pieces_ns: u64,
     core: (String, u16),
     fast: bool,

@@ -19,17 +19,17 @@ use trace::session::bandwidth::Bandwidth;
 pub struct Row {
     /// File name of the library that takes them most.
     library: String,
-    /// What they are.
+    /// Kind of the locks: mutex or read-write lock.
     lock: &'static str,
     /// Mutexes: their type; read-write locks: whom they prefer.
     kind: &'static str,
-    /// What the guard would do: `guarded`, or why it would not.
+    /// Decision of the guard: `guarded`, `phase-fair`, or the reason why it would leave them alone.
     verdict: &'static str,
-    /// Whether mode `inherit` would make them inheritance mutexes, or why not.
+    /// Conversion by mode `inherit` to inheritance mutexes, or the reason against it.
     inherit: &'static str,
 }
 
-/// How many there are, and how often they were taken.
+/// Number of locks, and counts of their acquisitions.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Count {
     locks: u64,
@@ -62,7 +62,7 @@ pub fn audit(file: &Path, everywhere: bool) -> anyhow::Result<Audit> {
     Ok(Audit { rows, passing: Count { locks, acquisitions, contended: 0 } })
 }
 
-/// What would become of a lock; `None` for those that no guard knows.
+/// Judges a lock; `None` for those that no guard knows.
 fn judge(lock: &Lock, everywhere: bool) -> Option<Row> {
     let attributes = lock.attributes.as_ref()?;
     let (what, verdict, inherit) = match lock.family {

@@ -16,7 +16,7 @@ pub struct BandwidthOptions {
     /// $KEEPTIME_BANDWIDTH, or where the regulator of the user or of the machine listens
     #[arg(long)]
     bandwidth: bool,
-    /// How often to ask about work that the program does not wait for, as in 1ms
+    /// Interval at which to ask about work that the program does not wait for, as in 1ms
     #[arg(long, value_name = "TIME", value_parser = parse_period, requires = "bandwidth",
         default_value = "1ms")]
     bandwidth_period: Duration,
@@ -30,7 +30,8 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 }
 
 impl BandwidthOptions {
-    /// How the program takes the lock, if it does. A regulator that would refuse it refuses here.
+    /// Returns the way in which the program takes the lock, if it does. A regulator that would
+    /// refuse it refuses here.
     pub fn settings(&self) -> anyhow::Result<Option<Bandwidth>> {
         if !self.bandwidth {
             return Ok(None);

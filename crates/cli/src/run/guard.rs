@@ -27,7 +27,7 @@ pub struct GuardOptions {
     #[arg(long, value_name = "TIME", value_parser = parse_bound, requires = "guard",
         default_value = "5ms")]
     guard_bound: u64,
-    /// What becomes of read-write locks
+    /// Treatment of read-write locks
     #[arg(long, value_enum, requires = "guard", default_value = "phase-fair")]
     guard_rwlocks: Rwlocks,
     /// Real-time threads that wait for a phase-fair lock lend their priority to the writer or, one
@@ -62,12 +62,12 @@ fn parse_bound(text: &str) -> Result<u64, String> {
 }
 
 impl GuardOptions {
-    /// Whether nothing is to be changed.
+    /// Returns true if nothing is to be changed.
     pub fn is_audit(&self) -> bool {
         self.guard == Some(Mode::Audit)
     }
 
-    /// Whether locks of all libraries are meant.
+    /// Returns true if locks of all libraries are meant.
     pub fn everywhere(&self) -> bool {
         self.guard_all
     }
@@ -77,7 +77,7 @@ impl GuardOptions {
         &self.guard_from
     }
 
-    /// How locks are to be guarded, if they are.
+    /// Returns the settings of the guard; `None` without a guard and in an audit.
     pub fn settings(&self) -> Option<Guard> {
         let mutexes = match self.guard? {
             Mode::Inherit => Mutexes::Inherit,

@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 /// A gateway that ends sooner than this after its start ends soon.
 const SOON: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether the gateway lives.
+/// Interval at which the server looks if the gateway lives.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The gateway, kept alive until this is dropped.

@@ -37,7 +37,7 @@ pub const TIES: [(&str, Tie); 4] = [
     ("random", Tie::Random),
 ];
 
-/// What a chain does unless options say otherwise.
+/// Behaviour of a chain unless options say otherwise.
 pub const DEFAULT: Behaviour = Behaviour {
     offset_ns: 0,
     execution: Execution::Worst,
@@ -183,7 +183,7 @@ fn jobs(model: &Model, ns: u64) -> u64 {
     model.chains.iter().map(|chain| ns.div_ceil(chain.period_ns)).fold(0, u64::saturating_add)
 }
 
-/// What is simulated: `514800 ms (one hyperperiod), offsets synchronous, execution worst`.
+/// Describes the simulation: `514800 ms (one hyperperiod), offsets synchronous, execution worst`.
 pub fn in_words(args: &Args, model: &Model, scenario: &Scenario) -> String {
     let span = match hyperperiod_ns(model) {
         Some(all_ns) if all_ns == scenario.horizon_ns => " (one hyperperiod)",

@@ -1,4 +1,4 @@
-//! Which piece of a schedule a picture shows.
+//! Piece of a schedule that a picture shows.
 
 use analysis::System;
 use analysis::simulate::{Job, Trace};

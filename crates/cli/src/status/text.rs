@@ -23,7 +23,7 @@ pub fn render(socket: &Path, snapshot: &Snapshot, own_pid: u32) -> String {
     text
 }
 
-/// What the clients' memory costs; the one that asks is among them.
+/// Returns a table of the clients' memory; the client that asks is among them.
 fn memory(memory: &Memory) -> String {
     let heading = ["user", "sessions", "memory", "at most"];
     let mut table = Table::new(&heading, &[1, 2, 3]);
@@ -134,7 +134,7 @@ fn chains(snapshot: &Snapshot) -> String {
             overruns,
             excess,
         ]);
-        // Where nothing is promised, nobody needs to know why not.
+        // If nothing is promised, nobody needs to know why not.
         if chain.standing == Some(Standing::Unguaranteed) {
             table.remark(&chain.note);
         }
@@ -157,7 +157,7 @@ fn buckets(chain: &Chain, accelerators: &[Accelerator]) -> String {
     if all.is_empty() { "-".into() } else { all.join(" ") }
 }
 
-/// How many are known, and of how many at least where some are missing.
+/// Returns the number of known callbacks, and the least number of all if some are missing.
 fn callbacks(chain: &Chain) -> String {
     match (chain.callbacks, chain.positions) {
         (0, _) => "-".into(),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{Numbers, Range};
 
-/// What is studied.
+/// Subject of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Experiment {
@@ -21,7 +21,7 @@ pub enum Experiment {
     Fig14a,
     /// Figure 14b of PAAM.
     Fig14b,
-    /// How far times may grow in the sets of figure 14a.
+    /// Growth that times allow in the sets of figure 14a.
     Sensitivity,
     /// Sets as a designer would make them.
     Proposal,
@@ -44,15 +44,15 @@ impl Experiment {
 pub struct Study {
     /// The version of the command.
     pub version: String,
-    /// What is studied.
+    /// Subject of the study.
     pub experiment: Experiment,
-    /// Where random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Sets of each point, over all shards.
     pub sets: u64,
-    /// How sets are judged.
+    /// Methods that judge sets.
     pub methods: Vec<String>,
-    /// What is scaled, for [`Experiment::Sensitivity`].
+    /// Times that are scaled, for [`Experiment::Sensitivity`].
     pub scale: Option<String>,
     /// The other options of the experiment, by name.
     pub parameters: BTreeMap<String, String>,
@@ -105,7 +105,7 @@ impl Source {
     }
 }
 
-/// What requests cost, as an option.
+/// Costs of requests, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Costs {
     /// Nothing
@@ -127,7 +127,7 @@ impl Costs {
     }
 }
 
-/// What chains do while they wait, as an option.
+/// Behaviour of chains while they wait, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Waiting {
     /// Give up the core
@@ -155,10 +155,10 @@ pub struct Fig14aArgs {
     /// Processor and accelerator time of each chain, in percent of its period
     #[arg(long, default_value = "10-70/10")]
     utilisation: Numbers,
-    /// What requests cost
+    /// Costs of requests
     #[arg(long, default_value = "none")]
     overheads: Costs,
-    /// What chains do while they wait
+    /// Behaviour of chains while they wait
     #[arg(long, default_value = "suspend")]
     wait: Waiting,
 }
@@ -169,16 +169,16 @@ pub struct Fig14bArgs {
     /// Processor and accelerator time of each chain, in percent of its period
     #[arg(long, default_value = "5-70/5")]
     utilisation: Numbers,
-    /// How much of it is accelerator time, in percent: 10 is one to nine
+    /// Share of accelerator time in the utilisation, in percent: 10 is one to nine
     #[arg(long, default_value = "10-70/10")]
     share: Numbers,
     /// Number of chains
     #[arg(long, default_value_t = 4)]
     chains: u32,
-    /// What requests cost
+    /// Costs of requests
     #[arg(long, default_value = "none")]
     overheads: Costs,
-    /// What chains do while they wait
+    /// Behaviour of chains while they wait
     #[arg(long, default_value = "suspend")]
     wait: Waiting,
 }
@@ -186,7 +186,7 @@ pub struct Fig14bArgs {
 /// Options of `keeptime study sensitivity`.
 #[derive(clap::Args)]
 pub struct SensitivityArgs {
-    /// Which times grow
+    /// Times that grow
     #[arg(long, default_value = "accelerator")]
     scale: ScaleName,
     /// Numbers of chains, as in 1-12 or 4,6,8
@@ -195,15 +195,15 @@ pub struct SensitivityArgs {
     /// Processor and accelerator time of each chain before they grow, in percent of its period
     #[arg(long, default_value = "10")]
     utilisation: Numbers,
-    /// What requests cost
+    /// Costs of requests
     #[arg(long, default_value = "paper")]
     overheads: Costs,
-    /// What chains do while they wait
+    /// Behaviour of chains while they wait
     #[arg(long, default_value = "suspend")]
     wait: Waiting,
 }
 
-/// What is scaled, as an option.
+/// Times that are scaled, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ScaleName {
     /// Processor and accelerator times
@@ -217,7 +217,7 @@ pub enum ScaleName {
 }
 
 impl ScaleName {
-    /// What the analysis calls it.
+    /// Returns the scale of the analysis for them.
     pub fn scale(self) -> Scale {
         match self {
             ScaleName::Execution => Scale::Execution,
@@ -279,7 +279,7 @@ pub struct ProposalArgs {
     /// Largest share of its period that the processor and accelerator time of a chain may take
     #[arg(long, default_value_t = 0.9)]
     cap: f64,
-    /// What requests cost
+    /// Costs of requests
     #[arg(long, default_value = "paper")]
     overheads: Costs,
 }
@@ -288,13 +288,13 @@ pub struct ProposalArgs {
 pub struct Setting {
     /// The experiment.
     pub experiment: Experiment,
-    /// What is scaled.
+    /// Times that are scaled.
     pub scale: Option<ScaleName>,
     /// Its options, by name.
     pub parameters: BTreeMap<String, String>,
     /// Its points.
     pub points: Vec<Point>,
-    /// What draws their sets.
+    /// Source that draws the sets of the points.
     pub source: Source,
 }
 
@@ -438,7 +438,7 @@ fn point(chains: u32, utilisation_percent: u32, accelerator_percent: f64) -> Poi
 }
 
 impl Study {
-    /// What is scaled, in words.
+    /// Returns the scaled times, in words.
     pub fn scale_words(&self) -> Option<String> {
         let name = self.scale.as_ref()?;
         let known = <ScaleName as clap::ValueEnum>::from_str(name, false);

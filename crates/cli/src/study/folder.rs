@@ -23,18 +23,18 @@ const ROWS: &str = "rows.parquet";
 const MANIFEST: &str = "manifest.json";
 const PAGE: &str = "study.html";
 
-/// What `manifest.json` says.
+/// Content of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
     format: u32,
     /// The command that made the folder.
     pub command: String,
-    /// What was studied.
+    /// Study whose rows are in the folder.
     pub study: Study,
-    /// Which sets are in the folder.
+    /// Shard whose sets are in the folder.
     pub shard: Shard,
-    /// How many rows there are.
+    /// Number of rows.
     rows: u64,
     /// FNV-1a of the bytes of `rows.parquet`, as hexadecimal digits.
     checksum: String,

@@ -20,7 +20,7 @@ pub struct Judge<'p> {
     analyzer: Analyzer,
 }
 
-/// What a method says of a set.
+/// Verdict of a method on a set.
 struct Verdict {
     schedulable: bool,
     chains_ok: usize,
@@ -44,7 +44,7 @@ impl<'p> Judge<'p> {
     /// One row for each method.
     ///
     /// # Errors
-    /// Where a set cannot be drawn, or contradicts itself; names the point and the set.
+    /// A set cannot be drawn, or contradicts itself; names the point and the set.
     pub fn judge(&mut self, point: usize, set: u64, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let study = &self.plan.study;
         let number = study.points[point].number;

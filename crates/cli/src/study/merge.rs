@@ -27,7 +27,7 @@ pub struct Args {
 /// The study and all its rows, in order.
 ///
 /// # Errors
-/// Where the folders are not the shards of one study, each once; says which are missing.
+/// The folders are not the shards of one study, each once; says which are missing.
 pub fn read(folders: &[PathBuf]) -> anyhow::Result<(Study, Vec<Row>)> {
     let mut manifests = Vec::new();
     for folder in folders {
@@ -48,7 +48,7 @@ pub fn read(folders: &[PathBuf]) -> anyhow::Result<(Study, Vec<Row>)> {
     Ok((study, rows))
 }
 
-/// Whether two folders are of the same study; names what differs.
+/// Checks that two folders are of the same study; names the difference.
 fn agree(first: (&Path, &Study), other: (&Path, &Study)) -> anyhow::Result<()> {
     let (a, b) = (serde_json::to_value(first.1)?, serde_json::to_value(other.1)?);
     let differs = |key: &&String| a[key.as_str()] != b[key.as_str()];
@@ -72,7 +72,7 @@ fn agree(first: (&Path, &Study), other: (&Path, &Study)) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether every shard is there once.
+/// Checks that every shard is there once.
 fn complete(manifests: &[(&Path, Manifest)]) -> anyhow::Result<()> {
     let of = manifests[0].1.shard.of;
     let mut found: BTreeMap<u64, &Path> = BTreeMap::new();
@@ -107,7 +107,7 @@ fn complete(manifests: &[(&Path, Manifest)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the rows of a shard are there, each once, in order.
+/// Checks that the rows of a shard are there, each once, in order.
 fn belong(folder: &Path, study: &Study, shard: Shard, rows: &[Row]) -> anyhow::Result<()> {
     let mut found = rows.iter().map(Row::key);
     for point in 0..study.points.len() {

@@ -1,4 +1,4 @@
-//! How a set is judged, and with which priorities.
+//! Methods that judge a set: a test, and priorities.
 //!
 //! A method has a name such as `tight` or `sound+dm`: what judges, and after the plus sign how
 //! priorities are assigned before.
@@ -9,16 +9,16 @@ use std::str::FromStr;
 use analysis::Variant;
 use report::study::SIMULATION;
 
-/// Who judges, with which priorities.
+/// Test that judges, and its priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Method {
-    /// Who judges.
+    /// Test that judges.
     pub test: Test,
     /// With which priorities.
     pub assignment: Assignment,
 }
 
-/// Who judges.
+/// Test that judges a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
     /// A set is schedulable where the analysis gives every chain a guarantee.

@@ -52,7 +52,7 @@ enum Command {
     Fig14a(WithSimulation<experiment::Fig14aArgs>),
     /// Figure 14b of PAAM: sets accepted over the utilisation, by share of accelerator time
     Fig14b(WithSimulation<experiment::Fig14bArgs>),
-    /// How far execution times may grow until a set is no longer schedulable
+    /// Growth of execution times until a set is no longer schedulable
     Sensitivity(Plain<experiment::SensitivityArgs>),
     /// Sets as a designer would make them: shared executors, overheads, ordered priorities
     Proposal(WithSimulation<experiment::ProposalArgs>),
@@ -87,7 +87,7 @@ struct Common {
     /// Sets of each point
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     sets: u64,
-    /// Where random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The analyses: published, sound, tight, with +dm for deadline-monotonic priorities or with
@@ -111,19 +111,19 @@ struct Common {
     draw: Option<u64>,
 }
 
-/// What a run does.
+/// Plan of a run.
 pub struct Plan {
-    /// What decides the results.
+    /// Parameters that decide the results.
     pub study: Study,
     /// [`Study::methods`], read.
     pub methods: Vec<Method>,
-    /// What draws the sets.
+    /// Source that draws the sets.
     pub source: Source,
-    /// What is scaled.
+    /// Times that are scaled.
     pub scale: Option<Scale>,
     /// Schedules that are simulated of each set.
     pub schedules: u32,
-    /// Which sets this run judges.
+    /// Shard of the sets that this run judges.
     pub shard: Shard,
 }
 

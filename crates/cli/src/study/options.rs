@@ -70,7 +70,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// Which part of the sets a run makes: set k belongs to shard `index` where k mod `of` is
+/// Part of the sets that a run makes: set k belongs to shard `index` if k mod `of` is
 /// `index` - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
@@ -89,7 +89,7 @@ impl Shard {
         self.index - 1 + place * self.of
     }
 
-    /// How many of so many sets belong to it.
+    /// Returns the number of sets that belong to it, of so many.
     pub fn count(self, sets: u64) -> u64 {
         (sets + self.of - self.index) / self.of
     }
@@ -99,7 +99,7 @@ impl Shard {
         (0..self.count(sets)).map(move |place| self.set(place))
     }
 
-    /// Whether the numbers are those of a shard; a manifest could say anything.
+    /// Returns true if the numbers are those of a shard; a manifest could say anything.
     pub fn is_possible(self) -> bool {
         (1..=self.of).contains(&self.index) && self.of <= MAX_SHARDS
     }

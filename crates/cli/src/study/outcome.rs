@@ -1,4 +1,4 @@
-//! What the rows say in all: the result that tables, pages and JSON show.
+//! Result of all rows, which tables, pages and JSON show.
 
 use std::collections::HashSet;
 
@@ -107,7 +107,8 @@ fn of_point(study: &Study, point: &super::experiment::Point) -> Point {
     Point { number: point.number, x, group, outcomes }
 }
 
-/// What qualifies the results: sets that are missing, and guarantees that a simulation broke.
+/// Returns the marks that qualify the results: sets that are missing, and guarantees that a
+/// simulation broke.
 fn marks(study: &Study, shard: Shard, rows: &[Row]) -> Vec<String> {
     let mut marks = Vec::new();
     if shard != Shard::WHOLE {

@@ -57,7 +57,7 @@ const SCHEMA: &str = "
     }
 ";
 
-/// What one method says of one set.
+/// Verdict of one method on one set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
     /// Index into [`Study::points`].
@@ -66,9 +66,9 @@ pub struct Row {
     pub set: u64,
     /// Index into [`Study::methods`].
     pub method: usize,
-    /// Whether every chain that counts keeps its deadline.
+    /// True if every chain that counts keeps its deadline.
     pub schedulable: bool,
-    /// How many chains do.
+    /// Number of chains that keep their deadline.
     pub chains_ok: u32,
     /// Least distance of a response time to its deadline; none where a chain has no response time.
     pub worst_slack_ns: Option<i64>,

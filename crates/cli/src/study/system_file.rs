@@ -8,7 +8,7 @@ use system::{Accelerator, Callback, Chain, DeviceKind, Executor, Segment, System
 /// The text of a system file whose model is this system.
 ///
 /// # Errors
-/// Where a system file cannot say it, as with more than 64 buckets.
+/// A system file cannot express it, as with more than 64 buckets.
 pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
     let mut file = System::parse("{}", name)?;
     file.kappa_ns = model.kappa_ns;
@@ -39,7 +39,7 @@ pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
         .collect();
     file.chains = (1..).zip(&model.chains).map(|(number, chain)| of_chain(number, chain)).collect();
     let text = file.to_yaml();
-    // What was written is read again, so that nobody gets a file that cannot be read.
+    // The written text is read again, so that nobody gets a file that cannot be read.
     System::parse(&text, name)?;
     Ok(text)
 }

@@ -43,7 +43,7 @@ impl Folder {
         Folder(folder)
     }
 
-    /// Where the trace is to be.
+    /// Returns the path of the trace.
     pub fn trace(&self) -> PathBuf {
         self.0.join("t.kt")
     }

@@ -1,4 +1,4 @@
-//! Work that is done ahead of time (document 002, section 4.2): one piece under each key, of one
+//! Work that is done ahead of time (COLA, section 4.2): one piece under each key, of one
 //! version.
 
 use std::any::Any;
@@ -8,7 +8,7 @@ use crate::cx::Work;
 use crate::engine::{Engine, Job};
 use crate::trace::{Point, Ring};
 
-/// What was asked for and was not taken or dropped.
+/// Work that was asked for and was neither taken nor dropped.
 #[derive(Default)]
 pub(crate) struct AheadStore {
     pieces: BTreeMap<&'static str, Piece>,
@@ -29,7 +29,7 @@ enum State {
 }
 
 impl AheadStore {
-    /// Whether nobody wants the piece any more.
+    /// Returns true if nobody wants the piece any more.
     pub(super) fn unwanted(&self, number: u64) -> bool {
         self.pieces.values().all(|piece| piece.number != number)
     }

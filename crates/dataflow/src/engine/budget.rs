@@ -1,4 +1,4 @@
-//! The time budget (document 002, section 4.1): which path a run takes, when one that has begun must
+//! The time budget (COLA, section 4.1): which path a run takes, when one that has begun must
 //! change it, and which message may not wait for a timer.
 //!
 //! A module's budget ends at the frame's deadline, less what the modules after it take in the 99th
@@ -15,7 +15,7 @@ use crate::graph::Erased;
 use crate::{Judge, Load, NO_DEADLINE, Path, Trigger};
 
 impl Engine {
-    /// The rule of document 002, section 4.1: the normal path if the time budget holds it.
+    /// The rule of COLA, section 4.1: the normal path if the time budget holds it.
     /// `now + q(normal here) + sum of q(normal downstream) and waits <= deadline of the frame`.
     /// And if the command would not be out earlier by the fast one.
     pub(super) fn choose(
@@ -37,7 +37,7 @@ impl Engine {
         };
         let known = measured.or(load.declared_ns);
         let allowed = self.settings.fast_path && state.fast_path;
-        // What is not known is tried, if there is time for the fast path after it.
+        // A normal path of unknown length is tried, if there is time for the fast path after it.
         let unknown = allowed && known.is_none() && run.deadline_ns != NO_DEADLINE;
         let reserve_ns = if unknown { self.reserve_ns(now_ns, module) } else { None };
         let needs_ns = known.or(reserve_ns).unwrap_or(0);
@@ -50,8 +50,9 @@ impl Engine {
         (Path::Normal, load, here_ns)
     }
 
-    /// Whether the command would be out earlier if `module`, which begins now, took the fast path, as
-    /// it usually is, than if it took `here_ns`.
+    /// Returns true if `module`, which begins now, would lead to an earlier command on the fast
+    /// path, in its median time, than if it took `here_ns`; or if the fast path's time is not
+    /// known.
     fn gains(&mut self, now_ns: u64, module: usize, here_ns: u64) -> bool {
         let Some(fast) = self.modules[module].first.quantile_or_last(now_ns, 0.5) else {
             return true;
@@ -60,8 +61,9 @@ impl Engine {
         out_ns(fast as u64) < out_ns(here_ns)
     }
 
-    /// When the command is out that depends on what `module` publishes at `published_ns`, if it is
-    /// urgent and everything takes its quantile.
+    /// Returns the time at which the command that depends on a message of `module`, published at
+    /// `published_ns`, is out, if every module takes its quantile and urgent wires wait for no
+    /// timer.
     fn out_ns(&mut self, now_ns: u64, module: usize, published_ns: u64) -> u64 {
         let (quantile, hop_ns) = (self.settings.quantile, self.settings.hop_ns);
         let mut published = vec![None; self.modules.len()];
@@ -87,8 +89,8 @@ impl Engine {
         published.into_iter().flatten().max().unwrap_or(published_ns)
     }
 
-    /// What the modules after `module` take on the normal path and wait for their timers, along the
-    /// longest way to an output, if the command is out at `deadline_ns`.
+    /// Returns the time for which the modules after `module` run on the normal path and wait for
+    /// their timers, along the longest way to an output, if the command is out at `deadline_ns`.
     pub(super) fn downstream_ns(&mut self, now_ns: u64, module: usize, deadline_ns: u64) -> u64 {
         let (quantile, hop_ns) = (self.settings.quantile, self.settings.hop_ns);
         let mut after = vec![0; self.modules.len()];
@@ -116,9 +118,9 @@ impl Engine {
         after[module]
     }
 
-    /// Whether what waits for `module` on an urgent wire would miss its deadline if it waited for the
-    /// module's own trigger, and then took the fast path after the normal one. As long as it is not
-    /// known what the module takes, it does not wait.
+    /// Returns true if a message that waits for `module` on an urgent wire would miss its deadline
+    /// if it waited for the module's own trigger, and then took the fast path after the normal one;
+    /// or if the module's time is not known yet.
     pub(super) fn cannot_wait(&mut self, now_ns: u64, module: usize) -> bool {
         let deadline_ns = self.modules[module].urgent_deadline_ns();
         let Some(deadline_ns) = deadline_ns.filter(|end_ns| *end_ns != NO_DEADLINE) else {
@@ -145,10 +147,11 @@ impl Engine {
         begins_ns.saturating_add(own_ns).saturating_add(downstream_ns) > deadline_ns
     }
 
-    /// When a run of `module` on `path`, which begins now, is to be begun anew on the fast path if it
-    /// has published nothing by then: so that the fast path still meets the deadline; but not before a
-    /// quarter of the time is over, nor after three fifths: where the normal path takes longer than
-    /// ever, the fast one does, too. As long as it is not known what that takes, when half is over.
+    /// Returns the time at which a run of `module` on `path`, which begins now, is to be begun anew
+    /// on the fast path if it has published nothing by then: so that the fast path still meets the
+    /// deadline; but not before a quarter of the time is over, nor after three fifths: if the
+    /// normal path takes longer than ever, the fast one does, too. If the fast path's time is not
+    /// known, the run may take half of the time.
     pub(super) fn switch_ns(
         &mut self,
         now_ns: u64,
@@ -170,8 +173,9 @@ impl Engine {
         now_ns + budget_ns - reserve_ns.clamp(budget_ns / 5 * 2, budget_ns / 4 * 3)
     }
 
-    /// What is left for the fast path after a run on the normal one: twice what it took, and what it
-    /// took to leave the normal path, for both were seen few times. `None` if they were not.
+    /// Returns the time that is left for the fast path after a run on the normal one: twice the sum
+    /// of its own time and the time to leave the normal path, for both were seen few times. `None`
+    /// if no run on the fast path was seen.
     fn reserve_ns(&mut self, now_ns: u64, module: usize) -> Option<u64> {
         let quantile = self.settings.quantile;
         let state = &mut self.modules[module];
@@ -180,7 +184,7 @@ impl Engine {
         Some(2 * (fast + leaves) as u64)
     }
 
-    /// Whether `job` is on the normal path and should be on the fast one.
+    /// Returns true if `job` is on the normal path and should be on the fast one.
     pub(super) fn switches(&self, now_ns: u64, job: u64) -> bool {
         let job_is = |state: &Job| state.parts == 0 && state.switch_ns <= now_ns;
         self.jobs.get(&job).is_some_and(job_is) && !self.superseded(job)
@@ -210,7 +214,7 @@ impl Engine {
 }
 
 impl Reader {
-    /// Whether a message can start a run.
+    /// Returns true if a message can start a run.
     pub(super) fn starts(&self) -> bool {
         self.active || self.urgent
     }

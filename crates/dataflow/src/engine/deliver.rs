@@ -43,7 +43,7 @@ impl Engine {
         (state.topic, Envelope { header: Arc::new(header), value: sent.value, parcel })
     }
 
-    /// How the frames of a source become bytes; none: they do not.
+    /// Returns the codec that makes bytes of a source's frames; none if they go as pointers.
     pub(crate) fn codec_of(&self, source: SourceId) -> Option<Codec> {
         self.topics[usize::from(self.sources[source.index()].topic)].codec
     }
@@ -205,7 +205,7 @@ impl Engine {
         self.posted.push((topic, envelope));
     }
 
-    /// What came out of the graph since the last call.
+    /// Returns the messages of an output since the last call.
     pub(crate) fn take_output(&mut self, output: u16) -> Vec<Envelope> {
         std::mem::take(&mut self.outputs[usize::from(output)])
     }

@@ -1,5 +1,5 @@
-//! What a core does that its own group has no work for: guests of other groups, if that delays
-//! nobody here (document 002, section 4.3), then work ahead of time.
+//! Work for a core whose own group has none: guests of other groups, if that delays nobody here
+//! (COLA, section 4.3), then work ahead of time.
 
 use crate::engine::budget::next_tick_ns;
 use crate::engine::state::{Job, Of, Ready};
@@ -46,8 +46,8 @@ impl Engine {
         None
     }
 
-    /// What waits in other groups and may be a guest, the most urgent first; of each divided run
-    /// the next piece.
+    /// Returns the runs and pieces that wait in other groups and may be guests, the most urgent
+    /// first; of each divided run the next piece.
     fn guests_for(&self, group: u16) -> Vec<(Key, Of)> {
         let mut waiting: Vec<(Key, Of)> = Vec::new();
         let others = self.groups.iter().enumerate().filter(|(at, _)| *at != usize::from(group));
@@ -60,7 +60,7 @@ impl Engine {
         waiting
     }
 
-    /// Whether a guest's bound, and what it costs to get there, fit before the hosts' next run.
+    /// Admits a guest only if its bound and the cost of its switch fit before the hosts' next run.
     fn admit(&mut self, now_ns: u64, core: Core, of: Of) -> Result<(), Denial> {
         if self.groups[usize::from(core.group)].suspended_until_ns > now_ns {
             return Err(Denial::Suspended);
@@ -156,7 +156,8 @@ impl Engine {
         ring.write(now_ns, 0, Point::Overrun { group: core.group, delay_ns });
     }
 
-    /// Whether what other groups may take waits for a core of its own.
+    /// Returns true if a run or a piece that other groups may take waits for a core of its own
+    /// group.
     pub(crate) fn guests_wait(&self) -> bool {
         let mut ready = self.groups.iter().flat_map(|group| group.ready.values());
         self.settings.stealing.is_some()
@@ -174,14 +175,14 @@ impl Engine {
         (module, job.frame, job.path)
     }
 
-    /// What the first chunk of `job` is of; nothing is charged yet.
+    /// Returns the first chunk of `job`, for which nothing is charged yet.
     pub(crate) fn first_chunk(&self, job: u64) -> Chunk {
         let ((module, frame, path), piece) = (self.about(job), self.is_piece(job));
         let (index, carry, cpu_ns, accelerator_ns) = (0, None, 0, 0);
         Chunk { module, frame, path, piece, index, carry, cpu_ns, accelerator_ns }
     }
 
-    /// Whether `job` is a guest of another group.
+    /// Returns true if `job` is a guest of another group.
     pub(crate) fn is_guest(&self, job: u64) -> bool {
         self.jobs.get(&job).is_some_and(|job| job.class == Class::Guest)
     }

@@ -1,4 +1,5 @@
-//! What both executors do alike: mailboxes, triggers, the order of runs, paths, guests, work ahead.
+//! Common part of both executors: mailboxes, triggers, the order of runs, paths, guests, work
+//! ahead.
 //!
 //! The engine has no clock and no threads: it is told the time, and its caller runs what it hands
 //! out. The caller asks for work for a core ([`Engine::pick_host`], [`Engine::pick_guest`]), asks at
@@ -31,7 +32,7 @@ use pieces::Divided;
 use state::{Again, GroupState, Job, ModuleState, Of, Ready, SourceState, TopicState};
 pub use statistics::{GroupStatistics, ModuleStatistics, Statistics};
 
-/// How urgent a run is: the smallest first.
+/// Urgency of a run: the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Host(Key),
@@ -54,21 +55,21 @@ pub(crate) struct Start {
     pub(crate) body: Body,
 }
 
-/// What there is to execute.
+/// Work that the caller is to execute.
 pub(crate) enum Body {
     Module {
         module: Box<dyn Erased>,
         input: Box<dyn Any + Send>,
         path: Path,
         run: Run,
-        /// What is to be deserialised before, for the input's own copies.
+        /// Messages to deserialise before the run, for the input's own copies.
         mail: Option<Mail>,
     },
     /// Work ahead, or a piece of a run.
     Work(Work),
 }
 
-/// How a run ended.
+/// Result of a run that has ended.
 pub(crate) enum Ended {
     Module { module: Box<dyn Erased>, input: Box<dyn Any + Send>, run: Run, ran: Ran },
     Work(Option<Box<dyn Any + Send>>),
@@ -105,7 +106,7 @@ pub(crate) struct Engine {
     /// Runs that wait for their pieces.
     divided: BTreeMap<u64, Divided>,
     outputs: Vec<Vec<Envelope>>,
-    /// What was published and has not been delivered, with the topic.
+    /// Messages that were published and have not been delivered, with the topic.
     pub(crate) posted: Vec<(u16, Envelope)>,
     jobs: BTreeMap<u64, Job>,
     messages: u64,
@@ -238,7 +239,7 @@ impl Engine {
         self.started
     }
 
-    /// What a run of what was just gathered is about.
+    /// Makes the description of a run on the input that was just gathered.
     fn run_of(&mut self, module: usize, now_ns: u64) -> Run {
         let state = &self.modules[module];
         let primary = state.taken().next().map(|envelope| envelope.header.clone());
@@ -267,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// Whether the result of `job` is not wanted any more.
+    /// Returns true if the result of `job` is not wanted any more.
     pub(crate) fn unwanted(&self, now_ns: u64, job: u64) -> bool {
         match self.jobs.get(&job).map(|state| state.of) {
             None => true,
@@ -277,7 +278,7 @@ impl Engine {
         }
     }
 
-    /// Whether a newer frame makes the result of a module's run worthless.
+    /// Returns true if a newer frame makes the result of a module's run worthless.
     fn superseded(&self, job: u64) -> bool {
         use crate::Cancel;
         let job = &self.jobs[&job];

@@ -1,5 +1,5 @@
 //! Runs that are divided into pieces, which several cores do at the same time: those of the run's own
-//! group, and, as guests, idle ones of others (document 002, section 4.3).
+//! group, and, as guests, idle ones of others (COLA, section 4.3).
 //!
 //! The run waits until all its pieces have ended. Its own core does nothing else meanwhile than
 //! pieces of it, and what is more urgent. A guest whose core hosts want goes on there, once that core
@@ -18,9 +18,9 @@ pub(crate) struct Divided {
     ready: Ready,
     /// The group whose cores need no permission.
     home: u16,
-    /// Where the run waits.
+    /// Core on which the run waits.
     core: Core,
-    /// How urgent its pieces are.
+    /// Urgency of its pieces.
     key: Key,
     since_ns: u64,
     waiting: VecDeque<(usize, Piece)>,
@@ -62,7 +62,7 @@ impl Engine {
         self.divided.insert(job, divided);
     }
 
-    /// What the pieces of `job` gave, if all have ended.
+    /// Returns the results of the pieces of `job`, if all have ended.
     pub(crate) fn joined(
         &mut self,
         now_ns: u64,
@@ -177,8 +177,8 @@ impl Engine {
         divided.running -= 1;
     }
 
-    /// Whether a run of the group has a core and may still want all of them for its pieces: others
-    /// of its module were divided more often.
+    /// Returns true if a run of the group has a core and may still want all cores of the group for
+    /// its pieces: another run of its module was divided more often.
     pub(super) fn may_divide(&self, group: usize) -> bool {
         self.jobs.values().any(|job| {
             job.ready().is_some_and(|ready| {
@@ -188,19 +188,19 @@ impl Engine {
         })
     }
 
-    /// Whether `job` is a piece of a run.
+    /// Returns true if `job` is a piece of a run.
     pub(crate) fn is_piece(&self, job: u64) -> bool {
         self.jobs.get(&job).is_some_and(|job| matches!(job.of, Of::Piece { .. }))
     }
 
-    /// Whether `module` cannot become ready before the divided run of `other` goes on: all that
-    /// triggers it comes from there, and nothing of it is under way.
+    /// Returns true if `module` cannot become ready before the divided run of `other` goes on: all
+    /// that triggers it comes from there, and nothing of it is under way.
     pub(super) fn waits_for(&self, module: usize, other: usize) -> bool {
         let timed = matches!(self.modules[module].trigger, crate::Trigger::Timer { .. });
         !timed && self.comes_from(module, other)
     }
 
-    /// Whether no message can reach `module` before the divided run of `other` goes on.
+    /// Returns true if no message can reach `module` before the divided run of `other` goes on.
     pub(super) fn comes_from(&self, module: usize, other: usize) -> bool {
         let from_there = |topic: usize| {
             let sources = self.sources.iter().any(|source| usize::from(source.topic) == topic);
@@ -227,12 +227,12 @@ impl Engine {
         (0..self.topics.len()).filter(reads)
     }
 
-    /// Whether pieces wait for a core of the group.
+    /// Returns true if pieces wait for a core of the group.
     pub(crate) fn pieces_wait(&self, group: u16) -> bool {
         self.waiting_pieces().any(|(divided, ..)| divided.home == group)
     }
 
-    /// Whether a run that waits for its pieces on this core may go on.
+    /// Returns true if a run that waits for its pieces on this core may go on.
     pub(crate) fn rejoins(&self, core: Core) -> bool {
         let done = |divided: &&Divided| divided.running == 0 && divided.waiting.is_empty();
         self.divided.values().filter(done).any(|divided| divided.core == core)

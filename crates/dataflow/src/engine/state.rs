@@ -1,4 +1,4 @@
-//! What the engine knows of each topic, source, group, module and run.
+//! State of each topic, source, group, module and run.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -48,12 +48,12 @@ pub(crate) struct GroupState {
 }
 
 impl GroupState {
-    /// Whether hosts wait for a core.
+    /// Returns true if hosts wait for a core.
     pub(crate) fn waits(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether work ahead waits for a core.
+    /// Returns true if work ahead waits for a core.
     pub(crate) fn ahead_waits(&self) -> bool {
         !self.ahead.is_empty()
     }
@@ -73,7 +73,7 @@ pub(crate) struct Slot {
     pub(super) group: usize,
     /// Its place among the ready ones of its group.
     pub(super) queued: Option<Key>,
-    /// What is to be begun anew, on the fast path.
+    /// Run that is to be begun anew, on the fast path.
     pub(super) again: Option<Again>,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Again {
     pub(super) run: Run,
     /// The messages that it read.
     pub(super) read: Vec<u64>,
-    /// What the normal path was thought to take.
+    /// Time that the normal path was expected to take.
     pub(super) here_ns: u64,
-    /// When it was to be begun anew.
+    /// Time at which it was to be begun anew.
     pub(super) since_ns: u64,
     /// Its deadline among the ready ones.
     pub(super) order_ns: u64,
@@ -106,23 +106,23 @@ pub(crate) struct ModuleState {
     pub(super) cancel: Cancel,
     pub(super) guest: bool,
     pub(super) guest_pieces: bool,
-    /// How often one of its runs was divided into pieces, at most.
+    /// Largest number of times that one of its runs was divided into pieces.
     pub(super) divisions: u32,
     /// A timer has fired since the last run.
     pub(super) due: bool,
     /// A message has started it instead of the timer since the last tick.
     pub(super) early: bool,
-    /// When the newest frame was captured that it has read by an urgent wire.
+    /// Capture time of the newest frame that it has read by an urgent wire.
     pub(super) read_ns: Option<u64>,
-    /// When the newest frame was captured of which it has read a part.
+    /// Capture time of the newest frame of which it has read a part.
     pub(super) parted_ns: Option<u64>,
-    /// When a message came last by an active wire, and what lay between two such times; of a module
-    /// with urgent wires.
+    /// Time at which the last message came by an active wire, and intervals between two such times;
+    /// of a module with urgent wires.
     pub(super) came_ns: Option<u64>,
     pub(super) came: Window,
-    /// When the newest frame that it has published something of was captured.
+    /// Capture time of the newest frame of which it has published something.
     pub(super) published_ns: u64,
-    /// When it was last made ready, and what lay between two such times.
+    /// Time at which it was last made ready, and intervals between two such times.
     pub(super) readied_ns: Option<u64>,
     pub(super) gaps: Window,
     /// Execution times, and the predictor of them, by path.
@@ -147,7 +147,8 @@ impl ModuleState {
         }
     }
 
-    /// What the gathering of the present input took: active wires first, in the wires' order.
+    /// Returns the messages that were gathered for the present input: active wires first, in the
+    /// wires' order.
     pub(super) fn taken(&self) -> impl Iterator<Item = &Envelope> {
         let ports = || self.boxes.iter().zip(&self.active);
         let of = move |wanted: bool| {
@@ -158,7 +159,7 @@ impl ModuleState {
         of(true).chain(of(false))
     }
 
-    /// What was taken by wires that can start a run.
+    /// Returns the headers of the messages that were taken by wires that can start a run.
     pub(super) fn taken_actively(&self) -> impl Iterator<Item = &Header> {
         let starts = self.boxes.iter().enumerate().filter(|(port, _)| self.starts(*port));
         starts.flat_map(|(_, mailbox)| &mailbox.taken).map(|envelope| &*envelope.header)
@@ -179,7 +180,7 @@ impl ModuleState {
         })
     }
 
-    /// When the newest frame was captured that was taken by an urgent wire.
+    /// Returns the capture time of the newest frame that was taken by an urgent wire.
     pub(super) fn taken_urgently_ns(&self) -> Option<u64> {
         let urgent = self.boxes.iter().zip(&self.urgent).filter(|(_, urgent)| **urgent);
         let taken = urgent.flat_map(|(mailbox, _)| &mailbox.taken);
@@ -194,7 +195,7 @@ impl ModuleState {
         newer.map(|envelope| envelope.header.deadline_ns).min()
     }
 
-    /// Whether its own trigger wants a run.
+    /// Returns true if its own trigger wants a run.
     pub(super) fn triggered(&self) -> bool {
         match self.trigger {
             Trigger::Message => self.waiting().count() >= 1,
@@ -235,31 +236,32 @@ pub(crate) struct Job {
     pub(super) path: Path,
     pub(super) load: Load,
     pub(super) captured_ns: u64,
-    /// What the normal path was thought to take.
+    /// Time that the normal path was expected to take.
     pub(super) here_ns: u64,
     pub(super) started_ns: u64,
-    /// When a run on the normal path that has published nothing is begun anew on the fast path.
+    /// Time at which a run on the normal path that has published nothing is begun anew on the fast
+    /// path.
     pub(super) switch_ns: u64,
     /// The messages that it has read.
     pub(super) read: Vec<u64>,
     /// Its deadline among the ready ones.
     pub(super) order_ns: u64,
-    /// How often it was divided.
+    /// Number of times that it was divided.
     pub(super) divisions: u32,
     /// For how long it has been waiting for its pieces, in all.
     pub(super) divided_ns: u64,
-    /// How many parts were published, and of how many.
+    /// Number of the newest part that was published, 0 if none was, and number of all parts.
     pub(super) parts: u16,
     pub(super) of_parts: u16,
 }
 
-/// What is run.
+/// Work of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Module(Ready),
-    /// Which work ahead.
+    /// Work ahead, by its number.
     Ahead(u64),
-    /// Of which run of which module, and its number there.
+    /// Piece of a run of a module, and its number in that run.
     Piece {
         run: u64,
         ready: Ready,

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::trace::{Class, Outcome};
 use crate::{MailboxCounts, Path};
 
-/// What one module did.
+/// Counts and times of one module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleStatistics {
     /// Its name.
@@ -19,7 +19,7 @@ pub struct ModuleStatistics {
     pub nothing: u64,
     /// Runs that failed.
     pub failed: u64,
-    /// What the last one that failed said.
+    /// Text of the last failure.
     pub last_failure: Option<String>,
     /// Runs on another group's core.
     pub as_guest: u64,
@@ -37,9 +37,9 @@ pub struct ModuleStatistics {
     pub hits: u64,
     /// Results of work ahead that were not.
     pub misses: u64,
-    /// How long its runs and their pieces had a core, in all.
+    /// Time for which its runs and their pieces had a core, in all, in nanoseconds.
     pub service_ns: u64,
-    /// What happened to the messages on each of its wires.
+    /// Counts of the messages on each of its wires.
     pub mailboxes: Vec<MailboxCounts>,
 }
 
@@ -64,28 +64,28 @@ impl ModuleStatistics {
     }
 }
 
-/// What happened on one group's cores.
+/// Counts and times of one group's cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupStatistics {
     /// Its name.
     pub name: String,
-    /// How long its own modules had a core.
+    /// Time for which its own modules had a core, in nanoseconds.
     pub host_ns: u64,
-    /// How long guests of other groups had one.
+    /// Time for which guests of other groups had a core, in nanoseconds.
     pub guest_ns: u64,
-    /// How long work ahead had one.
+    /// Time for which work ahead had a core, in nanoseconds.
     pub ahead_ns: u64,
     /// Guests that were let in.
     pub admitted: u64,
     /// Pieces among them that went home, since hosts wanted the core.
     pub returned: u64,
-    /// How often a guest was refused.
+    /// Number of refusals of a guest.
     pub denied: u64,
     /// Hosts' runs that found a guest on their core.
     pub overruns: u64,
     /// Those of them that had to wait for it.
     pub violations: u64,
-    /// For how long, in all.
+    /// Time for which they waited, in all, in nanoseconds.
     pub delayed_ns: u64,
     /// Work ahead that was asked for.
     pub ahead_asked: u64,
@@ -101,7 +101,7 @@ impl GroupStatistics {
     }
 }
 
-/// What a graph did since it was started.
+/// Counts and times of a graph since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Its modules, by number.

@@ -1,4 +1,4 @@
-//! The linear predictor of execution times (document 002, equation 3):
+//! The linear predictor of execution times (COLA, equation 3):
 //! `Latency = sum of Time_i * Number_i + Offset`.
 //!
 //! The coefficients are learned while the graph runs: least squares with coefficients that are not
@@ -57,8 +57,8 @@ impl Linear {
         }
     }
 
-    /// What a run of `load` takes at most, but for a share of `1 - quantile` of all runs. `None`
-    /// outside the range that was seen.
+    /// Returns the longest time of a run of `load`, but for a share of `1 - quantile` of all runs.
+    /// `None` outside the range that was seen, and before `CALIBRATED` runs.
     pub(crate) fn bound_ns(&mut self, now_ns: u64, load: &Load, quantile: f64) -> Option<u64> {
         let row = row(load);
         let inside = row.iter().zip(&self.largest).all(|(term, largest)| term <= largest);

@@ -1,4 +1,4 @@
-//! What execution times are known to be: quantiles of the recent past, and a linear predictor.
+//! Estimates of execution times: quantiles of the recent past, and a linear predictor.
 
 mod linear;
 mod window;

@@ -12,14 +12,14 @@ use crate::message::Envelope;
 use crate::middleware::Sent;
 use crate::{Cx, Input, Load, Message, Module, Path, Stop, WorkCx};
 
-/// What a run ended with.
+/// Result of a run: the value that it sends, or the reason for which it stopped.
 pub(crate) type Ran = Result<Sent, Stop>;
 
 /// A [`Module`] of any input and output.
 pub(crate) trait Erased: Send {
     /// Takes the input out of the mailboxes; `None`, and nothing taken, if it is incomplete.
     fn gather(&self, boxes: &mut [Mailbox]) -> Option<Box<dyn Any + Send>>;
-    /// Whether the input is complete.
+    /// Returns true if the input is complete.
     fn complete(&self, boxes: &mut [Mailbox]) -> bool;
     fn estimate(&self, input: &dyn Any, path: Path) -> Load;
     fn run(&mut self, host: &mut dyn Host, run: &mut Run, input: &dyn Any, path: Path) -> Ran;

@@ -1,4 +1,4 @@
-//! What runs where: topics, sources, modules, groups of cores, outputs. The same graph is given to
+//! Graph of topics, sources, modules, groups of cores and outputs. The same graph is given to
 //! either executor.
 
 mod erased;
@@ -18,7 +18,7 @@ use crate::mailbox::Keep;
 use crate::middleware::Codec;
 use crate::{Input, Message, Module, NO_DEADLINE, SourceId, Stop, WorkCx};
 
-/// What makes a module run.
+/// Condition that starts a run of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// A message on any of its active wires.
@@ -36,33 +36,33 @@ pub enum Trigger {
     Fuse(usize),
 }
 
-/// When a run is cancelled at its next checkpoint.
+/// Condition that cancels a run at its next checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cancel {
     /// Never.
     #[default]
     Never,
     /// Once it has published a part, as soon as a newer frame waits for the module or has been
-    /// published by it: only the rest is given up (document 002, section 4.1).
+    /// published by it: only the rest is given up (COLA, section 4.1).
     Rest,
     /// As soon as a newer frame waits, at any checkpoint.
     Always,
 }
 
-/// A processor group: cores that belong to some modules (document 002, section 4.3). The ready run
+/// A processor group: cores that belong to some modules (COLA, section 4.3). The ready run
 /// with the earliest deadline has a core; a run keeps its core between two checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// For traces and reports.
     pub name: String,
-    /// How many cores.
+    /// Number of cores.
     pub cores: usize,
     /// The machine's cores that the workers are pinned to, on the clock of the wall: one each.
     /// Empty: not pinned.
     pub pin: Vec<usize>,
     /// The workers' real-time priority (`SCHED_FIFO`, 1 to 99), on the clock of the wall.
     pub priority: Option<u8>,
-    /// Whether its idle cores take guests of other groups.
+    /// True if its idle cores take guests of other groups.
     pub takes_guests: bool,
 }
 
@@ -147,7 +147,7 @@ pub struct Output<T> {
 pub(crate) struct TopicSpec {
     pub(crate) name: String,
     pub(crate) output: Option<u16>,
-    /// How its messages become bytes; none: they go as pointers.
+    /// Codec that makes bytes of its messages; none if they go as pointers.
     pub(crate) codec: Option<Codec>,
 }
 
@@ -256,7 +256,7 @@ impl Graph {
     }
 
     /// Has `work` done ahead of time whenever a message arrives on `topic`, on a core of `group`
-    /// that has nothing else to do (document 002, section 4.2: state updates on the arrival of a
+    /// that has nothing else to do (COLA, section 4.2: state updates on the arrival of a
     /// message that triggers nothing). A module finds the result by [`crate::Cx::take`] with `key`,
     /// and the message's frame as the version.
     pub fn ahead_on<T, V, F>(

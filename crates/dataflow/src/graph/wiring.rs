@@ -1,4 +1,5 @@
-//! What is said of a module when it is added: its trigger, its deadline, what may be done with it.
+//! Options of a module of a graph: trigger, deadline, fast path, cancellation, guests, extra
+//! worker.
 
 use std::marker::PhantomData;
 
@@ -63,7 +64,7 @@ impl<'a, M: Module> ModuleRef<'a, M> {
         &mut self.graph.modules[self.id.index()]
     }
 
-    /// What makes it run; [`Trigger::Message`] if nothing is said.
+    /// Sets the condition that starts its runs; [`Trigger::Message`] by default.
     pub fn trigger(mut self, trigger: Trigger) -> Self {
         self.spec().trigger = trigger;
         self
@@ -77,7 +78,7 @@ impl<'a, M: Module> ModuleRef<'a, M> {
     }
 
     /// Lets it be asked for the fast path when the budget is short. Not for perception: it may miss
-    /// what matters (document 002, section 4.1). A run on the normal path that has published nothing
+    /// what matters (COLA, section 4.1). A run on the normal path that has published nothing
     /// is cancelled when the budget holds no more than the fast path, and begun anew on that one: what
     /// a module remembers, it changes when a run ends.
     pub fn fast_path(mut self) -> Self {
@@ -85,13 +86,13 @@ impl<'a, M: Module> ModuleRef<'a, M> {
         self
     }
 
-    /// When its runs are cancelled; [`Cancel::Never`] if nothing is said.
+    /// Sets the condition that cancels its runs; [`Cancel::Never`] by default.
     pub fn cancel(mut self, cancel: Cancel) -> Self {
         self.spec().cancel = cancel;
         self
     }
 
-    /// Lets its runs go to idle cores of other groups, when that delays nobody there (document 002,
+    /// Lets its runs go to idle cores of other groups, when that delays nobody there (COLA,
     /// section 4.3: nice guests).
     pub fn guest(mut self) -> Self {
         self.spec().guest = true;
@@ -106,7 +107,7 @@ impl<'a, M: Module> ModuleRef<'a, M> {
     }
 
     /// A second instance, on the cores of `group`, for what parts trigger while the first instance is
-    /// busy. Only for modules that keep no state from run to run (document 002, section 4.1: the
+    /// busy. Only for modules that keep no state from run to run (COLA, section 4.1: the
     /// extra worker).
     pub fn extra_worker(mut self, group: GroupId, instance: M) -> Self {
         self.spec().extra = Some((group, Box::new(instance)));

@@ -1,4 +1,4 @@
-//! What happened, event by event, in rings in memory.
+//! Trace of a graph: its events, in rings in memory.
 
 mod reaction;
 pub mod record;
@@ -18,7 +18,7 @@ pub struct Core {
     pub index: u16,
 }
 
-/// What the numbers in a trace are called.
+/// Names of the modules, groups, sources and topics that have numbers in a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Modules, by [`ModuleId::index`].
@@ -34,11 +34,11 @@ pub struct Names {
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on the executor's clock.
+    /// Time of the event on the executor's clock, in nanoseconds.
     pub at_ns: u64,
-    /// In which run of a module, or piece of work ahead; 0 in none.
+    /// Number of the run, piece of a run or work ahead that it belongs to; 0 if it belongs to none.
     pub job: u64,
-    /// What.
+    /// Kind of the event, with its details.
     pub point: Point,
 }
 
@@ -49,18 +49,18 @@ pub fn merge(rings: &[Ring]) -> Vec<Event> {
     events
 }
 
-/// Who a run is on the core that it has.
+/// Role of a run on the core that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Its own group's.
     Host,
-    /// Another group's (document 002, section 4.3).
+    /// Another group's (COLA, section 4.3).
     Guest,
-    /// Work ahead of time (document 002, section 4.2).
+    /// Work ahead of time (COLA, section 4.2).
     Ahead,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// With a result.
@@ -73,7 +73,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// Why a guest was not let in.
+/// Reason for which a guest was not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Denial {
     /// The predictor has not seen such an input.
@@ -84,70 +84,71 @@ pub enum Denial {
     Suspended,
 }
 
-/// What happened.
+/// Kind of an event, with its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// A message came in by a source.
     Injected {
         /// Its number.
         message: u64,
-        /// By which.
+        /// Source of the message.
         source: SourceId,
         /// Its frame.
         frame: u64,
-        /// When it was captured.
+        /// Time at which the frame was captured.
         captured_ns: u64,
     },
     /// A message was put into a module's mailbox.
     Arrived {
-        /// Which.
+        /// Number of the message.
         message: u64,
-        /// Whose mailbox.
+        /// Module of the mailbox.
         module: ModuleId,
-        /// Whether it was kept; it is not if a newer one had come before.
+        /// True if it was kept; false if a newer one had come before.
         kept: bool,
     },
     /// A run began: its input was read, its path chosen.
     Start {
-        /// Of which module; `None` for work ahead.
+        /// Module of the run; `None` for work ahead.
         module: Option<ModuleId>,
-        /// Where.
+        /// Core of the run.
         core: Core,
-        /// As what.
+        /// Role of the run on the core.
         class: Class,
-        /// Which path was chosen.
+        /// Path that was chosen.
         path: Path,
-        /// What the normal path takes here, in the 99th percentile.
+        /// Time that the normal path is expected to take here, in nanoseconds; 0 if it is not
+        /// known.
         here_ns: u64,
-        /// What the modules after this one take.
+        /// Time that the modules after this one are expected to take, in nanoseconds.
         downstream_ns: u64,
         /// The frame's deadline.
         deadline_ns: u64,
     },
     /// A piece of a run began, as a job of its own.
     Piece {
-        /// Of which run.
+        /// Number of the run that it belongs to.
         of: u64,
-        /// Where.
+        /// Core of the piece.
         core: Core,
-        /// As what.
+        /// Role of the piece on the core.
         class: Class,
     },
     /// A piece that was a guest goes on as a host where its run waits: hosts have the core that it was
     /// on.
     Returned {
-        /// Where it goes on.
+        /// Core on which it goes on.
         core: Core,
     },
     /// The run waits for its pieces from now on.
     Divided {
-        /// How many.
+        /// Number of the pieces.
         pieces: u32,
     },
     /// The run that began read a message; the first that is named is the one that the output
     /// belongs to.
     Read {
-        /// Which.
+        /// Number of the message.
         message: u64,
     },
     /// The run has the core from now on.
@@ -160,70 +161,70 @@ pub enum Point {
         message: u64,
         /// Its frame.
         frame: u64,
-        /// Part of how many.
+        /// Number of the part, from 1.
         part: u16,
-        /// How many parts.
+        /// Number of all parts.
         of: u16,
     },
     /// The message that the run publishes was made bytes, in a chunk that ended with that.
     Serialised {
         /// Its number.
         message: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u32,
-        /// How long that had a core.
+        /// Time for which the serialisation had a core, in nanoseconds.
         took_ns: u64,
     },
     /// The bytes of a message that the run has read were made a value, in a chunk that ends now.
     Deserialised {
         /// Its number.
         message: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u32,
-        /// How long that had a core.
+        /// Time for which the deserialisation had a core, in nanoseconds.
         took_ns: u64,
     },
     /// The message went out of the graph: a command to the actuators.
     Actuated {
-        /// Which.
+        /// Number of the message.
         message: u64,
     },
     /// The run ended.
     End {
-        /// How.
+        /// Outcome of the run.
         outcome: Outcome,
-        /// How long it had a core.
+        /// Time for which it had a core, in nanoseconds.
         service_ns: u64,
     },
     /// Work ahead was asked for.
     AheadAsked {
-        /// Of which version.
+        /// Version of the work.
         version: u64,
     },
     /// Work ahead was cancelled, or its result dropped.
     AheadDropped {
-        /// Of which version.
+        /// Version of the work.
         version: u64,
     },
     /// The result of work ahead was used, or not there.
     AheadTaken {
-        /// Whether it was there.
+        /// True if the result was there.
         hit: bool,
     },
     /// A guest was let in, or not, to a group.
     Steal {
-        /// Whose run.
+        /// Module of the guest.
         module: ModuleId,
-        /// To which group.
+        /// Group of the core.
         group: u16,
-        /// Why not; `None` if it was let in.
+        /// Reason for the refusal; `None` if the guest was let in.
         denied: Option<Denial>,
     },
     /// A host's run found a guest on the core that it got.
     Overrun {
-        /// Of which group.
+        /// Group of the core.
         group: u16,
-        /// By how much the host was delayed.
+        /// Delay of the host, in nanoseconds.
         delay_ns: u64,
     },
 }

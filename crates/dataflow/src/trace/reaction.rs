@@ -1,5 +1,5 @@
-//! Why a reaction took as long as it did: the critical path from a hazard to the command, in parts
-//! that sum to the whole (document 002, section 3.1, equation 2).
+//! Breakdown of a reaction time: the critical path from a hazard to the command, in parts that sum
+//! to the whole (COLA, section 3.1, equation 2).
 //!
 //! ```text
 //!   T0        captured      comes in        starts      ends        starts   publishes = T1
@@ -17,18 +17,18 @@ use std::collections::{HashMap, HashSet};
 use crate::trace::{Event, Point};
 use crate::{ModuleId, SourceId};
 
-/// What was computed between two checkpoints of a walk: one run of the critical path.
+/// One run of the critical path: the computation between two messages of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Whose run.
+    /// Module of the run.
     pub module: ModuleId,
     /// Its number in the trace.
     pub job: u64,
-    /// When the message that it read was there: published, or come in.
+    /// Time at which the message that it read was published, or came in.
     pub ready_ns: u64,
-    /// When it began.
+    /// Time at which it began.
     pub start_ns: u64,
-    /// When it published.
+    /// Time at which it published.
     pub published_ns: u64,
     /// For how long it, or a piece of it, had a core in between. Includes
     /// [`Step::deserialise_ns`] and [`Step::serialise_ns`].
@@ -49,9 +49,9 @@ pub struct Step {
 /// on its own; [`Reaction::unexplained_ns`] says by how much they miss the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reaction {
-    /// When the hazard could be seen (T0).
+    /// Time at which the hazard could be seen (T0).
     pub hazard_ns: u64,
-    /// When the first command that reacts to it was out (T1).
+    /// Time at which the first command that reacts to it was out (T1).
     pub command_ns: u64,
     /// From the hazard until the frame came in: until it was captured, and on its way. Includes
     /// [`Reaction::confirm_ns`].
@@ -67,14 +67,14 @@ pub struct Reaction {
     pub bubble_ns: u64,
     /// The frame that the command is computed from.
     pub frame: u64,
-    /// Where it came from.
+    /// Source of the frame.
     pub source: SourceId,
     /// The runs of the path, in the order of time.
     pub steps: Vec<Step>,
 }
 
 impl Reaction {
-    /// How long the reaction took: T1 - T0.
+    /// Returns the length of the reaction: T1 - T0.
     pub fn total_ns(&self) -> u64 {
         self.command_ns.saturating_sub(self.hazard_ns)
     }
@@ -105,7 +105,7 @@ pub struct Reactions {
     jobs: HashMap<u64, Run>,
     /// The jobs that are pieces of a run.
     pieces: HashMap<u64, Vec<u64>>,
-    /// When a message came into a module's mailbox.
+    /// Time at which a message came into a module's mailbox.
     arrived: HashMap<(u64, ModuleId), u64>,
     actuated: Vec<(u64, u64)>,
 }
@@ -122,7 +122,7 @@ struct Run {
     module: Option<ModuleId>,
     start_ns: u64,
     read: Vec<u64>,
-    /// When it had a core, from and to.
+    /// Intervals in which it had a core, from and to.
     served: Vec<(u64, u64)>,
     /// For how long messages were made values, and when that was over.
     deserialised: Vec<(u64, u64)>,
@@ -216,7 +216,7 @@ impl Reactions {
             {
                 return Some(path.into_iter().map(|(message, _)| message).collect());
             }
-            // What was published before the hazard knows nothing of it.
+            // A message that was published before the hazard does not know of it.
             let published =
                 self.published.get(message).filter(|published| published.1 >= hazard_ns);
             let read = published.and_then(|(job, _)| self.jobs.get(job)?.read.get(*next));
@@ -266,7 +266,8 @@ impl Reactions {
         })
     }
 
-    /// When a run or a piece of it had a core, until it published; in the order of time, apart.
+    /// Returns the intervals in which a run or a piece of it had a core, until it published; in the
+    /// order of time, without overlap.
     fn served(&self, job: u64, published_ns: u64) -> Vec<(u64, u64)> {
         let pieces = self.pieces.get(&job).into_iter().flatten();
         let jobs = pieces.chain([&job]).filter_map(|job| self.jobs.get(job));

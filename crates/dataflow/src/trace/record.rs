@@ -16,9 +16,9 @@ use crate::{ModuleId, Path, SourceId};
 pub struct Odd {
     /// Its place in the list, from 0.
     pub at: usize,
-    /// What it says.
+    /// Value that the record holds.
     pub found: u64,
-    /// What it should.
+    /// Description of the value that it should hold.
     pub expected: &'static str,
 }
 
@@ -36,7 +36,7 @@ fn code<T: PartialEq>(all: &[T], it: &T) -> u64 {
     all.iter().position(|other| other == it).unwrap_or(0) as u64
 }
 
-/// Where a run has a core, and as what.
+/// Packs the core of a run and its role there into one number.
 fn place(core: Core, class: Class) -> u64 {
     u64::from(core.group) << 16 | u64::from(core.index) | code(&CLASSES, &class) << 32
 }

@@ -32,7 +32,7 @@ impl Ring {
         self.written += 1;
     }
 
-    /// How many events were lost because the ring was full.
+    /// Returns the number of events that were lost because the ring was full.
     pub fn lost(&self) -> u64 {
         self.written - self.events.len() as u64
     }

@@ -22,26 +22,26 @@ pub(super) struct Running {
     pub(super) rank: Rank,
     pub(super) execution: Execution,
     pub(super) stage: Stage,
-    /// What its next chunk costs beside the code: the switch of a guest.
+    /// Cost of its next chunk beside the code: the switch of a guest.
     pub(super) extra_ns: u64,
     pub(super) service_ns: u64,
     pub(super) chunks: u32,
     /// The core was lent since the last chunk.
     pub(super) lent: bool,
-    /// When its present or last chunk began.
+    /// Time at which its present or last chunk began.
     pub(super) chunk_ns: u64,
     pub(super) module: Option<ModuleId>,
     pub(super) frame: u64,
     pub(super) path: Path,
     pub(super) piece: bool,
-    /// What its pieces gave, until its next chunk begins.
+    /// Results of its pieces, until its next chunk begins.
     pub(super) given: Option<Given>,
 }
 
-/// What the pieces of a run gave, in their order.
+/// Results of the pieces of a run, in their order.
 pub(super) type Given = Vec<Option<Box<dyn Any + Send>>>;
 
-/// Where a run stands.
+/// State of a run on a core.
 pub(super) enum Stage {
     /// Between two chunks.
     Boundary,
@@ -53,7 +53,7 @@ pub(super) enum Stage {
     Divided,
 }
 
-/// What happens at the end of a chunk.
+/// Action at the end of a chunk.
 pub(super) enum Then {
     Checkpoint,
     Publish {
@@ -72,7 +72,7 @@ pub(super) enum Then {
 }
 
 impl Then {
-    /// What the chunk was for, if it was the middleware's.
+    /// Returns the work of the chunk, if it was the middleware's.
     pub(super) fn carry(&self) -> Option<Carry> {
         match self {
             Then::Deserialised { bytes, .. } => Some(Carry::Deserialise { bytes: *bytes }),
@@ -82,7 +82,7 @@ impl Then {
         }
     }
 
-    /// What the chunk costs.
+    /// Notes the cost of the chunk, if it was the middleware's.
     pub(super) fn charge(&mut self, cost_ns: u64) {
         match self {
             Then::Deserialised { took_ns, .. } => *took_ns = cost_ns,
@@ -94,7 +94,7 @@ impl Then {
     }
 }
 
-/// Which of a core's runs.
+/// One of a core's two places for runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     Stack,
@@ -105,7 +105,7 @@ pub(super) struct CoreState {
     pub(super) id: Core,
     pub(super) stack: Vec<Running>,
     pub(super) twin: Option<Running>,
-    /// When the last chunk of a cooperative guest began and ended here.
+    /// Times at which the last chunk of a cooperative guest began and ended here.
     pub(super) guest_ns: (u64, u64),
 }
 
@@ -124,7 +124,7 @@ impl CoreState {
         }
     }
 
-    /// Whether the stack's topmost run is between two chunks.
+    /// Returns true if the stack's topmost run is between two chunks.
     pub(super) fn at_boundary(&self) -> bool {
         self.stack.last().is_some_and(|top| matches!(top.stage, Stage::Boundary))
     }
@@ -135,7 +135,7 @@ impl CoreState {
         Some(top.job)
     }
 
-    /// Whether the twin's run has the core.
+    /// Returns true if the twin's run has the core.
     pub(super) fn twin_is_busy(&self) -> bool {
         self.twin.as_ref().is_some_and(|twin| matches!(twin.stage, Stage::Busy { .. }))
     }

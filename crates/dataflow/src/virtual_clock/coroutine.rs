@@ -15,7 +15,7 @@ use crate::{Checkpoint, Part, WorkCx};
 /// For the stack of a module's code. Pages that it does not touch cost nothing.
 const STACK_BYTES: usize = 4 << 20;
 
-/// What the code wants of the executor.
+/// Request of the code to the executor.
 pub(super) enum Ask {
     /// The chunk ends.
     Checkpoint,
@@ -50,7 +50,7 @@ pub(super) enum Ask {
     Divide(Vec<Piece>),
 }
 
-/// What the executor answers.
+/// Answer of the executor.
 pub(super) enum Answer {
     /// A chunk begins.
     Go {
@@ -65,7 +65,7 @@ pub(super) enum Answer {
     },
 }
 
-/// What the code did last.
+/// Last action of the code.
 pub(super) enum Did {
     Asked(Ask),
     Ended(Ended),

@@ -1,10 +1,10 @@
-//! What a chunk of a run, from checkpoint to checkpoint, costs on a simulated core.
+//! Cost of a chunk of a run, from checkpoint to checkpoint, on a simulated core.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::{Carry, Error, ModuleId, Path};
 
-/// Where the costs of a virtual run come from.
+/// Rule by which the chunks of a virtual run are charged.
 pub enum Costs {
     /// The processor time that the code took on this machine, times `factor`: how much slower the
     /// platform is that is simulated; and the time of accelerators that was stated.
@@ -12,12 +12,12 @@ pub enum Costs {
         /// The platform's factor.
         factor: f64,
     },
-    /// What the function says of each chunk, in nanoseconds.
+    /// The cost that the function returns for each chunk, in nanoseconds.
     Declared(Box<dyn FnMut(&Chunk) -> u64>),
-    /// What a recording says: the run is the recorded one to the nanosecond, if its inputs and
+    /// The costs of a recording: the run is the recorded one to the nanosecond, if its inputs and
     /// settings are.
     Replay(Recording),
-    /// What another run of the same graph took for the same chunks.
+    /// The times that another run of the same graph took for the same chunks.
     Observed(Observed),
 }
 
@@ -35,26 +35,26 @@ impl Costs {
 /// A piece of a run without checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Whose; `None` for work ahead.
+    /// Module of the run; `None` for work ahead.
     pub module: Option<ModuleId>,
     /// The frame that the run is about.
     pub frame: u64,
-    /// On which path.
+    /// Path of the run.
     pub path: Path,
-    /// Whether it is of a piece of a run ([`crate::Cx::divide`]).
+    /// True if it is of a piece of a run ([`crate::Cx::divide`]).
     pub piece: bool,
     /// Its number in the run, or in the piece, from 0; of the middleware's, that of the code's next.
     pub index: u32,
-    /// What it does for a message, if it is the middleware's and not the code's.
+    /// Work for a message, if the chunk is the middleware's and not the code's.
     pub carry: Option<Carry>,
-    /// What it took on this machine's processor.
+    /// Processor time on this machine, in nanoseconds.
     pub cpu_ns: u64,
     /// For how much of an accelerator's work it waited ([`crate::Cx::accelerated`]).
     pub accelerator_ns: u64,
 }
 
-/// What a run on the clock of the wall took ([`crate::Stopped::chunks`]), for the virtual clock to
-/// charge: then both clocks are told the same costs, and what they say differs as the clocks do.
+/// Times of a run on the wall clock ([`crate::Stopped::chunks`]), for the virtual clock to charge:
+/// then both clocks get the same costs, and their results differ as the clocks do.
 ///
 /// A chunk is the same if it is as far into a run, or a piece, of the same module about the same frame
 /// on the same path; of several such, the first is the first. What the other run did not do costs
@@ -93,7 +93,7 @@ impl Same {
 }
 
 impl Chunk {
-    /// What it costs on a core that is `factor` times slower than the one that computed it.
+    /// Returns its cost on a core that is `factor` times slower than the one that computed it.
     fn cost_ns(&self, factor: f64) -> u64 {
         (self.cpu_ns as f64 * factor).round() as u64 + self.accelerator_ns
     }
@@ -141,7 +141,8 @@ impl Meter {
         Meter { costs, recording: Recording::default() }
     }
 
-    /// How many chunks the other run had, and how many it had not.
+    /// Returns the number of chunks that the other run had, and the number of those that it did not
+    /// have.
     pub(super) fn observed(&self) -> (u64, u64) {
         match &self.costs {
             Costs::Observed(observed) => (observed.found, observed.missing),

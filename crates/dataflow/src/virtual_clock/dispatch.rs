@@ -1,4 +1,4 @@
-//! Who has which simulated core: hosts by their deadlines, then guests.
+//! Assignment of simulated cores to runs: hosts by their deadlines, then guests.
 
 use realtime::clock::thread_cpu_ns;
 

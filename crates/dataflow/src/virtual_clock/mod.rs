@@ -76,7 +76,7 @@ enum Event {
 }
 
 impl Event {
-    /// What comes first of what happens at the same time.
+    /// Returns the rank of the event among those of the same time: the smallest comes first.
     fn rank(&self) -> u8 {
         match self {
             Event::Chunk { lane: Lane::Stack, .. } => 0,
@@ -172,23 +172,23 @@ impl Virtual {
         Ok(())
     }
 
-    /// When the next thing happens; `None` if nothing does unless a frame comes in.
+    /// Returns the time of the next event; `None` if nothing happens unless a frame comes in.
     pub fn next_ns(&self) -> Option<u64> {
         self.events.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// What came out since the last call, in the order of publication, each with its time
-    /// ([`crate::Header::published_ns`]) and what it was computed from.
+    /// Returns the messages that came out since the last call, in the order of publication, each
+    /// with its time ([`crate::Header::published_ns`]) and the frames that it was computed from.
     pub fn take<T: Send + Sync + 'static>(&mut self, output: &Output<T>) -> Vec<Message<T>> {
         self.engine.take_output(output.index).into_iter().map(Envelope::open).collect()
     }
 
-    /// What happened.
+    /// Returns the trace.
     pub fn trace(&self) -> &Ring {
         &self.ring
     }
 
-    /// What the numbers in the trace are called.
+    /// Returns the names for the numbers in the trace.
     pub fn names(&self) -> &Names {
         &self.engine.names
     }

@@ -1,4 +1,4 @@
-//! What a chunk of a run takes on a core that is slower than the machine's.
+//! Length of a chunk of a run on a core that is slower than the machine's.
 //!
 //! The processor time of the module's own code, without the executor's, is measured from checkpoint
 //! to checkpoint, as the virtual clock does it. Then the thread computes something else until it has
@@ -11,17 +11,17 @@ use realtime::work;
 /// Steps of arithmetic between two looks at the clock: less than a microsecond.
 const STEPS: u64 = 100;
 
-/// What the chunk that a run is in has used.
+/// Processor time of the chunk that a run is in.
 pub(super) struct Charge {
-    /// How many times slower the core is.
+    /// Factor by which the core is slower than the machine's.
     factor: f64,
-    /// Whether somebody has to know what the code used; otherwise no clock is read.
+    /// True if the processor time of the code is needed; otherwise no clock is read.
     measures: bool,
     /// The thread's processor time when the module's code went on last, ns.
     since_ns: u64,
-    /// What the module's code used in this chunk before, ns.
+    /// Processor time of the module's code in this chunk, up to its last pause, ns.
     used_ns: u64,
-    /// What was computed too long, ns.
+    /// Processor time that was used too long after the last chunk, ns.
     over_ns: u64,
 }
 

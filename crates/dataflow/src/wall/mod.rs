@@ -66,37 +66,37 @@ pub struct Wall {
     refused: Vec<String>,
 }
 
-/// What a stopped executor leaves.
+/// Results of an executor that has stopped.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped {
     /// The trace: one ring for each thread, and one for all that came in from outside. See
     /// [`crate::trace::merge`].
     pub rings: Vec<Ring>,
-    /// What the numbers in the trace are called.
+    /// Names for the numbers in the trace.
     pub names: Names,
     /// Counts of what happened.
     pub statistics: Statistics,
-    /// What the system refused to the threads, and what would grant it: the times are not those of
-    /// the machine as it should be.
+    /// Rights that the system refused to the threads, and the means to get them: the times are not
+    /// those of the machine as it should be.
     pub refused: Vec<String>,
     /// All chunks in the order in which they were over, if they were to be kept
     /// ([`Settings::keep_chunks`]); for [`crate::Observed`].
     pub chunks: Vec<Chunk>,
 }
 
-/// What a thread leaves.
+/// Results of a thread.
 struct Left {
     ring: Ring,
     chunks: Vec<(u64, Chunk)>,
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared {
-    /// What `CLOCK_MONOTONIC` says when the clock is 0.
+    /// Time of `CLOCK_MONOTONIC` at which the clock is 0.
     began_ns: AtomicU64,
-    /// How many times slower the cores are.
+    /// Factor by which the cores are slower than the machine's.
     factor: f64,
-    /// Whether chunks are kept.
+    /// True if chunks are kept.
     keeps: bool,
     stop: AtomicBool,
     locked: PiMutex<Locked>,
@@ -142,7 +142,7 @@ impl CoreState {
     }
 }
 
-/// Where a thread is: parked, and to be woken when there is work for it, or not.
+/// State of a thread: parked, and to be woken when there is work for it, or not.
 #[derive(Default)]
 struct Place {
     thread: Option<Thread>,
@@ -168,7 +168,7 @@ impl Shared {
         monotonic_ns().saturating_sub(self.began_ns.load(Ordering::Relaxed))
     }
 
-    /// What the first chunk of a run is of.
+    /// Returns the first chunk of a run.
     fn first_chunk(&self, job: u64, ceiling: Option<u8>) -> Chunk {
         self.locked.lock_at(ceiling).engine.first_chunk(job)
     }
@@ -346,13 +346,14 @@ impl Wall {
         Ok(())
     }
 
-    /// What came out since the last call.
+    /// Returns the messages that came out since the last call.
     pub fn take<T: Send + Sync + 'static>(&self, output: &Output<T>) -> Vec<Message<T>> {
         let taken = self.shared.locked.lock().engine.take_output(output.index);
         taken.into_iter().map(Envelope::open).collect()
     }
 
-    /// What came out since the last call, once there is something; nothing after `timeout_ns`.
+    /// Returns the messages that came out since the last call, once there are any; none after
+    /// `timeout_ns`.
     pub fn wait<T: Send + Sync + 'static>(
         &self,
         output: &Output<T>,

@@ -17,7 +17,7 @@ use crate::wall::charge::Charge;
 use crate::wall::{CoreState, Left, Locked, Shared};
 use crate::{Checkpoint, Chunk, Error, Mechanism, Part, WorkCx};
 
-/// Which of a core's two threads.
+/// One of a core's two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     Worker,
@@ -43,7 +43,7 @@ const HIGHEST: u8 = 99;
 /// The nice value of a worker that may not have its real-time priority.
 const FIRST: i32 = -20;
 
-/// What the system refused to a thread, or why it cannot run at all.
+/// Rights that the system refused to a thread, or the error for which it cannot run at all.
 type Told = Result<Vec<String>, Error>;
 
 impl Worker {
@@ -66,7 +66,7 @@ impl Worker {
     fn run(mut self, tell: Sender<Told>) -> Left {
         let told = self.set_up();
         let well = told.is_ok();
-        // Who started the thread waits for this, and for the sender to go.
+        // The thread that started this one waits for this, and for the sender to go.
         let _ = tell.send(told);
         drop(tell);
         if well {
@@ -84,7 +84,7 @@ impl Worker {
         let highest = priorities.max().filter(|_| self.lane == Lane::Twin);
         drop(locked);
         let ceiling = highest.map(|highest| highest.saturating_add(1).min(HIGHEST));
-        // What is refused once is not asked for at each lock.
+        // A priority that is refused once is not asked for at each lock.
         self.ceiling = ceiling.filter(|ceiling| set_policy(Policy::Fifo(*ceiling)).is_ok());
         let lane = if self.lane == Lane::Worker { "" } else { "~" };
         set_name(&format!("{}-{}{lane}", group.name, self.core.index));
@@ -252,7 +252,7 @@ impl<'a> WallHost<'a> {
         }
     }
 
-    /// Whether the run goes on; what is more urgent is run before.
+    /// Runs what is more urgent; returns whether the run goes on.
     fn pass(&mut self) -> Checkpoint {
         let mut locked = self.lock();
         if locked.engine.unwanted(self.shared.now_ns(), self.job) {

@@ -83,7 +83,7 @@ where
     }
 }
 
-/// What was published when: the part, and of how many.
+/// Publications: the time, the part, and the number of all parts.
 pub type Parts = Vec<(u64, u16, u16)>;
 
 /// A run as the trace shows it.

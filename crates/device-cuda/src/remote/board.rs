@@ -1,4 +1,4 @@
-//! What a server and the process of its GPU share: a mailbox for each unit.
+//! Memory that a server and the process of its GPU share: a mailbox for each unit.
 //!
 //! The unit's thread in the server writes an order and its number, and sleeps on the answer's
 //! number; its twin in the other process does the converse. Each word is written by one side. The
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Words of a mailbox: orders and answers do not share a cache line.
 const WORDS: usize = 64;
-/// Where the answer begins.
+/// Place of the answer in a mailbox, in words.
 const ANSWER: usize = 48;
 /// The unit has done what it was told.
 const DONE: u32 = 0;
@@ -36,12 +36,12 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// What a unit is told to do.
+/// Order to a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
     /// The first block.
     pub first: u32,
-    /// How many blocks; 0: what follows the blocks.
+    /// Number of blocks; 0: what follows the blocks.
     pub count: u32,
     pub kernel: u32,
     pub level: u8,
@@ -59,7 +59,7 @@ impl Order {
     }
 }
 
-/// How it ended.
+/// Answer of a unit to an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     Ended(Result<(), FailureCode>),

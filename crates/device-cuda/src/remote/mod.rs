@@ -34,7 +34,7 @@ const LIFE_SHIFT: u32 = 44;
 pub struct HostProgram {
     /// The program.
     pub path: PathBuf,
-    /// What it is told, to do just that.
+    /// Arguments that make it call [`crate::host::serve`].
     pub arguments: Vec<String>,
 }
 
@@ -54,11 +54,11 @@ pub struct Remote {
     launches: AtomicU64,
     /// Lives that ended because something broke.
     resets: AtomicU64,
-    /// Why it could not be started anew: nothing works any more.
+    /// Reason why it could not be started anew: nothing works any more.
     lost: OnceLock<String>,
 }
 
-/// What a unit's thread keeps.
+/// State of a unit's thread.
 pub struct Seat {
     unit: usize,
     /// Of which life the rest is.
@@ -72,7 +72,7 @@ impl Remote {
     /// Starts the process, which opens the GPU and loads the kernels.
     ///
     /// # Errors
-    /// What is missing or wrong, and where.
+    /// A text that names the missing or wrong item, and its place.
     pub fn open(
         config: &Config,
         program: &HostProgram,

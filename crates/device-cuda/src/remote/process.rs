@@ -19,27 +19,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How many queues the driver has for the streams of a context, eight unless it is told. Streams
-/// that share one wait for each other, whatever their priorities.
+/// Variable with the number of queues that the driver has for the streams of a context, eight
+/// unless it is told. Streams that share one wait for each other, whatever their priorities.
 const CONNECTIONS: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// The most that the driver takes.
 const MOST_CONNECTIONS: &str = "32";
-/// How long it may take until it is ready: services are compiled and opened.
+/// Longest time until it is ready: services are compiled and opened.
 const START: Duration = Duration::from_secs(300);
-/// How long it may take to end once nothing is left for it to do.
+/// Longest time until it ends once nothing is left for it to do.
 const END: Duration = Duration::from_secs(2);
-/// How long the kernel may take to end it: what runs on the GPU is stopped meanwhile.
+/// Longest time until the kernel has ended it: what runs on the GPU is stopped meanwhile.
 const KILL: Duration = Duration::from_secs(5);
-/// How long it may leave what it is told unread.
+/// Longest time for which it may leave a message unread.
 const SEND: Duration = Duration::from_secs(1);
 /// Room for what it says when it has started.
 const HELLO_BYTES: usize = 1 << 16;
 
 /// A process that has the GPU.
 pub struct Process {
-    /// Which life it is, from 1.
+    /// Number of its life, from 1.
     pub life: u64,
-    /// When its slices began.
+    /// Start times of its slices.
     pub running: Running,
     mailboxes: Vec<Mailbox>,
     memories: Memories,
@@ -47,7 +47,7 @@ pub struct Process {
     watcher: Option<JoinHandle<()>>,
 }
 
-/// What the thread that watches it needs.
+/// State for the thread that watches it.
 struct Shared {
     socket: Socket,
     pid: OwnedFd,
@@ -61,7 +61,7 @@ impl Process {
     /// Starts it, and waits until it is ready or says why it is not.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it is not.
     pub fn start(
         program: &HostProgram,
         setup: &Setup,
@@ -82,7 +82,7 @@ impl Process {
             .args(&program.arguments)
             .stdin(Stdio::from(OwnedFd::from(other)))
             .stdout(Stdio::null())
-            // What ends the server from a terminal ends this through the server.
+            // A signal that ends the server from a terminal ends this through the server.
             .process_group(0)
             .spawn()
             .map_err(|error| format!("{}: {error}", program.path.display()))?;
@@ -136,7 +136,7 @@ impl Process {
         }
     }
 
-    /// Whether nothing is to be expected of it any more.
+    /// Returns true if nothing is to be expected of it any more.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Acquire)
     }

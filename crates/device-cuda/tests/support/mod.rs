@@ -38,7 +38,7 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `make` makes in a folder of examples, in a folder that it is given as BUILD.
+/// Makes a target of a folder of examples, in the folder that `make` is given as BUILD.
 fn make(example: &str, target: &str) -> PathBuf {
     let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join(example);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
@@ -63,7 +63,7 @@ pub fn perceptron() -> PathBuf {
     BUILT.get_or_init(|| make("gpu-service", "libperceptron.so")).join("libperceptron.so")
 }
 
-/// What the fake driver counted.
+/// Counts of the fake driver.
 pub struct Counts(String);
 
 impl Counts {
@@ -172,7 +172,7 @@ impl Numbers {
         self.input.write_f32(0, &values).unwrap();
     }
 
-    /// Whether the output is the factor times the input.
+    /// Returns true if the output is the factor times the input.
     pub fn are_scaled(&self, factor: u64) -> bool {
         let read = |from: &PeerSlice| {
             let mut values = vec![0.0; from.len() / 4];

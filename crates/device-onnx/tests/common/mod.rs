@@ -1,4 +1,4 @@
-//! What the tests share: the library, if there is one, and one launch to its end.
+//! Parts that the tests share: the library, if there is one, and one launch to its end.
 
 #![allow(dead_code)]
 

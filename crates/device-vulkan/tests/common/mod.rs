@@ -1,4 +1,4 @@
-//! What the tests share: the devices that there are, and a launch with its result.
+//! Parts that the tests share: the devices that there are, and a launch with its result.
 // Each test file uses a part of it.
 #![allow(dead_code)]
 

@@ -38,7 +38,7 @@ fn armed_twice(scene: &Scene) -> Result<(), Stop> {
     ensure(event.query().is_none(), || "signalled before its work ran".into())?;
     hold.release(scene)?;
     done(&event)?;
-    // What comes after it in the stream is told after it: a second completion would show.
+    // Work that comes after it in the stream completes after it: a second completion would show.
     let last = log.event(2);
     scene.empty(stream, &last)?;
     log.until_completed(2)?;

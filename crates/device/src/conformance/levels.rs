@@ -1,4 +1,4 @@
-//! Who gets the device: by level at block boundaries, or by turns of contexts.
+//! Order in which work gets the device: by level at block boundaries, or by turns of contexts.
 
 use super::Check;
 use super::scene::{Scene, Stop, cancelled, done, ensure, until};

@@ -32,7 +32,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What came of all cases.
+/// Results of all cases.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// In the order in which they ran.
@@ -44,11 +44,11 @@ pub struct Report {
 pub struct Case {
     /// The property, as a sentence.
     pub name: &'static str,
-    /// Whether the device has it.
+    /// Result of its case.
     pub result: CaseResult,
 }
 
-/// What came of one case.
+/// Result of one case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CaseResult {
     /// The device keeps the property.
@@ -67,7 +67,7 @@ impl Report {
         self.cases.iter().filter(lacks).map(|case| case.name)
     }
 
-    /// Whether no case failed.
+    /// Returns true if no case failed.
     pub fn passed(&self) -> bool {
         !self.cases.iter().any(|case| matches!(case.result, CaseResult::Failed(_)))
     }

@@ -1,4 +1,4 @@
-//! What a device must refuse: arguments come from foreign processes.
+//! Calls that a device must refuse: arguments come from foreign processes.
 
 use super::Check;
 use super::scene::{Scene, Stop, done, ensure};
@@ -59,7 +59,7 @@ fn arguments(scene: &Scene) -> Result<(), Stop> {
     all_refused(scene, BAD)
 }
 
-/// Whether none of these does anything, neither when it is checked nor when it is launched.
+/// Checks that none of these does anything, neither when it is checked nor when it is launched.
 pub(super) fn all_refused(scene: &Scene, bad: &[Bad]) -> Result<(), Stop> {
     let (stream, event) = (scene.stream(Level(0))?, Event::new());
     for &(kernel, arguments, input, output) in bad {

@@ -1,4 +1,4 @@
-//! What the cases are made of: a context on the device, work that holds the device, a log.
+//! Parts of the cases: a context on the device, work that holds the device, a log.
 
 use crate::{
     ContextId, Device, Error, Event, Launch, Level, Observer, Outcome, Preemption, Status, StreamId,
@@ -12,10 +12,10 @@ const HANG: Duration = Duration::from_secs(60);
 /// Work that no case waits for: it is cancelled before.
 const LONG_NS: u64 = 300_000_000_000;
 
-/// How a case begins to say that the device lacks a kernel.
+/// Beginning of the text by which a case says that the device lacks a kernel.
 pub(super) const NO_KERNEL: &str = "there is no kernel";
 
-/// Why a case ended early.
+/// Reason why a case ended early.
 pub(super) enum Stop {
     Failed(String),
     Skipped(String),
@@ -169,7 +169,7 @@ impl Hold {
     }
 }
 
-/// What an observer was told.
+/// Call that an observer got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     Overrun,

@@ -1,4 +1,4 @@
-//! What runs the blocks of a hosted device.
+//! Interface to the part that runs the blocks of a hosted device.
 
 use crate::{Error, FailureCode, KernelInfo, Launch, Level};
 use shm::Mapping;
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Kernels, and what they run on. Methods are called by any thread, blocks by the device's own.
 pub trait Backend: Send + Sync + 'static {
-    /// What a thread of the device needs to run blocks; made and used by it alone.
+    /// State with which a thread of the device runs blocks; made and used by it alone.
     type Worker;
 
     /// All kernels.
@@ -24,15 +24,15 @@ pub trait Backend: Send + Sync + 'static {
     /// Prepares the calling thread, which is a unit of the device, for blocks.
     ///
     /// # Errors
-    /// Why it cannot run any; the device does not start then.
+    /// The reason why it cannot run any; the device does not start then.
     fn worker(&self, unit: usize) -> Result<Self::Worker, String>;
 
     /// A context was destroyed: what was kept for its memory may go. Work of it may still run.
     fn context_gone(&self) {}
 
-    /// Whether a unit's thread keeps its core busy while it runs a block. A real-time thread that
-    /// does is made to rest between blocks, for which it gives up its priority now and then; one
-    /// that does not, or sees to its rest itself, keeps it.
+    /// Returns true if a unit's thread keeps its core busy while it runs a block. A real-time
+    /// thread that does is made to rest between blocks, for which it gives up its priority now and
+    /// then; one that does not, or sees to its rest itself, keeps it.
     fn is_busy(&self) -> bool {
         true
     }
@@ -42,12 +42,12 @@ pub trait Backend: Send + Sync + 'static {
         let _ = memory;
     }
 
-    /// How often it was set up anew, because it had broken down.
+    /// Number of times that it was set up anew, because it had broken down.
     fn resets(&self) -> u64 {
         0
     }
 
-    /// Why it cannot be set up anew, if it has broken down for good.
+    /// Reason why it cannot be set up anew, if it has broken down for good.
     fn fault(&self) -> Option<String> {
         None
     }
@@ -55,7 +55,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Runs one block to its end.
     ///
     /// # Errors
-    /// What went wrong. The launch ends as failed.
+    /// The failure of the block. The launch ends as failed.
     fn block(
         &self,
         worker: &mut Self::Worker,
@@ -63,8 +63,8 @@ pub trait Backend: Send + Sync + 'static {
         block: u32,
     ) -> Result<(), FailureCode>;
 
-    /// How many blocks of a launch a unit takes at once, at least one. More than one is for backends
-    /// that let what is more urgent come in between these blocks, too.
+    /// Number of blocks of a launch that a unit takes at once, at least one. More than one is for
+    /// backends that let more urgent work come in between these blocks, too.
     fn burst(&self) -> u32 {
         1
     }
@@ -99,18 +99,18 @@ pub trait Backend: Send + Sync + 'static {
     }
 }
 
-/// How a launch is split.
+/// Division of a launch into blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Number of blocks, at least one.
     pub blocks: u32,
     /// Words of workspace that the blocks share.
     pub workspace: usize,
-    /// Whether something follows the last block.
+    /// True if something follows the last block.
     pub finishes: bool,
 }
 
-/// What a block sees of its launch: all of it, and what the device adds.
+/// Launch as a block sees it: all of it, and the additions of the device.
 pub struct Task<'a> {
     /// The launch, as the plan has checked it.
     pub launch: &'a Launch,

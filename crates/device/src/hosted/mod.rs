@@ -56,7 +56,7 @@ use work::Order;
 /// One bit for each compute thread in the scheduler's words.
 const MAX_UNITS: usize = 64;
 
-/// How the threads of a device are set up.
+/// Configuration of the threads of a device.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// A name for people.
@@ -68,7 +68,7 @@ pub struct Setup {
     /// Policy of the device's threads. When it is refused they run with the normal one, and
     /// [`Statistics::realtime`] tells.
     pub policy: Policy,
-    /// Who gets the units.
+    /// Rule by which work gets the units.
     pub sharing: Sharing,
     /// The core of the copy engine's thread, if it is to have one. With a real-time policy it
     /// should not be the core of a unit that computes, or copies and cancellations wait for it.
@@ -90,13 +90,13 @@ impl Default for Unit {
     }
 }
 
-/// How the units are shared among the work that waits.
+/// Rule by which the units are shared among the work that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     /// At each block boundary the highest level with work; in a level, first come, first served.
     Levels,
-    /// What a driver does with processes that do not know of each other: contexts take turns,
-    /// each for this long, and levels mean nothing. First come, first served in a context.
+    /// As a driver shares a device among processes that do not know of each other: contexts take
+    /// turns, each for this long, and levels mean nothing. First come, first served in a context.
     TimeSlice {
         /// Length of a turn; it ends at the next block boundary.
         slice_ns: u64,
@@ -112,13 +112,13 @@ pub struct Hosted<B: Backend> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What a thread says of itself when it has set itself up.
+/// Report of a thread that has set itself up.
 struct Ready {
     engine: Engine,
     unit: usize,
     thread: u32,
     realtime: bool,
-    /// Whether it is on its core and can run blocks.
+    /// Ok if it is on its core and can run blocks; else the reason.
     fit: Result<(), String>,
 }
 
@@ -153,7 +153,7 @@ impl<B: Backend> Hosted<B> {
         Ok(Arc::new(device))
     }
 
-    /// What runs the blocks, for what it can tell beyond the contract.
+    /// Backend that runs the blocks, for what it can tell beyond the contract.
     pub fn backend(&self) -> &B {
         &self.shared.backend
     }
@@ -223,7 +223,7 @@ impl<B: Backend> Hosted<B> {
         let workspace = (0..plan.workspace).map(|_| AtomicU64::new(0)).collect();
         let finishes = plan.finishes;
         let mut order = Some(Order { launch, event: event.clone(), workspace, finishes });
-        // What is refused is dropped after the lock is released.
+        // A refused order is dropped after the lock is released.
         self.with_schedule(|schedule| schedule.submit(stream, engine, plan.blocks, &mut order))
     }
 

@@ -45,7 +45,7 @@ impl Pace {
         let wanted = self.settle(share, now_ns, busy);
         if wanted != self.ordinary {
             let policy = if wanted { Policy::Normal } else { self.policy };
-            // What was granted once is granted again; if not, the thread stays as it is.
+            // A policy that was granted once is granted again; if not, the thread stays as it is.
             if thread::set_policy(policy).is_ok() {
                 self.ordinary = wanted;
             }

@@ -32,7 +32,7 @@ pub(super) enum Engine {
     Copy = 1,
 }
 
-/// What a thread does next.
+/// Next step of a thread.
 pub(super) enum Next {
     /// Run blocks, at least one.
     Blocks { slot: u32, work: Arc<Work>, blocks: Range<u32>, level: Level },
@@ -48,7 +48,7 @@ pub(super) enum Next {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Wakes(pub [u64; 2]);
 
-/// What a retired operation leaves behind, to be dropped after the lock is released.
+/// Parts of a retired operation, to be dropped after the lock is released.
 pub(super) struct Remains(
     #[expect(dead_code, reason = "only dropped")] Result<Option<Order>, Arc<Work>>,
 );
@@ -103,7 +103,7 @@ pub(super) struct Schedule {
     last: Vec<Option<Entry>>,
     /// Each unit runs work of this level and above.
     least: Vec<Level>,
-    /// How many blocks a compute thread takes at once.
+    /// Number of blocks that a compute thread takes at once.
     burst: u32,
     sequence: u64,
     pub counts: Counts,
@@ -345,7 +345,7 @@ impl Schedule {
             let units = (0..u64::BITS as usize).filter(|unit| *idle >> unit & 1 != 0);
             let chosen = match engine {
                 Engine::Copy => units.min(),
-                // Who may run least else.
+                // The unit that may run the fewest other levels.
                 Engine::Compute => units
                     .filter(|unit| highest >= Some(self.least[*unit].0.into()))
                     .max_by_key(|unit| (self.least[*unit], usize::MAX - unit)),
@@ -367,7 +367,7 @@ impl Schedule {
         }
     }
 
-    /// Whether the first operation of a stream has blocks that nobody took.
+    /// Returns true if the first operation of a stream has blocks that nobody took.
     fn is_waiting(&self, slot: u32) -> bool {
         let operation = &self.operations[slot as usize];
         operation.taken < operation.blocks
@@ -383,7 +383,7 @@ impl Schedule {
         self.ready[engine as usize].remove(queue, entry);
     }
 
-    /// Where an operation waits.
+    /// Returns the engine and the queue where an operation waits, and its entry there.
     fn place(&mut self, slot: u32) -> (Engine, usize, Entry) {
         let Operation { engine, stream, sequence, .. } = self.operations[slot as usize];
         let queue = match (self.sharing, engine, self.streams.get_mut(stream)) {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
-/// What the threads of a device and its owner share.
+/// State that the threads of a device and its owner share.
 pub(super) struct Shared<B> {
     pub schedule: PiMutex<Schedule>,
     pub backend: B,
@@ -26,13 +26,13 @@ pub(super) struct Shared<B> {
     pub seats: [Box<[Seat]>; 2],
 }
 
-/// What a thread runs blocks with.
+/// Worker or buffer with which a thread runs blocks.
 pub(super) enum Runner<W> {
     Compute(W),
     Copy(Box<[u8]>),
 }
 
-/// What others know of one thread.
+/// State of one thread that others see.
 #[derive(Default)]
 pub(super) struct Seat {
     /// Set before the device is given to anybody.
@@ -54,7 +54,7 @@ thread_local! {
 }
 
 impl<B: Backend> Shared<B> {
-    /// Which engine of this device the calling thread belongs to.
+    /// Returns the engine of this device that the calling thread belongs to.
     pub fn membership(&self) -> Option<Engine> {
         let (device, engine) = MEMBERSHIP.get();
         engine.filter(|_| device == self.address())

@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// What was ordered: it stays the same from submission to retirement.
+/// Operation as ordered: it stays the same from submission to retirement.
 pub(super) struct Order {
     pub launch: Launch,
     pub event: Event,
     /// Zeroed words that the blocks share.
     pub workspace: Vec<AtomicU64>,
-    /// Whether something is left to compute after the last block.
+    /// True if something is left to compute after the last block.
     pub finishes: bool,
 }
 
@@ -74,7 +74,7 @@ impl Work {
     /// Runs blocks or, without any, what follows the last block.
     ///
     /// # Errors
-    /// When the kernel failed or panicked.
+    /// If the kernel failed or panicked.
     pub fn run<B: Backend>(
         &self,
         (blocks, level): (Option<Range<u32>>, Level),
@@ -94,7 +94,7 @@ impl Work {
         catch_unwind(run).unwrap_or(Err(FailureCode::Kernel))
     }
 
-    /// Whether something is left to compute after the last block.
+    /// Returns true if the blocks went well and something is left to compute after the last one.
     pub fn has_finish(&self) -> bool {
         self.order().finishes && self.status() == Status::Done
     }

@@ -62,13 +62,13 @@ fn block(task: &Task<'_>, block: u32, scratch: &mut Scratch) -> Result<(), Failu
 
 struct Search<'a> {
     task: &'a Task<'a>,
-    /// Where the levels lie in the input.
+    /// Place of the levels in the input, in words.
     levels: usize,
     level: u32,
 }
 
 impl Search<'_> {
-    /// Whether one of these is a vertex of the level.
+    /// Returns true if one of these is a vertex of the level.
     fn is_next_to(&self, neighbours: &[u32]) -> Result<bool, FailureCode> {
         let vertices = self.task.size(0);
         for neighbour in neighbours {

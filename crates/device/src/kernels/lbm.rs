@@ -14,7 +14,7 @@ const DIRECTIONS: usize = 19;
 const CELLS: usize = 256;
 const _: () = assert!((DIRECTIONS + 4) * CELLS <= SCRATCH_FLOATS);
 
-/// Where a direction leads along x, y and z.
+/// Vector of each direction along x, y and z.
 const LEADS: [[i8; 3]; DIRECTIONS] = [
     [0, 0, 0],
     [1, 0, 0],
@@ -37,7 +37,7 @@ const LEADS: [[i8; 3]; DIRECTIONS] = [
     [0, -1, 1],
 ];
 
-/// What argument 3 is counted in.
+/// Units of argument 3 in a rate of 1.
 const PARTS: u64 = 1_000_000;
 
 pub(super) const KERNEL: Kernel = Kernel {

@@ -72,7 +72,7 @@ pub(crate) struct Kernel {
 
 type Finish = fn(&Task<'_>, &mut Scratch) -> Result<(), FailureCode>;
 
-/// What a block sees of its launch, and of this machine.
+/// Launch and machine, as a block sees them.
 pub(crate) struct Task<'a> {
     pub order: &'a Order<'a>,
     pub calibration: &'a Calibration,
@@ -124,7 +124,7 @@ impl Scratch {
     }
 }
 
-/// What [`crate::Device::kernels`] lists.
+/// Returns the list for [`crate::Device::kernels`].
 pub(crate) fn list() -> Vec<KernelInfo> {
     let info = |(i, kernel): (usize, &&Kernel)| KernelInfo {
         id: KernelId(i as u32),
@@ -146,7 +146,7 @@ pub fn check(name: &str, launch: &Launch) -> Result<bool, Error> {
     }
 }
 
-/// What a kernel of this name computes, its arguments, and its memory.
+/// Describes the kernel of this name: its computation, its arguments, and its memory.
 pub fn description(name: &str) -> Option<&'static str> {
     TABLE.iter().find(|kernel| kernel.name == name).map(|kernel| kernel.description)
 }

@@ -33,7 +33,7 @@ fn of_block(longest: u64) -> usize {
 pub(super) struct Rows<'a> {
     /// The first of them.
     pub from: usize,
-    /// How many there are.
+    /// Number of them.
     pub count: usize,
     first: &'a [u32],
     entries: usize,

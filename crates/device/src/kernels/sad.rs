@@ -85,7 +85,7 @@ fn block(task: &Task<'_>, block: u32, scratch: &mut Scratch) -> Result<(), Failu
 /// The other frame.
 struct Frame<'a> {
     memory: &'a PeerSlice,
-    /// Where it begins.
+    /// Place of its first byte in the memory.
     base: usize,
     width: usize,
     height: usize,

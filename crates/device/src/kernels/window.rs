@@ -15,7 +15,7 @@ pub(super) const PITCH: usize = COLUMNS + 2;
 /// Elements of a tile with its border.
 pub(super) const LOADED: usize = (ROWS + 2) * PITCH;
 
-/// What a block computes: the rows from `top` and the columns from `left`, without their ends.
+/// Elements that a block computes: rows `top..bottom` and columns `left..right`.
 pub(super) struct Window {
     width: usize,
     height: usize,

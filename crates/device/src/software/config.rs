@@ -1,11 +1,11 @@
-//! How a software accelerator is set up.
+//! Configuration of a software accelerator.
 
 use crate::hosted::Sharing;
 use realtime::thread::Policy;
 use realtime::work::Calibration;
 
-/// What a [`super::SoftwareDevice`] consists of. The default has six levels, one compute thread
-/// on whatever core is free, and the ordinary scheduling policy.
+/// Configuration of a [`super::SoftwareDevice`]. The default has six levels, one compute thread on
+/// whatever core is free, and the ordinary scheduling policy.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of levels, at least one.
@@ -16,13 +16,12 @@ pub struct Config {
     /// Policy of the device's threads. When it is refused they run with the normal one, and
     /// [`crate::Statistics::realtime`] tells.
     pub policy: Policy,
-    /// Who gets the units.
+    /// Rule by which work gets the units.
     pub sharing: Sharing,
     /// The core of the copy engine's thread, if it is to have one. With a real-time policy it
     /// should not be the core of a unit, or copies and cancellations wait for its kernels.
     pub copy_core: Option<usize>,
-    /// How fast this machine works, for the `busy` kernel; measured at the start (200 ms) when
-    /// it is not given.
+    /// Speed of this machine, for the `busy` kernel; if not given, measured at the start (200 ms).
     pub calibration: Option<Calibration>,
 }
 

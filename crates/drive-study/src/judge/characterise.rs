@@ -1,5 +1,5 @@
-//! What latency comes from in base: modules, traffic, waiting, the use of the cores (document 002,
-//! figures 4, 5, 8 and 11b).
+//! Causes of latency in base: modules, traffic, waiting, the use of the cores (COLA, figures 4, 5,
+//! 8 and 11b).
 
 use super::fit::{Sums, correlation, mean, slope};
 use super::latency::distribution;

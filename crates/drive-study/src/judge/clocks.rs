@@ -8,7 +8,7 @@ use report::drive_study::{Plot, Section, Shape, Table};
 
 const WHAT: &str = "Reaction time on the wall clock and on the virtual one";
 
-/// How far the clocks may be apart, %.
+/// Largest difference between the clocks, %.
 const APART: f64 = 10.0;
 /// Scenarios with a reaction on both clocks that it takes to say so.
 const ENOUGH: usize = 50;

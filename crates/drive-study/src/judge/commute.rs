@@ -1,4 +1,4 @@
-//! Commuting time (document 002, figure 13j): what a policy costs on the way to a destination.
+//! Commuting time (COLA, figure 13j): what a policy costs on the way to a destination.
 
 use super::{Findings, Found, Limit, cell, demand};
 use crate::commute::{DISTANCE_M, MAPS, NAMES, REPEATS};
@@ -27,13 +27,13 @@ pub(super) fn found(findings: &Findings) -> Found {
     (demands.collect(), section)
 }
 
-/// How much longer a policy takes than base, on all maps, %.
+/// Returns the extra time of a policy against base, on all maps, %.
 pub(super) fn penalty(findings: &Findings, stack: &str, policy: &str) -> Option<Interval> {
     on(findings, findings.part(Experiment::Commute)?, stack, policy, &|_| true)
 }
 
-/// How much longer a policy takes than another one, in % of what base takes. Draws count if base
-/// and both of them have a time.
+/// Returns the extra time of a policy against another one, in % of the time of base. Draws count if
+/// base and both of them have a time.
 pub(super) fn difference(
     findings: &Findings,
     stack: &str,
@@ -85,7 +85,7 @@ fn on(
     })
 }
 
-/// How long it took; of who had not arrived when the drive was given up, at least so long. None
+/// Returns the time of a drive, s; the time until it was given up if the ego had not arrived. None
 /// after a collision.
 fn time(row: &Row) -> Option<f64> {
     row.arrived_s.or(row.collision.is_none().then_some(row.driven_s))

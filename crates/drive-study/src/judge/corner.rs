@@ -1,4 +1,4 @@
-//! Crashes in corner cases (document 002, figure 14), how many of the avoidable ones each policy
+//! Crashes in corner cases (COLA, figure 14), how many of the avoidable ones each policy
 //! avoids, and how that depends on the time that a reaction may take.
 
 use super::{Findings, Found, Limit, cell, commute, demand, stacks};
@@ -73,7 +73,8 @@ fn avoided(
     })
 }
 
-/// How many more of the drives of cases a rival crashes in than all, %; at equal commute penalty.
+/// Judges the share of the drives by which a rival crashes more often than all, %; at no larger
+/// commute penalty.
 fn better(
     findings: &Findings,
     part: Option<&Part>,
@@ -94,7 +95,7 @@ fn better(
     one.demand = "more than 0 % of the cases, at no larger commute penalty".to_owned();
     let Some(found) = found.filter(|_| one.verdict != Verdict::NotMeasured) else { return one };
     let longer = commute::difference(findings, stack, "all", rival);
-    // Who does not crash less is no better, whatever the commutes say.
+    // A policy that does not crash less is no better, whatever the commutes say.
     one.verdict = match longer {
         _ if found.low <= 0.0 => Verdict::Missed,
         Some(longer) if longer.value <= 0.0 => Verdict::Met,
@@ -199,7 +200,8 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
     }
 }
 
-/// Whether the critical time tells who crashes: drives by whether the reaction was longer.
+/// Makes the table of crashes by the critical time: for drives whose reaction was later, and
+/// others.
 fn predicted(findings: &Findings, part: &Part, stack: &str) -> Table {
     let scenarios = complete(findings, part, stack);
     let row = |(place, policy): (usize, &String)| {

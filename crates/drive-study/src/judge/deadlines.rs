@@ -1,4 +1,4 @@
-//! The deadline of each frame (document 002, figure 13d).
+//! The deadline of each frame (COLA, figure 13d).
 
 use super::latency::{distribution, millis, share};
 use super::{Findings, Found, cell};

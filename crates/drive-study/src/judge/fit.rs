@@ -1,4 +1,4 @@
-//! How one number grows with another: means in bins, and the straight line through all points.
+//! Growth of one number with another: means in bins, and the straight line through all points.
 
 use crate::Interval;
 use crate::statistics::bootstrap;
@@ -69,7 +69,7 @@ pub(super) fn slope(scenarios: &[Sums]) -> Option<Interval> {
     bootstrap(scenarios, |drawn| Sums::all(drawn.iter().copied()).slope())
 }
 
-/// How well a straight line says it (Pearson).
+/// Returns the correlation of y with x (Pearson).
 pub(super) fn correlation(scenarios: &[Sums]) -> Option<Interval> {
     bootstrap(scenarios, |drawn| Sums::all(drawn.iter().copied()).correlation())
 }

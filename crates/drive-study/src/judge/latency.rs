@@ -1,4 +1,4 @@
-//! Latencies, and what each mechanism does for them (document 002, figures 13a to c, e and g).
+//! Latencies, and what each mechanism does for them (COLA, figures 13a to c, e and g).
 
 use super::sample::{Sample, Statistic};
 use super::{Findings, Found, Limit, cell, demand, stacks};
@@ -162,7 +162,7 @@ fn lost_in_perception(measured: &Measured) -> String {
     )
 }
 
-/// How many of some are of a kind, %, from their numbers in each scenario.
+/// Returns the share of some that are of a kind, %, from their numbers in each scenario.
 pub(super) fn share(scenarios: impl Iterator<Item = (usize, u64)>) -> Option<Interval> {
     let scenarios: Vec<(usize, u64)> = scenarios.collect();
     bootstrap(&scenarios, |drawn| {
@@ -172,7 +172,8 @@ pub(super) fn share(scenarios: impl Iterator<Item = (usize, u64)>) -> Option<Int
     })
 }
 
-/// How much busier the cores are with work stealing, %, from how long they computed in how much time.
+/// Returns the increase of the cores' use by work stealing, %, from the times that they computed
+/// and that passed.
 fn utilisation(measured: &Measured, of: fn(&Row) -> (f64, f64)) -> Option<Interval> {
     bootstrap(&measured.pairs("stealing"), |drawn| {
         let of = |place: usize| busy(drawn.iter().map(|pair| pair[place]), of);

@@ -1,4 +1,4 @@
-//! What the drives of a study show: every demand with its value, its interval and its verdict, and
+//! Results of the drives of a study: every demand with its value, its interval and its verdict, and
 //! the numbers and plots of each experiment.
 //!
 //! Everything is paired: a comparison counts only scenarios that were driven under all policies
@@ -22,16 +22,16 @@ use crate::{Clock, Experiment, Factor, Folder, Interval, Part, Row, Study, Suite
 use report::drive_study::{Demand, DriveStudyRun, Section, Value, Verdict};
 use std::collections::{BTreeMap, HashMap};
 
-/// How the result was made.
+/// Origin of the result.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The command.
     pub command: String,
-    /// When.
+    /// Date of the result.
     pub date: String,
 }
 
-/// What the drives of a folder show so far.
+/// Judges the drives that a folder has so far.
 pub fn judge(folder: &Folder, origin: Origin) -> DriveStudyRun {
     let (study, rows) = (folder.study(), folder.rows());
     let drives = Drives::new(&rows);
@@ -63,11 +63,11 @@ pub fn judge(folder: &Folder, origin: Origin) -> DriveStudyRun {
     run
 }
 
-/// What an experiment found: its demands, which are not measured if it was not driven, and what it
-/// shows if it was.
+/// Results of an experiment: its demands, which are not measured if it was not driven, and its
+/// section if it was.
 type Found = (Vec<Demand>, Option<Section>);
 
-/// What is judged.
+/// Study and drives that are judged.
 struct Findings<'a> {
     study: &'a Study,
     drives: &'a Drives<'a>,
@@ -80,7 +80,7 @@ impl Findings<'_> {
     }
 }
 
-/// Where scenarios are from, stack, policy and clock.
+/// Suite, stack, policy and clock.
 type Place<'a> = (Suite, &'a str, &'a str, Clock);
 
 /// Drives, by place and scenario; each as often as it was driven.
@@ -157,7 +157,7 @@ fn stacks(study: &Study, of_a: f64, of_b: f64) -> impl Iterator<Item = (&str, f6
     known.into_iter().filter(|(stack, _)| study.stacks.iter().any(|driven| driven == stack))
 }
 
-/// Which side of a limit is good.
+/// Limit of a value, by its good side.
 #[derive(Clone, Copy, PartialEq)]
 enum Limit {
     Least(f64),
@@ -176,7 +176,7 @@ impl Limit {
         }
     }
 
-    /// What decides is the worse end; an interval without ends decides nothing.
+    /// Judges the worse end of the interval; an interval without ends decides nothing.
     fn verdict(self, found: Interval) -> Verdict {
         let (worse, met) = match self {
             Limit::Least(limit) => (found.low, found.low >= limit),

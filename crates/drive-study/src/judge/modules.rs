@@ -1,5 +1,5 @@
 //! Modules by themselves: their parts, what their time grows with, and what others that take the
-//! last-level cache cost them (document 002, figures 9, 11a and 11e).
+//! last-level cache cost them (COLA, figures 9, 11a and 11e).
 
 use super::fit::{Sums, correlation, mean, slope};
 use super::{Findings, Found, cell};
@@ -116,7 +116,7 @@ fn by_objects(rows: &[&Row]) -> Table {
     table("By the number of objects, alone: mean", &head, lines)
 }
 
-/// How far ahead a part was asked for, and how long it took then, of a scenario.
+/// Returns the setting and the time of each call of a part, alone, of a scenario.
 fn settings(row: &Row, part: Part) -> Vec<(f64, f64)> {
     alone(row).filter(|call| call.part == part).map(|call| (call.setting, ms(call))).collect()
 }
@@ -169,7 +169,7 @@ fn beside_of(row: &Row, part: Part) -> Vec<f64> {
     [0.0].into_iter().chain(SWEPT).map(sum).collect()
 }
 
-/// How much longer than alone it takes at a place of [`SWEPT`], %.
+/// Returns the extra time against alone at a place of [`SWEPT`], %.
 fn longer(scenarios: &[Vec<f64>], place: usize) -> Option<Interval> {
     bootstrap(scenarios, |drawn| {
         let sum = |at: usize| drawn.iter().map(|sums| sums[at]).sum::<f64>();

@@ -1,4 +1,4 @@
-//! Normal traffic (document 002, figures 13h and 13i): collisions, and time nearer to others than
+//! Normal traffic (COLA, figures 13h and 13i): collisions, and time nearer to others than
 //! RSS allows.
 
 use super::{Findings, Found, Limit, cell, demand, stacks};
@@ -83,7 +83,7 @@ fn collisions(findings: &Findings, part: Option<&Part>, stack: &str) -> Demand {
     }
 }
 
-/// Which of a drive's seconds nearer than RSS allows count.
+/// Function that returns the seconds of a drive, nearer than RSS allows, that count.
 type Seconds = fn(&Row) -> f64;
 
 fn rate<'a>(rows: impl Iterator<Item = &'a Row>, of: Seconds) -> Option<f64> {
@@ -91,7 +91,7 @@ fn rate<'a>(rows: impl Iterator<Item = &'a Row>, of: Seconds) -> Option<f64> {
     (all > 0.0).then(|| bad / all)
 }
 
-/// How much smaller the share of time nearer than RSS allows is than with base, %.
+/// Returns the reduction against base of the share of time nearer than RSS allows, %.
 fn less(
     findings: &Findings,
     part: &Part,

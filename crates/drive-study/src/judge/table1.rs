@@ -1,4 +1,4 @@
-//! Table 1 of document 002: the latest command that avoids a crash, by delaying it.
+//! Table 1 of COLA: the latest command that avoids a crash, by delaying it.
 
 use super::{Findings, Found};
 use crate::Experiment;

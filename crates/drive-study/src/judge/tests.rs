@@ -22,7 +22,7 @@ fn hit(side: &str, braked: f64) -> Option<Hit> {
     })
 }
 
-/// What is found if each drive goes as `of` says, which gets the place of its scenario.
+/// Judges a study each of whose drives goes as `of` says, which gets the place of its scenario.
 fn found(study: &Study, of: impl Fn(usize, &str, &mut Row)) -> DriveStudyRun {
     let folder = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(folder.path(), study, Shard::WHOLE, Vec::new(), false).unwrap();
@@ -149,7 +149,7 @@ fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
     // Longer by a hair is longer.
     assert_eq!(with(20, 0.1).0, Verdict::NotMeasured);
     assert_eq!(with(0, 0.0).0, Verdict::Missed);
-    // Who crashes as often is no better for being faster.
+    // A policy that crashes as often is no better for being faster.
     assert_eq!(with(0, -9.0).0, Verdict::Missed);
 }
 

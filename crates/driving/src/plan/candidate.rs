@@ -13,14 +13,14 @@ pub struct Path {
     end: f64,
 }
 
-/// Where a path is.
+/// Place of a path beside the line.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
     /// Of the line, m.
     pub left: f64,
-    /// How fast that changes along it.
+    /// Change of `left` along the line.
     pub slope: f64,
-    /// How fast the slope does, 1/m.
+    /// Change of the slope along the line, 1/m.
     pub change: f64,
 }
 
@@ -29,7 +29,7 @@ impl Path {
     pub fn to(start: &Start, end: f64, station: f64) -> Path {
         let Start { left, slope, bend, .. } = *start;
         let s = station;
-        // What is missing at the station of place, slope and bend.
+        // Parts of place, slope and bend that are missing at the station.
         let place = end - left - slope * s - bend * s * s / 2.0;
         let turn = -slope - bend * s;
         let terms = [
@@ -48,7 +48,7 @@ impl Path {
         Path::to(start, start.left + 4.0 * start.slope, 10.0)
     }
 
-    /// How far beside the line it ends, m.
+    /// Distance beside the line at which it ends, m.
     pub fn end(&self) -> f64 {
         self.end
     }
@@ -87,9 +87,9 @@ pub enum Profile {
     Smooth {
         /// From the constant on.
         terms: [f64; 4],
-        /// When it ends, s.
+        /// Time at which it ends, s.
         time: f64,
-        /// What it ends with, m/s.
+        /// Speed at its end, m/s.
         end: f64,
     },
     /// One acceleration, up to a speed.
@@ -103,7 +103,7 @@ pub enum Profile {
     },
 }
 
-/// How far a profile has been driven.
+/// Progress of a profile that is driven.
 #[derive(Clone, Copy, Debug)]
 pub struct Driven {
     /// s.

@@ -1,7 +1,7 @@
-//! What a candidate costs. First comes what it costs at least, alone but for those ahead in its way:
-//! that takes little to compute, and excludes most candidates that are dearer than the best one so
-//! far. What the others cost is computed step by step, until one is too dear or hits something.
-//! Which candidate is the best does not depend on what was left out.
+//! Cost of a candidate. First comes its least cost, alone but for those ahead in its way: that
+//! takes little to compute, and excludes most candidates that are dearer than the best one so far.
+//! The cost of the others is computed step by step, until one is too dear or hits something. The
+//! best candidate does not depend on those that were left out.
 
 use super::candidate::{Beside, Course, Driven, Path};
 use super::leads::{Lacking, Leads};
@@ -12,16 +12,16 @@ const FAST: f64 = 4.0;
 const HARSH: f64 = 0.4;
 const BESIDE: f64 = 1.0;
 const SIDEWAYS: f64 = 0.6;
-// Who changes lanes in a hurry will not be where he should be.
+// A driver who changes lanes in a hurry will not be where he should be.
 const HURRY: f64 = 2.0;
 const CHANGE: f64 = 4.0;
 const OTHER: f64 = 1.5;
 
-/// What a candidate costs at least is computed in another way than what it costs: so much may be
-/// rounding, as a share and beside that, which is far more than it ever is.
+/// Rounding allowed between the least cost of a candidate and its cost, which are computed in
+/// different ways: as a share and beside that, far more than it ever is.
 const ROUNDING: f64 = 1e-9;
 
-/// What the cost of a candidate depends on beside where it drives.
+/// Values on which the cost of a candidate depends, beside its way.
 struct Terms<'a> {
     limit: f64,
     impatience: f64,
@@ -41,7 +41,7 @@ impl Terms<'_> {
         if self.changes { CHANGE } else { 0.0 }
     }
 
-    /// What a second costs to drive on as it does, with what it costs to be near others.
+    /// Cost of a second of driving on as it does, with the cost of being near others.
     fn goes_on(&self, near: f64, speed: f64, left: f64) -> f64 {
         let slow = (self.limit - speed).abs();
         let over = (speed - self.limit).max(0.0);
@@ -51,7 +51,7 @@ impl Terms<'_> {
         near + SLOW * self.impatience * slow + FAST * over + BESIDE * nearest.powi(2) + other
     }
 
-    /// What a second of these forces costs.
+    /// Cost of a second of these forces.
     fn forced(&self, acceleration: f64, curvature: f64, speed: f64) -> f64 {
         let sideways = if self.changes { HURRY } else { SIDEWAYS };
         HARSH * acceleration.powi(2) + sideways * (curvature * speed.powi(2)).powi(2)
@@ -59,8 +59,7 @@ impl Terms<'_> {
 }
 
 impl Planner {
-    /// What a candidate costs; none if it is not possible, hits something, or costs more than
-    /// `most`.
+    /// Cost of a candidate; none if it is not possible, hits something, or costs more than `most`.
     pub(super) fn cost(
         &self,
         view: &View,
@@ -109,8 +108,9 @@ impl Planner {
         (self.outlook - course.driven.len() as f64 * self.step).max(0.0)
     }
 
-    /// What a candidate costs at least after each of its steps; false if it is not possible, or costs
-    /// more than `most` in all. It begins at the end, where candidates differ most.
+    /// Fills `rests` with the least cost of a candidate after each of its steps; false if it is not
+    /// possible, or costs more than `most` in all. It begins at the end, where candidates differ
+    /// most.
     fn rests(
         &self,
         view: &View,
@@ -163,8 +163,8 @@ impl Planner {
             && sideways.abs() <= self.sideways
     }
 
-    /// Within the vehicle's limits. Who has to brake harder than RSS assumes brakes as hard as he can:
-    /// what is saved now is missing if it comes a little worse.
+    /// Within the vehicle's limits. A driver who has to brake harder than RSS assumes brakes as
+    /// hard as he can: what is saved now is missing if it comes a little worse.
     pub(super) fn accelerates(&self, acceleration: f64) -> bool {
         let braking = -acceleration;
         let brakes = braking <= scene::LEAST + 1e-6 || (braking - self.brake).abs() < 1e-6;
@@ -181,11 +181,11 @@ impl Planner {
     }
 }
 
-/// What one candidate leaves for the next ones.
+/// Results of one candidate that the next ones use.
 pub struct Search {
     /// At which step the last one that hit somebody hit whom: it is likely that the next one does.
     hit: Option<(usize, usize)>,
-    /// What the last one cost at least after each step, to be overwritten.
+    /// Least costs of the last one after each step, to be overwritten.
     rests: Vec<f64>,
     leads: Leads,
     /// Of each course that was looked at, by its number.
@@ -211,8 +211,8 @@ fn at_least(cost: f64) -> f64 {
     cost * (1.0 - ROUNDING) - ROUNDING
 }
 
-/// How fast somebody drives, m/s, and on what curvature, 1/m, beside a line that bends: without an
-/// angle, and so not to the last digit as [`Reference::point`](scene::Reference::point) has it.
+/// Speed of somebody, m/s, and curvature, 1/m, beside a line that bends: without an angle, and so
+/// not to the last digit as [`Reference::point`](scene::Reference::point) has it.
 fn bent(beside: &Beside, bend: f64, driven: &Driven) -> (f64, f64) {
     let Beside { left, slope, change } = *beside;
     let stretch = (1.0 - bend * left).max(0.2);

@@ -1,6 +1,6 @@
-//! What it costs a candidate to be near: the safe distance of RSS, with the assumptions of ad-rss,
-//! from those ahead who move the same way or stand, from those behind if it changes lanes before
-//! them, and across from those who come towards it.
+//! Cost for a candidate of being near others: the safe distance of RSS, with the assumptions of
+//! ad-rss, from those ahead who move the same way or stand, from those behind if it changes lanes
+//! before them, and across from those who come towards it.
 //!
 //! Places are along the reference line and beside it, as those who judge a drive have them: in a
 //! curve, who is ahead is not beside.
@@ -11,7 +11,7 @@ use world::Rectangle;
 
 const MODEL: Model = Preset::AD_RSS.model();
 
-/// Who drives at an angle of more than this to the line crosses it: its sine.
+/// Sine of the angle to the line above which a body crosses it.
 const CROSSES: f64 = 0.717;
 
 /// A candidate at a step.
@@ -61,8 +61,8 @@ impl Other {
         }
     }
 
-    /// How far along the line it goes until it stands, braking as hard as it can, m; towards the
-    /// ego, less than 0.
+    /// Distance along the line until it stands, braking as hard as it can, m; towards the ego, less
+    /// than 0.
     pub fn braking(&self) -> f64 {
         self.speed * self.speed.abs() / (2.0 * STRONGEST)
     }
@@ -71,7 +71,7 @@ impl Other {
 /// Along the reference line, m; to its left, m; and turned to its left, rad.
 pub type Place = (f64, f64, f64);
 
-/// What a second at this distance from somebody ahead costs. `way` is [`stopping`] of its speed.
+/// Cost of a second at this distance from somebody ahead. `way` is [`stopping`] of its speed.
 pub fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
     let lacking = lacking(own, way, other);
     if lacking == 0.0 { 0.0 } else { lacking * share(own, other) }
@@ -81,7 +81,7 @@ pub fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
 pub fn lacking(own: &Own, way: f64, other: &Other) -> f64 {
     let gap = other.along - own.along - other.half.0 - own.half.0;
     let safe = (way - other.braking()).max(0.0);
-    // What the other does until the stack answers makes the safe distance longer by so much.
+    // The margin covers the other's movement until the stack answers.
     let margin = MARGIN.0 + MARGIN.1 * own.speed;
     if gap >= safe + margin {
         return 0.0;
@@ -99,15 +99,15 @@ pub fn behind(own: &Own, other: &Other) -> f64 {
     closeness(gap, safe, 0.0) * share(own, other)
 }
 
-/// What a second beside somebody costs who comes towards the ego. Along the road the distance between
-/// the two is hardly ever safe, whatever the ego does: they keep apart across, and so neither drifts
-/// towards the other.
+/// Cost of a second beside somebody who comes towards the ego. Along the road the distance between
+/// the two is hardly ever safe, whatever the ego does: they keep apart across, and so neither
+/// drifts towards the other.
 pub fn facing(own: &Own, other: &Other) -> f64 {
     const DRIFTS: f64 = 10.0;
     DRIFTS * share(own, other)
 }
 
-/// What it costs that a gap is not as long as it should be, if they are in one another's way.
+/// Cost of a gap that is not as long as it should be, if they are in one another's way.
 fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
     const NEARLY: f64 = 4.0;
     const NEARER: f64 = 20.0;
@@ -118,18 +118,20 @@ fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
     NEARLY + NEARER + DEEPER * ((safe - gap) / safe.max(5.0)).min(1.0)
 }
 
-/// How much somebody `apart` m beside the ego is in its way at least, whatever is safe across;
+/// Least share by which somebody `apart` m beside the ego is in its way, whatever is safe across;
 /// [`room`] is that of the two.
 pub fn least_share(apart: f64, room: f64) -> f64 {
     ((room - apart) / EDGE).clamp(0.0, 1.0)
 }
 
-/// Who is not so far beside the ego is in its way, in part or wholly, m. `half` is the ego's.
+/// Distance beside the ego within which the other is in its way, in part or wholly, m. `half` is
+/// the ego's.
 pub fn room(half: (f64, f64), other: &Other) -> f64 {
     half.1 + other.half.1 + EDGE
 }
 
-/// Who is farther beside the ego than this and [`side_of_other`] is not in its way at all, m.
+/// Part of the distance beside the ego beyond which the other is not in its way at all, m;
+/// [`side_of_other`] is the rest.
 pub fn side_of_own(own: &Own) -> f64 {
     safe_across(own.aside.abs(), 0.0) + own.half.1
 }
@@ -142,31 +144,31 @@ pub fn side_of_other(other: &Other) -> f64 {
 /// The least safe gap across, m, of two who move towards one another so fast, m/s. That of two who
 /// do is no longer than those of one and of the other together, and the longest of any direction.
 fn safe_across(ego_speed: f64, other_speed: f64) -> f64 {
-    // What is no number keeps no distance.
+    // An invalid number makes the safe distance infinite.
     MODEL.distance_across(&Across { gap: 0.0, ego_speed, other_speed }).unwrap_or(f64::INFINITY)
 }
 
-/// How much they are in one another's way: 1 if they are nearer across than is safe.
+/// Share by which they are in one another's way: 1 if they are nearer across than is safe.
 fn share(own: &Own, other: &Other) -> f64 {
     let side = (other.left - own.left).signum();
     let gap = (other.left - own.left).abs() - other.half.1 - own.half.1;
     let across = Across { gap, ego_speed: own.aside * side, other_speed: -other.aside * side };
-    // What is no number keeps no distance.
+    // An invalid number makes the safe distance infinite.
     let safe = MODEL.distance_across(&across).unwrap_or(f64::INFINITY);
     ((safe + EDGE - gap) / EDGE).clamp(0.0, 1.0)
 }
 
-/// Who is so much farther across than is safe is not in the way any more, m.
+/// Distance beyond the safe one across from which the other is not in the way any more, m.
 const EDGE: f64 = 0.2;
 /// More than the rounding of a distance, m.
 const ROUNDING: f64 = 1e-6;
-/// How far the ego should stay from the safe distance, m, and for each m/s of its speed.
+/// Margin that the ego should keep beyond the safe distance, m, and for each m/s of its speed.
 const MARGIN: (f64, f64) = (1.0, 0.15);
 /// The strongest brake that RSS assumes of others, m/s².
 const STRONGEST: f64 = 8.0;
 
-/// How far the ego goes that responds after a second, in which it may accelerate, and brakes then,
-/// m: the safe distance of RSS behind somebody who stands.
+/// Distance that the ego goes if it responds after a second, in which it may accelerate, and brakes
+/// then, m: the safe distance of RSS behind somebody who stands.
 pub fn stopping(speed: f64) -> f64 {
     const RESPONSE: f64 = 1.0;
     const ACCELERATION: f64 = 3.5;

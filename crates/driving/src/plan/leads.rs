@@ -23,7 +23,7 @@ impl Leads {
         Leads { others: (1..=steps).map(at).collect() }
     }
 
-    /// What a course lacks of safe distances behind them.
+    /// Safe distances that a course does not keep behind them.
     pub fn lacking(&self, scene: &Scene, course: &Course) -> Lacking {
         let mut lacking = Lacking::default();
         for (driven, others) in course.driven.iter().zip(&self.others) {
@@ -44,9 +44,10 @@ impl Leads {
 
 /// A safe distance that is not kept.
 struct Lack {
-    /// What a second of it costs who is behind that one, not beside.
+    /// Cost of a second of it for an ego that is behind that one, not beside.
     costs: f64,
-    /// Where the other is, m left of the line, and who is beside it by so much is not behind it, m.
+    /// Place of the other, m left of the line, and the distance beside it from which on the ego is
+    /// not behind it, m.
     left: f64,
     room: f64,
 }
@@ -55,12 +56,12 @@ struct Lack {
 #[derive(Default)]
 pub struct Lacking {
     lacks: Vec<Lack>,
-    /// Which of them at each step.
+    /// Range of them at each step.
     steps: Vec<Range<usize>>,
 }
 
 impl Lacking {
-    /// What a second at a step costs at least, `left` m beside the line.
+    /// Least cost of a second at a step, `left` m beside the line.
     pub fn least(&self, step: usize, left: f64) -> f64 {
         let lacks = self.lacks[self.steps[step].clone()].iter();
         lacks.map(|it| it.costs * keep::least_share((it.left - left).abs(), it.room)).sum()

@@ -1,15 +1,15 @@
-//! Where the ego vehicle shall go: a sampling planner in the frame of a reference line (after
+//! Planning of the ego vehicle's way: a sampling planner in the frame of a reference line (after
 //! Werling, Ziegler, Kammel and Thrun, 2010).
 //!
-//! A candidate is a path (a polynomial of fifth degree that reaches a distance beside the line at
-//! a station) together with a speed profile. Each is driven step by step: within the vehicle's
-//! limits or not, free of everything that was predicted or not, comfortable and brisk or not. The
-//! stations reach as far as the lookahead and the steps as far as the horizon; beyond both, a
-//! candidate must still be able to brake to a standstill. So a shorter lookahead and a shorter
-//! horizon cost efficiency, but not safety (document 002, section 4.1).
+//! A candidate is a path (a polynomial of fifth degree that reaches a distance beside the line at a
+//! station) together with a speed profile. Each is driven step by step: within the vehicle's limits
+//! or not, free of everything that was predicted or not, comfortable and brisk or not. The stations
+//! reach as far as the lookahead and the steps as far as the horizon; beyond both, a candidate must
+//! still be able to brake to a standstill. So a shorter lookahead and a shorter horizon cost
+//! efficiency, but not safety (COLA, section 4.1).
 //!
-//! What all candidates have in common is computed once ([`View`]). Most of them are excluded by what
-//! they cost at least, before anybody else is looked at; it is the same one that is chosen.
+//! Data that all candidates share is computed once ([`View`]). Most of them are excluded by their
+//! least cost, before anybody else is looked at; it is the same one that is chosen.
 
 mod candidate;
 mod cost;
@@ -27,14 +27,15 @@ use scene::{Reference, Scene};
 use serde::{Deserialize, Serialize};
 use world::{Line, Pose, geometry::wrapped};
 
-/// How far and how finely is planned, and what the vehicle can do.
+/// Range and resolution of planning, and the limits of the vehicle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planner {
     /// Stations reach so far ahead, m.
     pub lookahead: f64,
     /// Candidates are driven for so long, s.
     pub horizon: f64,
-    /// What a candidate is at its end counts until here, s: a shorter one is not the better for it.
+    /// Time up to which a candidate's state at its end counts, s: a shorter one is not the better
+    /// for it.
     pub outlook: f64,
     /// Whom it passes at its end counts for so long, s.
     pub passing: f64,
@@ -78,10 +79,10 @@ impl Default for Planner {
     }
 }
 
-/// Where the ego is and what is around it.
+/// State of the ego, and its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// When, s: the trajectory begins then.
+    /// Time of the situation, s: the trajectory begins then.
     pub at: f64,
     /// The ego.
     pub ego: Ego,
@@ -91,12 +92,12 @@ pub struct Situation<'a> {
     pub width: f64,
     /// The line along which it shall drive.
     pub reference: &'a Line,
-    /// How fast it may drive, m/s.
+    /// Highest speed, m/s.
     pub limit: f64,
     /// Middles of lanes that it may use, m left of the reference; the first is the one that it
     /// shall use.
     pub lanes: &'a [f64],
-    /// What others may do.
+    /// Predictions of the others.
     pub predictions: &'a [Prediction],
     /// Somebody is nearer than is safe, along and across (RSS).
     pub danger: bool,
@@ -109,7 +110,7 @@ pub struct Situation<'a> {
 /// The best candidate of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// What it costs: less is better, also between lanes.
+    /// Cost of the candidate: less is better, also between lanes.
     pub cost: f64,
     /// The candidate.
     pub trajectory: Trajectory,
@@ -130,7 +131,7 @@ pub struct Point {
     pub curvature: f64,
 }
 
-/// Where the ego shall be when.
+/// States that the ego shall have over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trajectory {
     /// Its beginning, s.
@@ -143,8 +144,8 @@ pub struct Trajectory {
 }
 
 impl Trajectory {
-    /// What it is at time `at` s: between its points in proportion, before its first and after its
-    /// last as they are.
+    /// State at time `at` s: between its points in proportion, before its first and after its last
+    /// as they are.
     pub fn state(&self, at: f64) -> Point {
         let after = at - self.at;
         let end = self.points.partition_point(|point| point.after <= after);
@@ -312,7 +313,7 @@ impl Planner {
     }
 }
 
-/// How far beside the middle of a lane a candidate may end, m.
+/// Distances beside the middle of a lane at which a candidate may end, m.
 const ASIDE: [f64; 5] = [0.0, 0.4, -0.4, 0.8, -0.8];
 
 /// The nearest station, m.

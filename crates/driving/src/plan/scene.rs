@@ -1,4 +1,4 @@
-//! What a candidate is driven against: the reference line, and everybody's predictions.
+//! Scene against which a candidate is driven: the reference line, and everybody's predictions.
 
 use super::candidate::{Beside, Driven, Path};
 use super::keep::{self, Other, Own};
@@ -7,7 +7,7 @@ use crate::lidar;
 use glam::DVec2;
 use world::{Kind, Pose, Rectangle, geometry::wrapped};
 
-/// How the ego drives with respect to the reference line.
+/// State of the ego relative to the reference line.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     /// m.
@@ -71,14 +71,15 @@ impl Reference {
         let left = line.local(ego.pose.position).y;
         let stretch = (1.0 - curvature * left).max(0.2);
         let turn = wrapped(ego.pose.heading - line.heading).clamp(-0.8, 0.8);
-        // Who is slow turns his wheels on little way: they do not bend his path.
+        // A slow driver turns the wheels within a short way: they do not bend the path.
         const SLOW: f64 = 3.0;
         let bend = (ego.curvature - curvature).clamp(-0.1, 0.1) * (ego.speed / SLOW).min(1.0);
         Start { left, slope: stretch * turn.tan(), bend, speed: ego.speed }
     }
 
-    /// Where a pose is along the line from the ego on and beside it, m, and how far it is turned to
-    /// its left, rad; `from` is the index near which to look, and becomes that of the place found.
+    /// Place of a pose along the line from the ego on and beside it, m, and its angle to the left
+    /// of the line, rad; `from` is the index near which to look, and becomes that of the place
+    /// found.
     fn place(&self, pose: &Pose, from: &mut usize) -> keep::Place {
         // Each step goes to where the line would be reached if it went straight on from here.
         const STEPS: usize = 8;
@@ -106,13 +107,13 @@ impl Reference {
         (&self.knots[index], &self.knots[index + 1], place - index as f64)
     }
 
-    /// How strongly the line bends at a distance along it, 1/m.
+    /// Curvature of the line at a distance along it, 1/m.
     pub fn bend(&self, along: f64) -> f64 {
         let (from, to, part) = self.between(along);
         from.bend + part * (to.bend - from.bend)
     }
 
-    /// Where a candidate is.
+    /// Point that a candidate has reached.
     pub fn point(&self, beside: &Beside, driven: &Driven) -> Point {
         let (from, to, part) = self.between(driven.along);
         let line = Pose {
@@ -161,14 +162,14 @@ struct Mover {
 impl Mover {
     /// Is it no reason against a candidate that it is hit at a point?
     fn may_touch(&self, point: &Point, own: &Own) -> bool {
-        // Who stands and is run into by somebody has nothing to avoid; nor can the ego do more than
-        // stand when somebody comes towards it.
+        // An ego that stands and is run into has nothing to avoid; nor can it do more than stand
+        // when somebody comes towards it.
         let standing = point.speed < 0.05 && (own.along < 0.5 || self.comes);
         !self.forbids || standing
     }
 
-    /// What it costs that a distance to it is not safe, and whether that is over once the ego has
-    /// passed it. `way` is [`keep::stopping`] of the ego's speed.
+    /// Cost of a distance to it that is not safe, and true if that is over once the ego has passed
+    /// it. `way` is [`keep::stopping`] of the ego's speed.
     fn distance(&self, own: &Own, way: f64, other: &Other, changes: bool) -> (f64, bool) {
         let is_ahead = other.along > own.along;
         let costs = match (other.meets, is_ahead) {
@@ -206,7 +207,7 @@ pub struct Scene {
     radius: f64,
 }
 
-/// What a second near others costs.
+/// Cost of a second near others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near {
     /// In front and beside.
@@ -216,7 +217,7 @@ pub struct Near {
     pub passing: f64,
 }
 
-/// Who is farther away does not matter, m.
+/// Distance beyond which others do not matter, m.
 const REACH: f64 = lidar::RANGE + 10.0;
 
 /// Around the ego nothing may be nearer: ahead and behind, and beside, m.
@@ -278,7 +279,8 @@ impl Scene {
         self.movers.iter().zip(&self.moments[step * count..])
     }
 
-    /// Who may be ahead of a candidate at a step and move the same way or stand, with probabilities.
+    /// Others who may be ahead of a candidate at a step and move the same way or stand, with
+    /// probabilities.
     pub fn leads(&self, step: usize) -> impl Iterator<Item = (f64, Other)> {
         let leads = |(mover, moment): &(&Mover, &Moment)| !mover.follows && !moment.other.meets;
         self.at(step).filter(leads).map(|(mover, moment)| (mover.probability, moment.other))
@@ -289,12 +291,12 @@ impl Scene {
         self.half
     }
 
-    /// Where a candidate is along the line, on it.
+    /// Place of a candidate along the line, on it.
     pub fn own(&self, driven: &Driven) -> Own {
         Own { along: driven.along, left: 0.0, speed: driven.speed, aside: 0.0, half: self.half }
     }
 
-    /// Where a candidate is, and the same along the line and beside it.
+    /// Point that a candidate has reached, and its place along the line and beside it.
     pub fn drive(&self, reference: &Reference, path: &Path, driven: &Driven) -> (Point, Own) {
         let beside = path.beside(driven.along);
         let own = Own { left: beside.left, aside: driven.speed * beside.slope, ..self.own(driven) };
@@ -324,8 +326,8 @@ impl Scene {
         !passes && distance <= near * near && ego.overlaps(&moment.body)
     }
 
-    /// Who is near at a point at a step. If something is hit, the number of who is; who follows is not
-    /// hit, unless the ego changes lanes.
+    /// Cost of those who are near at a point at a step. If something is hit, the error is its
+    /// number; one that follows is not hit, unless the ego changes lanes.
     pub fn check(
         &self,
         step: usize,
@@ -335,9 +337,10 @@ impl Scene {
     ) -> Result<Near, usize> {
         const NEAR: f64 = 3.0;
         const AHEAD: f64 = 16.0;
-        // Who is not as far beside is in front, m.
+        // Distance beside, m, within which somebody is in front.
         const IN_FRONT: f64 = 0.5;
-        // Who keeps the safe distance itself does not stay within it.
+        // An ego that keeps just the safe distance does not stay within it: this factor makes it
+        // longer.
         const MORE: f64 = 1.25;
         // So much room beside, m, and what it costs to take it all.
         const BESIDE: (f64, f64) = (1.0, 3.0);
@@ -407,7 +410,7 @@ struct Way<'a> {
     index: usize,
     /// By so much it is taken to be longer, m.
     stretch: f64,
-    /// Where it was then and how fast, m/s, and what that came to, if it comes to the same again.
+    /// Its last pose and speed, m/s, with their moment, which is used again if both stay the same.
     last: Option<(Pose, f64, Moment)>,
 }
 

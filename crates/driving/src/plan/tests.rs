@@ -41,8 +41,8 @@ fn plan(planner: &Planner, speed: f64, lanes: &[f64], predictions: &[Prediction]
     respond(planner, ego, false, lanes, predictions)
 }
 
-/// How fast it is after 2 s who stands 3.3 m before somebody who stands near its lane, and has stood
-/// for so long.
+/// Speed after 2 s of an ego that stands 3.3 m before somebody who stands near its lane, and has
+/// stood for so long.
 fn sets_out(stood: f64) -> f64 {
     let stands = at_kerb((1, Kind::Pedestrian, 3.3, -2.2));
     let (line, pose) = (straight(), Pose::new(50.0, 0.0, 0.0));
@@ -302,7 +302,7 @@ fn random(mut seed: u64) -> impl FnMut(f64, f64) -> f64 {
     }
 }
 
-/// What six do who drive or walk ahead of the ego, on a road of two lanes.
+/// Predictions of six who drive or walk ahead of the ego, on a road of two lanes.
 fn traffic(random: &mut impl FnMut(f64, f64) -> f64) -> Vec<Prediction> {
     let track = |id: u32| {
         let walks = random(0.0, 1.0) < 0.3;

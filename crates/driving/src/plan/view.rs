@@ -6,10 +6,10 @@ use super::scene::{LEAST, Reference, Scene, Start};
 use super::{Planner, Situation};
 use crate::Ego;
 
-/// What a planner knows of a situation before it looks at candidates.
+/// Data of a situation that a planner has before it looks at candidates.
 pub struct View {
     pub(super) at: f64,
-    /// How fast the ego may drive, m/s.
+    /// Highest speed of the ego, m/s.
     pub(super) limit: f64,
     /// So many times as much as usual it costs to be slow.
     pub(super) impatience: f64,
@@ -25,7 +25,7 @@ pub struct View {
 }
 
 impl Planner {
-    /// What all lanes have in common, for [`Planner::choose`] and [`Planner::decide`].
+    /// View that all lanes share, for [`Planner::choose`] and [`Planner::decide`].
     pub fn view(&self, situation: &Situation) -> View {
         let reference = Reference::of(self, situation);
         let start = reference.start(situation);
@@ -82,7 +82,7 @@ impl Planner {
     /// Every way to change the speed.
     fn profiles(&self, situation: &Situation) -> Vec<Profile> {
         let Ego { speed, acceleration, .. } = situation.ego;
-        // Who stands may brake without slowing down.
+        // An ego that stands may brake without slowing down.
         let least = if speed < 0.1 { 0.0 } else { -self.brake };
         let acceleration = acceleration.clamp(least, self.throttle);
         let mut profiles = Vec::new();
@@ -109,9 +109,9 @@ impl Planner {
     }
 }
 
-/// How many times as much as usual it costs to be slow for who has stood for so long, s. Else what
-/// is a little cheaper in the next seconds, to let somebody cross who need not want to, could be so
-/// for ever.
+/// Factor on the cost of being slow for an ego that has stood for so long, s. Without it, a choice
+/// that is a little cheaper in the next seconds, to let somebody cross who need not want to, could
+/// be the cheaper one for ever.
 fn impatience(stood: f64) -> f64 {
     const PATIENCE: f64 = 3.0;
     const EACH_SECOND: f64 = 0.1;

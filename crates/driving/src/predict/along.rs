@@ -26,7 +26,7 @@ pub struct Along {
     left: (f64, f64),
     /// And at the end, m.
     end: f64,
-    /// When it is there, s.
+    /// Time at which it is there, s.
     there: f64,
     /// m/s.
     pub speed: f64,
@@ -36,7 +36,7 @@ pub struct Along {
     pub length: f64,
     /// m.
     pub width: f64,
-    /// Where on the way it was looked for last.
+    /// Piece of the way at which it was looked for last.
     piece: usize,
 }
 
@@ -74,7 +74,7 @@ impl Along {
         State { pose: Pose { position, heading: wrapped(pose.heading + turn) }, speed }
     }
 
-    /// How far left of the way, m, and how fast that changes, m/s: the polynomial of third degree
+    /// Distance left of the way, m, and its rate of change, m/s: the polynomial of third degree
     /// that ends on the way, or `end` m beside, and along it.
     fn beside(&self, after: f64) -> (f64, f64) {
         let (from, slope) = (self.left.0 - self.end, self.left.1);

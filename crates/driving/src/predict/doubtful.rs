@@ -1,4 +1,4 @@
-//! What an object may do whose velocity is not certain yet.
+//! Hypotheses for an object whose velocity is not certain yet.
 
 use super::{Extrapolation, Hypothesis, Intent, Predictor, Surroundings, kerb};
 use crate::Track;
@@ -28,7 +28,7 @@ struct Prior {
     speed: (f64, f64),
 }
 
-/// How probable it is that something stands that comes into view.
+/// Probability that something that comes into view stands.
 const STANDS: f64 = 0.6;
 /// That it drives along a lane, if it is in one.
 const DRIVES: f64 = 0.25;
@@ -116,7 +116,7 @@ fn lanes_of_any_direction(track: &Track, road: &Road) -> Vec<(LaneId, Pose)> {
     found
 }
 
-/// What is less probable is not worth a hypothesis.
+/// Probability below which a hypothesis is dropped.
 const NEGLIGIBLE: f64 = 1e-4;
 
 impl Prior {

@@ -61,7 +61,7 @@ fn a_pedestrian_who_crosses_is_predicted_to_go_on() {
     assert!((probability(found, Intent::Stop) - 0.2).abs() < 1e-6);
 }
 
-/// What is known of somebody's velocity from one frame with radial speeds, seen from the
+/// Track of somebody whose velocity is known from one frame with radial speeds, seen from the
 /// middle of the lane `away` m before him.
 fn glimpsed(walker: &Track, velocity: DVec2, away: f64) -> Track {
     let sight = (walker.pose.position - DVec2::new(60.0 - away, 0.0)).normalize();
@@ -213,7 +213,7 @@ fn who_is_as_fast_as_expected_as_far_as_is_known_is_seen_where_he_was_expected()
     let before = predictor.crowd(vec![car(10.0)], &around, None);
     let go = &mut || ControlFlow::Continue(());
     let expected = predictor.expect(&before, &around, 0.0, go).unwrap();
-    // How much faster, and how well that is known along the road and across, m/s.
+    // Difference in speed, and its uncertainty along the road and across, m/s.
     let there = |faster: f64, along: f64, across: f64| {
         let doubt = DMat2::from_diagonal(DVec2::new(along * along, across * across));
         let now = Track { doubt, ..car(10.0 + faster) };

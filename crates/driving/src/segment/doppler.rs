@@ -1,4 +1,4 @@
-//! What the radial speeds of an object's returns tell of its velocity.
+//! Velocity of an object from the radial speeds of its returns.
 //!
 //! A body that does not turn has one velocity v, and a return in direction d the speed v · d: least
 //! squares over the returns (after Kellner, Barjenbruch, Klappstein, Dickmann and Dietmayer, 2013,
@@ -25,7 +25,7 @@ const INDEPENDENT: f64 = 50.0;
 const BEST: f64 = 0.02;
 /// Nor one across the line of sight: people swing their arms, wheels turn.
 const BEST_ACROSS: f64 = 0.3;
-/// What is so uncertain across is not measured at all, m/s.
+/// Uncertainty above which the speed across is not measured at all, m/s.
 const USELESS: f64 = 4.0;
 
 impl Doppler {

@@ -1,4 +1,4 @@
-//! Which stems are near one another in the plane.
+//! Search for stems that are near one another in the plane.
 
 use super::{Return, Stem};
 use glam::DVec3;

@@ -14,7 +14,7 @@ pub struct Plane {
     offset: f64,
 }
 
-/// What a share of the points adds to the normal equations of a plane.
+/// Sums that a share of the points adds to the normal equations of a plane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
     normal: DMat3,
@@ -34,7 +34,7 @@ impl Plane {
         Plane { slope: DVec2::ZERO, offset: *level }
     }
 
-    /// What a share adds: those of its points that are nearer to the plane than `clearance` m.
+    /// Sums of a share: of those of its points that are nearer to the plane than `clearance` m.
     pub fn sums(&self, share: &Points, clearance: f64) -> Sums {
         let near = share.0.iter().filter(|point| self.above(point.at).abs() < clearance);
         let mut sums = Sums { normal: DMat3::ZERO, right: DVec3::ZERO };
@@ -60,7 +60,7 @@ impl Plane {
         Plane { slope: solution.truncate(), offset: solution.z }
     }
 
-    /// How far a point is above it, m.
+    /// Height of a point above it, m.
     pub(super) fn above(&self, point: DVec3) -> f64 {
         point.z - self.slope.dot(point.truncate()) - self.offset
     }

@@ -36,7 +36,7 @@ pub(crate) fn extent(points: impl Iterator<Item = DVec2>, angle: f64) -> (DVec2,
     })
 }
 
-/// How near the points are to the nearer edges of the rectangle in this direction around them.
+/// Nearness of the points to the nearer edges of the rectangle in this direction around them.
 fn closeness(points: &[DVec2], angle: f64) -> f64 {
     const NEAREST: f64 = 0.05;
     let back = DVec2::from_angle(-angle);

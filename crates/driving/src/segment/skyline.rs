@@ -1,4 +1,4 @@
-//! What hides what may be beside a cluster.
+//! Nearest returns around the sensor, which hide objects beside a cluster.
 
 use super::Return;
 use glam::DVec2;

@@ -42,8 +42,8 @@ pub fn levels(short: &Planner, long: &Planner) -> Vec<Planner> {
     [0.0, 0.5, 1.0].map(level).to_vec()
 }
 
-/// What the longest planner finds that the budget holds; the shortest always runs. What the next
-/// takes is known from the last: its work grows with lookahead and horizon.
+/// Result of the longest planner that the budget holds; the shortest always runs. The time of the
+/// next one is known from the last: its work grows with lookahead and horizon.
 pub fn plan<O: Send + Sync + 'static, V>(
     cx: &mut Cx<'_, O>,
     budget_ns: u64,

@@ -20,15 +20,15 @@ const OVER: f64 = 0.3;
 /// stops within a metre whenever it is told to.
 const SLOW: f64 = 4.0;
 
-/// What a frame said counts until the next one can say that a reaction is not due any more: until it
-/// has been tracked.
+/// Time for which a frame's answer counts, ns: until the next one, which has to be tracked first,
+/// can say that a reaction is not due any more.
 const STAYS_NS: u64 = 180_000_000;
 
 impl Brake {
-    /// How hard the vehicle has to brake at least, m/s², `age_ns` after the capture of the frame that
-    /// this was said of, and whether there is a plan for that frame or a newer one; 0 if the brake does
-    /// not count. A brake that is pressed until planned is RSS's proper response beside a plan, or, if
-    /// it is too late for that, pressed still.
+    /// Least braking of the vehicle that the brake asks for, m/s², `age_ns` after the capture of
+    /// its frame; `planned` is true if there is a plan for that frame or a newer one. 0 if the
+    /// brake does not count. A brake that is pressed until planned is RSS's proper response beside
+    /// a plan, or, if it is too late for that, pressed still.
     pub fn asks(&self, age_ns: u64, planned: bool, hardest: f64) -> f64 {
         match (self.pressed, self.until_planned && planned) {
             (false, _) => 0.0,
@@ -43,7 +43,7 @@ impl Brake {
 /// Scenes to the brake.
 pub struct EmergencyBrake {
     mission: Mission,
-    /// Whether planning may let go of the brake.
+    /// True if planning may let go of the brake.
     until_planned: bool,
     pressed: bool,
 }
@@ -102,7 +102,7 @@ mod tests {
         EmergencyBrake::new(Mission { road, route, desired: f64::INFINITY }, until_planned)
     }
 
-    /// What it says of an ego at so many m/s, somebody standing `gap` m ahead of its front.
+    /// Answer of the brake for an ego at so many m/s, somebody standing `gap` m ahead of its front.
     fn says(brake: &mut EmergencyBrake, speed: f64, gap: f64) -> Option<bool> {
         let ego = Ego { pose: Pose::new(50.0, 0.0, 0.0), speed, ..Ego::default() };
         let ahead = Track {

@@ -1,12 +1,12 @@
-//! How objects stand to the ego in the sense of responsibility-sensitive safety: how long the
-//! reaction to each may take, and whether one is dangerous.
+//! Situations of objects relative to the ego in the sense of responsibility-sensitive safety: the
+//! time that the reaction to each may take, and whether one is dangerous.
 
 use crate::predict::doubtful;
 use crate::{Ego, Track};
 use rss::{Across, Along, Crossing, Direction, Model, Preset, Situation};
 use world::{Kind, Route, ego, geometry::wrapped};
 
-/// Who will not be met within this time has no deadline, s.
+/// Time within which an object has to be met if it is to have a deadline, s.
 const HORIZON: f64 = 8.0;
 
 /// For each track, how long the ego may go on before it must react to it, s; infinite if it need
@@ -41,13 +41,13 @@ fn model() -> Model {
 
 fn deadline(model: &Model, ego: &Ego, track: &Track, route: &Route) -> f64 {
     let track = &worst(track, route);
-    // What is no number is no object to wait for.
+    // An object with an invalid number has no time left: its deadline is 0.
     situation(ego, track, route)
         .map_or(f64::INFINITY, |situation| model.deadline(&situation).unwrap_or(0.0))
 }
 
-/// Who has just come into view may be on the way to where the ego will be, as far as is known. What
-/// drives goes where it looks to.
+/// Track of an object that has just come into view as if it were on the way to where the ego will
+/// be, as far as is known. A vehicle that drives goes in the direction of its heading.
 fn worst(track: &Track, route: &Route) -> Track {
     const WALKS: f64 = 1.5;
     const DRIVES: f64 = 3.0;
@@ -71,10 +71,10 @@ pub fn dangerous(ego: &Ego, tracks: &[Track], route: &Route) -> bool {
     tracks.iter().any(danger)
 }
 
-/// How near somebody ahead is.
+/// Nearness of somebody ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nearness {
-    /// Who.
+    /// Number of the body.
     pub body: u32,
     /// Nearer along the route than is safe; of who crosses it, than the ego can stop.
     pub short: bool,
@@ -82,15 +82,15 @@ pub struct Nearness {
     pub dangerous: bool,
     /// He drives across the route.
     pub crosses: bool,
-    /// How fast he goes along the route, m/s.
+    /// Speed of the body along the route, m/s.
     pub speed: f64,
-    /// How fast he comes nearer across the route, m/s.
+    /// Speed at which the body comes nearer across the route, m/s.
     pub aside: f64,
-    /// How fast the ego does.
+    /// Speed at which the ego comes nearer across the route, m/s.
     pub ego_aside: f64,
 }
 
-/// How near those are who are ahead, with the assumptions of a preset. The nearest first.
+/// Nearness of those who are ahead, with the assumptions of a preset. The nearest first.
 pub fn nearness(preset: &Preset, ego: &Ego, tracks: &[Track], route: &Route) -> Vec<Nearness> {
     let model = preset.model();
     let near = |track: &Track| {
@@ -131,7 +131,7 @@ pub fn nearness(preset: &Preset, ego: &Ego, tracks: &[Track], route: &Route) -> 
     found.into_iter().map(|(_, near)| near).collect()
 }
 
-/// How a track stands to the ego along its route; none if it is behind.
+/// Situation of a track relative to the ego along its route; none if it is behind.
 fn situation(ego: &Ego, track: &Track, route: &Route) -> Option<Situation> {
     let line = route.line();
     let (own, other) = (line.offset(ego.pose.position), line.offset(track.pose.position));

@@ -1,10 +1,10 @@
-//! What carries the messages of a stack.
+//! Middleware, which carries the messages of a stack.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How messages get from module to module.
+/// Transport of messages from module to module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Middleware {

@@ -37,20 +37,20 @@ use world::{Command, Road, Route};
 /// One turn of the lidar, with where the ego was.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scan {
-    /// When it was captured, s.
+    /// Time of its capture, s.
     pub at: f64,
     /// The ego then.
     pub ego: Ego,
-    /// What the sensor saw.
+    /// Points that the sensor saw.
     pub cloud: Arc<Cloud>,
-    /// What the network says of it, if there is one and it answered.
+    /// Scores of the network for it, if there is one and it answered.
     pub scores: Option<Arc<Scores>>,
 }
 
-/// What a scan shows.
+/// Objects that a scan shows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Detections {
-    /// When the scan was captured, s.
+    /// Time at which the scan was captured, s.
     pub at: f64,
     /// The ego then.
     pub ego: Ego,
@@ -58,10 +58,10 @@ pub struct Detections {
     pub found: Vec<Detection>,
 }
 
-/// What is around.
+/// Objects around the ego.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scene {
-    /// When the scan was captured, s.
+    /// Time at which the scan was captured, s.
     pub at: f64,
     /// The ego then.
     pub ego: Ego,
@@ -69,7 +69,7 @@ pub struct Scene {
     pub tracks: Vec<Track>,
 }
 
-/// What everybody may do.
+/// Predictions of everybody.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Predicted {
     /// From when on, s.
@@ -80,19 +80,19 @@ pub struct Predicted {
     pub danger: bool,
 }
 
-/// Where the ego is.
+/// State of the ego.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Localisation {
-    /// When, s.
+    /// Time of the state, s.
     pub at: f64,
     /// The ego then.
     pub ego: Ego,
 }
 
-/// What the emergency brake says.
+/// Answer of the emergency brake.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Brake {
-    /// Whether the vehicle is to brake as hard as it can.
+    /// True if the vehicle is to brake as hard as it can.
     pub pressed: bool,
     /// Only until there is a plan for the same frame, which then brakes at least as RSS asks for.
     pub until_planned: bool,
@@ -100,7 +100,7 @@ pub struct Brake {
     pub overdue: bool,
 }
 
-/// Which stack.
+/// Kind of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// Message-triggered, with groups of cores for each module.
@@ -114,16 +114,16 @@ pub enum Stack {
 pub enum Order {
     /// Their reaction deadlines.
     Deadline,
-    /// Their distances from the ego (document 002).
+    /// Their distances from the ego (COLA).
     Distance,
 }
 
-/// What the deadlines of what tracking finds come from.
+/// Source of the deadlines of objects that tracking finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deadlines {
     /// There are none.
     None,
-    /// How long the reaction to each object may take (RSS).
+    /// Longest time that the reaction to each object may take (RSS).
     Reactions,
     /// The ego's speed: 400 ms, less 10 ms for each m/s above 10, whatever the object (Pylot).
     EgoSpeed,
@@ -139,7 +139,7 @@ pub enum Held {
     UntilPlanned,
 }
 
-/// What of document 002's section 4 is switched on, and its parameters.
+/// Parts of COLA's section 4 that are switched on, and their parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Features {
     /// Partial results of prediction, a shorter horizon and lookahead in planning, an extra worker
@@ -153,9 +153,9 @@ pub struct Features {
     /// After its capture each frame's command must be out within this, s; none: only the objects'
     /// deadlines count.
     pub deadline: Option<f64>,
-    /// What deadlines the objects have.
+    /// Source of the objects' deadlines.
     pub object_deadlines: Deadlines,
-    /// Who comes first.
+    /// Order in which objects come.
     pub order: Order,
     /// Objects nearer than this are urgent, m.
     pub near: f64,
@@ -172,7 +172,7 @@ pub struct Features {
     pub budget: Option<f64>,
     /// A brake that does not wait for planning, if there is one.
     pub emergency_brake: Option<Held>,
-    /// How messages get from module to module.
+    /// Transport of messages from module to module.
     pub middleware: Middleware,
     /// A network that says what stands where; none: what is seen of an object's size says it.
     pub perception: Option<Perception>,
@@ -211,7 +211,7 @@ impl Features {
         }
     }
 
-    /// How an executor runs a graph with these features.
+    /// Settings with which an executor runs a graph with these features.
     pub fn settings(&self) -> Settings {
         let stealing = Settings::default().stealing.filter(|_| self.stealing);
         Settings {
@@ -224,7 +224,7 @@ impl Features {
     }
 }
 
-/// What a stack knows before it drives.
+/// Knowledge of a stack before it drives.
 #[derive(Clone, Debug)]
 pub struct Mission {
     /// The lanes.
@@ -256,9 +256,9 @@ impl Mission {
 pub struct Doors {
     /// Turns of the lidar.
     pub scans: Source<Scan>,
-    /// Where the ego is.
+    /// States of the ego.
     pub localisation: Source<Localisation>,
-    /// What the vehicle is told.
+    /// Commands to the vehicle.
     pub commands: Output<Command>,
 }
 
@@ -270,7 +270,7 @@ const PERIOD_NS: u64 = 100_000_000;
 /// Cores of perception, prediction, planning and control.
 pub const CORES: [usize; 4] = [2, 2, 2, 1];
 
-/// How many cores a stack has.
+/// Number of cores of a stack.
 pub fn cores(features: &Features) -> usize {
     CORES.iter().sum::<usize>()
         + usize::from(features.emergency_brake == Some(Held::UntilSafe))

@@ -118,12 +118,12 @@ pub struct PredictionModule {
     features: Features,
     /// The frame after which the next one was expected.
     expects: u64,
-    /// What each object was found to do when it was last predicted.
+    /// Last prediction of each object.
     known: HashMap<u32, Prediction>,
 }
 
-/// What prediction has done ahead of the next frame: the road around the ego, and everybody where he
-/// will be.
+/// Work that prediction has done ahead of the next frame: the road around the ego, and everybody
+/// where he will be.
 struct Expected {
     around: Arc<Surroundings>,
     crowd: Crowd,
@@ -135,7 +135,7 @@ impl PredictionModule {
         PredictionModule { predictor, mission, features, expects: 0, known: HashMap::new() }
     }
 
-    /// What some of a scene's objects may do.
+    /// Predictions of some of a scene's objects.
     fn predict(
         &self,
         cx: &mut Cx<'_, Predicted>,
@@ -192,7 +192,7 @@ impl PredictionModule {
         });
     }
 
-    /// How many of the first in the order are urgent.
+    /// Number of objects, the first in the order, that are urgent.
     fn urgent(&self, scene: &Scene, tracks: &[Track], order: &[usize]) -> usize {
         let far = |index: &usize| tracks[*index].pose.position.distance(scene.ego.pose.position);
         let near = order.iter().filter(|index| far(index) <= self.features.near).count();
@@ -316,7 +316,7 @@ fn ns(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// What everybody may do to a trajectory.
+/// Module that makes a trajectory from everybody's predictions.
 pub struct Planning {
     normal: Planner,
     fast: Planner,
@@ -326,9 +326,9 @@ pub struct Planning {
     /// Behind a short plan comes the usual one for the same frame.
     goes_on: bool,
     budget: Option<f64>,
-    /// When it last began to brake as hard as it can, s.
+    /// Time at which it last began to brake as hard as it can, s.
     braked: Option<f64>,
-    /// Where there are short plans: the newest one that was not.
+    /// Newest plan that was not short; None if there are no short plans.
     usual: Option<Usual>,
     stands: Stands,
 }
@@ -341,7 +341,8 @@ struct Stands {
 }
 
 impl Stands {
-    /// For how long it has stood, s. Who has hardly begun to move may stop again in the next frame.
+    /// For how long it has stood, s. An ego that has hardly begun to move may stop again in the
+    /// next frame.
     fn look(&mut self, now: &Localisation) -> f64 {
         const SLOW: f64 = 1.5;
         // An instance of planning that has not run for longer does not know what was meanwhile.
@@ -353,8 +354,8 @@ impl Stands {
     }
 }
 
-/// What an object is about flickers from frame to frame: so long an emergency brake is not let go
-/// because of what the next frame says, if it is dangerous as before, s.
+/// Time for which an emergency brake is not let go because of the next frame, if it is dangerous as
+/// before, s: the intent of an object flickers from frame to frame.
 const HOLD: f64 = 0.35;
 
 impl Planning {
@@ -453,12 +454,12 @@ impl Planning {
     }
 }
 
-/// How many there are of all objects.
+/// Number of hypotheses of all objects.
 fn hypotheses(predicted: &Predicted) -> f64 {
     predicted.predictions.iter().map(|one| one.hypotheses.len()).sum::<usize>() as f64
 }
 
-/// What is planned, for all lanes.
+/// Task of planning, for all lanes.
 struct Task {
     planner: Planner,
     mission: Mission,

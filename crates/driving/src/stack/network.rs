@@ -5,8 +5,8 @@ use crate::network::{Network, Perception};
 use dataflow::{Cx, Load, Message, Module, Path, Stop};
 use std::sync::Arc;
 
-/// Asks the service about each scan, and waits for it. Where there is no answer, the scan goes on
-/// without.
+/// Asks the service about each scan, and waits for it. Without an answer, the scan goes on without
+/// scores.
 pub struct NetworkModule(Network);
 
 impl NetworkModule {

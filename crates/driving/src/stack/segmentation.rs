@@ -15,8 +15,8 @@ pub struct Segmentation {
     segmenter: Segmenter,
 }
 
-/// What a piece of segmentation does to a share of the points: what each kind takes is learned for
-/// itself.
+/// Kind of work that a piece of segmentation does on a share of the points: the time of each kind
+/// is learned for itself.
 #[derive(Clone, Copy)]
 enum Sharing {
     Near,

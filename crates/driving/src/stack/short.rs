@@ -1,4 +1,4 @@
-//! What a short plan may not do: let go a brake that the usual plan before it says.
+//! Limit on a short plan: it may not let go a brake that the usual plan before it says.
 //!
 //! A short plan does not look as far ahead as the usual one (30 m and 3 s instead of 80 m and 8 s).
 //! So it can say that more must be done than the usual plan said; that less will do, it cannot know:
@@ -56,7 +56,7 @@ fn no_faster(short: Trajectory, usual: &Trajectory) -> Trajectory {
     Trajectory { points, ..short }
 }
 
-/// Where a trajectory is after so many metres; at its end, if it is shorter.
+/// Point of a trajectory after so many metres; at its end, if it is shorter.
 fn at_distance(trajectory: &Trajectory, distance: f64) -> Point {
     let mut left = distance;
     for pair in trajectory.points.windows(2) {

@@ -1,8 +1,8 @@
 //! A Kalman filter of constant acceleration in the plane, which white noise changes.
 //!
-//! The state is position, velocity and acceleration on two axes. What is measured is a position,
-//! or a speed in one direction, which says something of both axes at once: their covariance is
-//! kept, too.
+//! The state is position, velocity and acceleration on two axes. A measurement is a position, or a
+//! speed in one direction, which says something of both axes at once: their covariance is kept,
+//! too.
 
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
@@ -22,7 +22,7 @@ pub struct Motion {
 const PLACE: usize = 0;
 const SPEED: usize = 1;
 
-/// How uncertain the acceleration is at first: standard deviation, m/s².
+/// Uncertainty of the acceleration at first: standard deviation, m/s².
 const BEGINS: f64 = 3.0;
 
 impl Motion {
@@ -66,7 +66,7 @@ impl Motion {
         DMat2::from_cols(DVec2::new(x, mixed), DVec2::new(mixed, y))
     }
 
-    /// What was called its place before is so far from what is called so now, m.
+    /// Moves the point that is called its place by so far, m; the object itself does not move.
     pub fn shift(&mut self, by: DVec2) {
         self.x[PLACE] += by.x;
         self.y[PLACE] += by.y;
@@ -106,8 +106,8 @@ impl Motion {
 
     /// In `direction` it is so far from the origin, m, with a standard deviation of `noise` m.
     ///
-    /// What is farther off than it can have moved is there, but did not go there: another part of
-    /// it is seen, or a part of another thing.
+    /// An object that is farther off than it can have moved is there, but did not go there: another
+    /// part of it is seen, or a part of another thing.
     pub fn measure_place(&mut self, direction: DVec2, place: f64, noise: f64) {
         const FAR: f64 = 3.0;
         let (x, y) = self.with(PLACE, direction);

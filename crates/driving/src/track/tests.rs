@@ -27,7 +27,7 @@ fn follow(
     (0..frames).map(frame).collect()
 }
 
-/// How far the tracks of the last frame are from bodies: position, m, and velocity, m/s.
+/// Distances of the last frame's tracks from bodies: position, m, and velocity, m/s.
 fn errors(tracks: &[Track], bodies: &[Body]) -> Vec<(f64, f64)> {
     let told: Vec<_> = tracks.iter().map(|t| (t.id, t.kind, t.pose, t.length, t.seen)).collect();
     assert_eq!(tracks.len(), bodies.len(), "{told:#?}");

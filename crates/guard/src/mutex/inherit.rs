@@ -18,10 +18,10 @@ const LET_GO_BY_OTHERS: u32 = u32::from_le_bytes(*b"KTgo");
 const THREAD: u32 = 0x3fff_ffff;
 /// For how long the kernel is asked at a time to wait for a converted mutex.
 const INHERIT_NS: i64 = 20_000_000;
-/// How long to wait before another look at a mutex that the kernel cannot wait for.
+/// Time until another look at a mutex that the kernel cannot wait for, in nanoseconds.
 const LOOK_NS: i64 = 1_000_000;
 
-/// Where threads wait for a converted mutex, also when its memory may be gone.
+/// Word at which threads wait for a converted mutex, also when its memory may be gone.
 pub struct Bell(*const AtomicU32);
 
 impl Bell {
@@ -36,7 +36,7 @@ impl Mutex {
     /// knows that nobody is about to take it who has looked at its kind before.
     ///
     /// # Errors
-    /// Why it is left as it is; `None` when it is not free now.
+    /// The reason for which it is left as it is; `None` when it is not free now.
     pub fn convert(&self) -> Result<(), Option<Unfit>> {
         self.fitness().map_err(Some)?;
         let kind = self.kind.load(Ordering::Relaxed);
@@ -55,13 +55,13 @@ impl Mutex {
         changed.map(|_| ()).map_err(|now| Some(unfit(now)))
     }
 
-    /// Whether it was [converted](Mutex::convert).
+    /// Returns true if it was [converted](Mutex::convert).
     pub fn was_converted(&self) -> bool {
         let spins = self.spins.load(Ordering::Relaxed);
         self.is_converted() && (spins == CONVERTED || spins == LET_GO_BY_OTHERS)
     }
 
-    /// Whether it was converted, and another thread than its owner has let it go since.
+    /// Returns true if it was converted, and another thread than its owner has let it go since.
     pub fn is_let_go_by_others(&self) -> bool {
         self.is_converted() && self.spins.load(Ordering::Relaxed) == LET_GO_BY_OTHERS
     }
@@ -111,7 +111,8 @@ impl Mutex {
         true
     }
 
-    /// What wakes one of those that wait for a converted mutex and not in the kernel for its owner.
+    /// Returns the bell that wakes one of those that wait for a converted mutex and not in the
+    /// kernel for its owner.
     pub fn bell(&self) -> Bell {
         Bell(&raw const self.bell)
     }
@@ -145,8 +146,8 @@ impl Mutex {
         false
     }
 
-    /// Whether it is an error-checking mutex that was [converted](Mutex::convert). The C library
-    /// answers an attempt at it by its owner with `EDEADLK`, at any other with `EBUSY`.
+    /// Returns true if it is an error-checking mutex that was [converted](Mutex::convert). The C
+    /// library answers an attempt at it by its owner with `EDEADLK`, at any other with `EBUSY`.
     pub fn is_converted_and_checks(&self) -> bool {
         self.kind.load(Ordering::Relaxed) == ERROR_CHECKING | INHERITS && self.was_converted()
     }

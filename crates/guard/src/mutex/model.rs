@@ -1,4 +1,4 @@
-//! What the C library does with an ordinary mutex, for models and tests.
+//! The C library's operations on an ordinary mutex, for models and tests.
 
 use super::Mutex;
 use crate::atomic::Ordering;

@@ -14,7 +14,7 @@ const THREADS: u32 = 8;
 struct Scene {
     table: Table,
     mutexes: [Mutex; MUTEXES],
-    /// What each mutex protects.
+    /// Value that each mutex protects.
     values: [UnsafeCell<u64>; MUTEXES],
     stop: AtomicBool,
     taken: [AtomicU64; MUTEXES],

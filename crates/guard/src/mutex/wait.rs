@@ -85,7 +85,7 @@ impl<'a> Wait<'a> {
         self.taken.taken_back
     }
 
-    /// When to look whether the mutex can be taken back.
+    /// Returns the time of the next check for a mutex that can be taken back.
     fn until_late(&self) -> Option<Deadline> {
         match self.until {
             // Instead of that, the models wake those who are to look.
@@ -94,7 +94,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Whether this is a real-time thread, and the owner is less urgent.
+    /// Returns true if this is a real-time thread, and the owner is less urgent.
     pub(super) fn is_behind_less_urgent(&self) -> bool {
         self.waiter.urgency > 0 && {
             let owner = self.owner();
@@ -120,7 +120,7 @@ impl<'a> Wait<'a> {
     pub(super) fn standing(&mut self, place: &Place) -> Result<(), Failure> {
         // An owner that the kernel would not lend to.
         let mut refused = 0;
-        // Whether it may be time to look for a thread that does not take the mutex.
+        // True if it may be time to look for a thread that does not take the mutex.
         let mut late = false;
         let waits_long = self.waiter.urgency == 0;
         loop {
@@ -194,7 +194,7 @@ impl<'a> Wait<'a> {
         self.table.was_too_early(self.mutex.address(), early);
     }
 
-    /// When to look again, also if nothing woke this thread. The models do without.
+    /// Returns the time of the next look, also if nothing woke this thread. The models do without.
     fn until_net(&self) -> Option<Deadline> {
         match self.until {
             until if cfg!(loom) => until,

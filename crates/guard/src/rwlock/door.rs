@@ -58,7 +58,7 @@ impl Door {
         }
     }
 
-    /// Whether nobody has used the lock. Only the lock's tag says whether that is still so.
+    /// Returns true if nobody has used the lock. Only the lock's tag says whether that is still so.
     pub(super) fn is_unused(&self) -> bool {
         let words = [&self.word, &self.memory];
         words.iter().all(|word| word.load(Ordering::Relaxed) == 0)
@@ -69,7 +69,7 @@ impl Door {
             })
     }
 
-    /// Whether nobody is behind it. Acquire pairs with the release of whoever was.
+    /// Returns true if nobody is behind it. Acquire pairs with the release of whoever was.
     pub(super) fn is_free(&self) -> bool {
         self.word.load(Ordering::Acquire) == 0
     }
@@ -125,7 +125,7 @@ impl Door {
     fn enter_in_turn(&self, me: u32, memory: u32) {
         /// A deadline is needed; whoever is behind the door is long gone by then.
         const LONG_NS: i64 = 1_000_000_000;
-        /// Where the kernel has no such futexes, or they must not be used.
+        /// Time between looks if the kernel has no such futexes, or they must not be used.
         const POLL_NS: i64 = 200_000;
         loop {
             let known = self.memory.load(Ordering::Relaxed);

@@ -19,7 +19,7 @@ use crate::atomic::Ordering;
 use crate::futex::{self, Clock};
 use crate::mutant::Mutant;
 
-/// How long a reader waits for a writer that waits.
+/// Longest time for which a reader waits for a writer that waits, in nanoseconds.
 pub(super) const LIMIT_NS: i64 = 100_000_000;
 
 /// The tag's bit for a lock with the C library's order.
@@ -37,21 +37,21 @@ fn now_ms() -> u32 {
 }
 
 impl Rwlock {
-    /// Whether the lock has the C library's order.
+    /// Returns true if the lock has the C library's order.
     #[inline]
     pub fn lets_readers_first(&self) -> bool {
         // Relaxed: nothing but the order depends on it.
         self.tag.load(Ordering::Relaxed) & READERS_FIRST != 0
     }
 
-    /// Whether the lock has got the C library's order; says so once.
+    /// Returns true if the lock has got the C library's order; says so once.
     #[inline]
     pub fn was_put_in_the_librarys_order(&self) -> bool {
         self.lets_readers_first() && self.tag.fetch_or(TOLD, Ordering::Relaxed) & TOLD == 0
     }
 
-    /// Whether a reader may join those inside although somebody waits. They keep it open: the last
-    /// of them leaves through the door.
+    /// Returns true if a reader may join those inside although somebody waits. They keep it open:
+    /// the last of them leaves through the door.
     #[cold]
     pub(super) fn may_join(&self, state: u32) -> bool {
         let inside = state & READERS;
@@ -63,8 +63,8 @@ impl Rwlock {
         self.since_ms.store(now_ms(), Ordering::Relaxed);
     }
 
-    /// Whether a writer has waited for the readers inside for longer than the limit. A hint, if it
-    /// is not asked behind the door.
+    /// Returns true if a writer has waited for the readers inside for longer than the limit. A
+    /// hint, if it is not asked behind the door.
     pub(super) fn keeps_readers_out_too_long(&self) -> bool {
         let waited_ms = || now_ms().wrapping_sub(self.since_ms.load(Ordering::Relaxed));
         let state = self.state.load(Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Rwlock {
             && (cfg!(loom) || waited_ms() >= (LIMIT_NS / 1_000_000) as u32)
     }
 
-    /// Whether readers would be inside with the C library.
+    /// Returns true if readers would be inside with the C library.
     pub(super) fn may_change_order(&self, state: u32) -> bool {
         let writes = state & WRITE != 0 && !Mutant::LimitIgnoresWriter.is_on();
         let prefers_writers = self.flags.load(Ordering::Relaxed) == WRITERS_FIRST;

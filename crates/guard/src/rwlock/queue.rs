@@ -17,7 +17,7 @@ pub(super) const WAITERS: u32 = 1 << 30;
 /// The number of readers inside.
 pub(super) const READERS: u32 = WAITERS - 1;
 
-/// Who is let in.
+/// Waiters that are let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admit {
     Nobody,
@@ -27,7 +27,7 @@ pub(super) enum Admit {
     Writer,
 }
 
-/// How many wait for a lock.
+/// Number of threads that wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// To read.
@@ -50,12 +50,12 @@ impl Waiter {
         Waiter { word: AtomicU32::new(0), me, urgency, next: Cell::new(ptr::null()) }
     }
 
-    /// What it sleeps on while it is 0.
+    /// Returns the word on which it sleeps while that is 0.
     pub(super) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// Whether the lock is its own. Acquire pairs with the release of whoever let it in.
+    /// Returns true if the lock is its own. Acquire pairs with the release of whoever let it in.
     pub(super) fn is_let_in(&self) -> bool {
         self.word.load(Ordering::Acquire) != 0
     }
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Whether it was never used.
+    /// Returns true if it was never used.
     pub(super) fn is_unused(&self) -> bool {
         self.is_empty() && self.memory == 0
     }

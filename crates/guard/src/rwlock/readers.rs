@@ -1,4 +1,4 @@
-//! Who reads which lock: the register of a process, for those who lend their priority.
+//! Register of the readers of a process and their locks, for those who lend their priority.
 //!
 //! A lock only counts its readers. Where waiters are to lend them their priority, each reader has
 //! an entry here, from before it tries to get in until after it has let the lock go; then it looks
@@ -88,7 +88,7 @@ fn thread_of(word: u64, lock: usize) -> Option<u32> {
     is_this.then_some(word as u32 & ((1 << THREAD_BITS) - 1))
 }
 
-/// How an entry says that its thread waits for the end of a phase.
+/// Returns the mark of an entry whose thread waits for the end of a phase.
 fn waiting_for(phase: u32) -> u32 {
     phase << 1 | 1
 }
@@ -100,7 +100,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// How many there are.
+    /// Returns the number of candidates.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -152,7 +152,7 @@ impl Readers {
         self.with(lock, me).any(|(entry, word)| entry.take_out(word))
     }
 
-    /// Whether a thread reads a lock, in this phase of it, or will look at the table yet.
+    /// Returns true if a thread reads a lock, in this phase of it, or will look at the table yet.
     pub(super) fn has(&self, lock: usize, thread: u32, phase: u32) -> bool {
         self.with(lock, thread).any(|(entry, _)| !entry.waits_in(phase))
     }

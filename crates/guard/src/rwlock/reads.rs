@@ -11,12 +11,12 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 const ENTRIES: usize = 8;
 
-/// What the calling thread reads. All zero is an empty table. Not for use by other threads.
+/// Locks that the calling thread reads. All zero is an empty table. Not for use by other threads.
 #[repr(C)]
 pub struct Reads {
     /// Addresses of locks; 0 is a free entry.
     locks: [Cell<usize>; ENTRIES],
-    /// How often each is read beyond once.
+    /// Number of times that each is read beyond once.
     again: [Cell<u32>; ENTRIES],
     /// Locks that are not at home.
     displaced: Cell<u32>,
@@ -32,7 +32,7 @@ impl Default for Reads {
     }
 }
 
-/// Where a lock is at home. Locks are 56 bytes and more apart.
+/// Returns the entry at which a lock is at home. Locks are 56 bytes and more apart.
 fn home(lock: usize) -> usize {
     (lock >> 5) % ENTRIES
 }
@@ -53,7 +53,7 @@ impl Reads {
         }
     }
 
-    /// Whether the thread reads nothing, as far as the table says.
+    /// Returns true if the thread reads nothing, as far as the table says.
     pub fn is_empty(&self) -> bool {
         self.surplus.get() == 0 && self.locks.iter().all(|lock| lock.get() == 0)
     }
@@ -102,7 +102,7 @@ impl Reads {
         true
     }
 
-    /// Whether a lock is read once, and at home.
+    /// Returns true if a lock is read once, and at home.
     #[inline(always)]
     pub(super) fn has_once(&self, lock: usize) -> bool {
         let home = home(lock);

@@ -18,11 +18,11 @@ use crate::table::{self, NET_NS, Table};
 /// and may be lent that of others while it has it.
 #[derive(Clone, Copy)]
 pub struct Lender<'t> {
-    /// Where it stands while it waits. Whoever lets the lock go looks there.
+    /// Table in which it stands while it waits. Whoever lets the lock go looks there.
     pub table: &'t Table,
-    /// Where it is known as a reader.
+    /// Register in which it is known as a reader.
     pub readers: &'t Readers,
-    /// Who it is. How urgent matters only when it waits.
+    /// Its id, and its urgency, which matters only when it waits.
     pub waiter: table::Waiter,
 }
 
@@ -45,22 +45,22 @@ impl Lender<'_> {
     }
 }
 
-/// Who is told after the door is closed. Pointers are names for the kernel only: the memory
-/// may be gone.
+/// Waiters that are told after the door is closed. Pointers are names for the kernel only: the
+/// memory may be gone.
 #[derive(Default)]
 pub(super) struct Tell {
     readers: bool,
     writer: Option<*const AtomicU32>,
 }
 
-/// What came of an attempt behind the door.
+/// Result of an attempt behind the door.
 pub(super) enum Attempt<T> {
     Entered,
     Failed(Failure),
     Queued(T),
 }
 
-/// Who has left.
+/// Kind of thread that has left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaver {
     Reader,
@@ -228,7 +228,7 @@ impl Rwlock {
         Ok(())
     }
 
-    /// What becomes of a reader whose wait has outlasted the limit, or is to end.
+    /// Decides about a reader whose wait has outlasted the limit, or is to end.
     fn read_or_give_up(
         &self,
         queue: &mut Queue,

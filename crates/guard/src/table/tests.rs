@@ -5,7 +5,7 @@ use super::*;
 const MUTEX: usize = 64;
 const ME: u32 = 1;
 
-/// How many hand-overs go by until the waiter is called.
+/// Returns the number of hand-overs that go by until the waiter is called.
 fn silent(table: &Table) -> u32 {
     let may_call = || table.enter(MUTEX, ME).unwrap().may_call();
     (0..).find(|_| may_call()).unwrap()
@@ -47,7 +47,7 @@ fn mutex_that_is_not_taken_in_time_is_taken_back_and_its_waiter_stands_again() {
     place.offered_until_ns.store(0, Ordering::Relaxed);
     assert!(other(&table) && !other(&table));
     assert!(Table::was_put_aside(place) && !table.accept(place, thread));
-    // Who has lent to it as to the next owner gets that back when it shows up.
+    // A waiter that has lent to it as to the next owner gets that back when it shows up.
     lender.lent.store(thread, Ordering::Relaxed);
     assert!(table.stand_again(place, thread));
     assert_eq!(lender.lent.load(Ordering::Relaxed), 0);

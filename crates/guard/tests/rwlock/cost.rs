@@ -1,4 +1,4 @@
-//! What the lock costs beside the C library's.
+//! Cost of the lock beside the C library's.
 
 use crate::guarded::{Bytes, me, realtime_after};
 use crate::{pthread_rwlock_rdlock, pthread_rwlock_unlock, pthread_rwlock_wrlock};

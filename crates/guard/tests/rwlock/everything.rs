@@ -175,8 +175,8 @@ fn nobody_touches_a_lock_that_its_last_owner_may_free() {
     }
 }
 
-/// What the child of a fork does with a lock that its parent wrote, while threads that are not
-/// in the child waited.
+/// Uses, in the child of a fork, a lock that its parent wrote while threads that are not in the
+/// child waited. True if all calls succeed.
 fn in_child(guarded: &Guarded) -> bool {
     let me = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let reads = Reads::new();

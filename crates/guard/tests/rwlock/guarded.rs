@@ -1,4 +1,5 @@
-//! What the tests use locks for: a pair of numbers that is never seen torn, and a lock's bytes.
+//! Objects that the tests use locks for: a pair of numbers that is never seen torn, and a lock's
+//! bytes.
 
 use guard::rwlock::{Failure, Reads, Rwlock, Unlocked, Waiting};
 use guard::{Clock, Deadline};
@@ -15,7 +16,7 @@ thread_local! {
     static ME: u32 = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
 }
 
-/// Whether the calling thread reads nothing any more.
+/// Returns true if the calling thread reads nothing any more.
 pub fn reads_nothing() -> bool {
     READS.with(Reads::is_empty)
 }

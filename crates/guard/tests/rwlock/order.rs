@@ -1,4 +1,4 @@
-//! Who gets in before whom, by count.
+//! The order in which threads get in, by count.
 
 use crate::guarded::{Guarded, MS, me};
 use guard::Deadline;

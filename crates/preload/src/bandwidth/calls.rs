@@ -1,5 +1,5 @@
-//! What the driver's functions have to do with the bandwidth lock: document 001, Table I, for the
-//! functions of today's drivers.
+//! Effects of the driver's functions on the bandwidth lock: BWLOCK++, Table I, for the functions of
+//! today's drivers.
 //!
 //! Launches, graph launches, copies and memsets begin work. A copy *to* the host that is not
 //! asynchronous has ended when it returns, and so has all earlier work of its stream; one from the
@@ -10,7 +10,7 @@
 use crate::cuda::COUNT;
 use record::cuda::FUNCTIONS;
 
-/// Where a call names its stream.
+/// Place at which a call names its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// In this argument.
@@ -21,7 +21,7 @@ pub enum At {
     Default,
 }
 
-/// What a function does.
+/// Action of a function, as far as it matters to the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// Nothing that matters here.

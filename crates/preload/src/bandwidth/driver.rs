@@ -1,4 +1,4 @@
-//! What this library asks the driver for, to know when its work has ended. These calls are not
+//! Requests of this library to the driver, to know when its work has ended. These calls are not
 //! recorded, and leave `errno` as it was.
 
 use crate::cuda::driver::{Other, other};
@@ -69,12 +69,12 @@ pub fn context_of(thread: &Thread, stream: Handle) -> Handle {
     current_context(thread).unwrap_or(0)
 }
 
-/// Whether a stream is empty.
+/// Asks the driver if a stream is empty; returns the driver's result.
 pub fn query_stream(thread: &Thread, stream: Handle) -> u32 {
     with_handle(thread, Other::StreamQuery, stream)
 }
 
-/// Whether an event has happened.
+/// Asks the driver if an event has happened; returns the driver's result.
 pub fn query_event(thread: &Thread, event: Handle) -> u32 {
     with_handle(thread, Other::EventQuery, event)
 }
@@ -132,7 +132,7 @@ fn exchange_mode(thread: &Thread, mut mode: u32) -> Option<u32> {
     (result == SUCCESS).then_some(mode)
 }
 
-/// Whether a device has a primary context.
+/// Returns true if a device has a primary context.
 pub fn has_primary(device: u32, thread: &Thread) -> bool {
     let Some(address) = other(Other::DevicePrimaryCtxGetState) else { return false };
     // SAFETY: the function has this signature.
@@ -143,13 +143,13 @@ pub fn has_primary(device: u32, thread: &Thread) -> bool {
     result == SUCCESS && active != 0
 }
 
-/// Whether a stream is being captured, as function `number` understands its handle.
+/// Returns true if a stream is being captured, as function `number` understands its handle.
 pub fn is_captured(thread: &Thread, number: usize, stream: Handle) -> bool {
     graph::captures() && unseen(thread, || graph::is_captured(thread, number, stream))
 }
 
-/// Whether a stream that the program made is being captured, or may be: its context must be the
-/// current one.
+/// Returns true if a stream that the program made is being captured, or may be: its context must be
+/// the current one.
 pub fn may_be_captured(thread: &Thread, stream: Handle) -> bool {
     graph::captures()
         && unseen(thread, || graph::is_stream_captured(thread, stream)).unwrap_or(true)

@@ -50,10 +50,10 @@ const PER_THREAD: Handle = 2;
 /// Contexts that can be told apart at the same time, and devices.
 const CONTEXTS: usize = 64;
 
-/// Whether the lock is wanted, and the program has not restricted its system calls.
+/// True if the lock is wanted, and the program has not restricted its system calls.
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process, or one that it was forked from, has tried to attach.
+/// True if this process, or one that it was forked from, has tried to attach.
 static TRIED: AtomicBool = AtomicBool::new(false);
 
 /// Pages of their own, so that the kernel can wipe them in a forked child: what is held there is
@@ -61,7 +61,7 @@ static TRIED: AtomicBool = AtomicBool::new(false);
 #[repr(C, align(4096))]
 struct Wiped {
     stage: AtomicU32,
-    /// Whether the poller asks about a default stream just now.
+    /// 1 while the poller asks about a default stream, else 0.
     asks_default: AtomicU32,
     poller: poller::Poller,
     hold: UnsafeCell<MaybeUninit<Hold>>,
@@ -93,7 +93,7 @@ static STATE: Wiped = Wiped {
     events: Events::new(),
 };
 
-/// Whether the lock is taken around the driver's work.
+/// Returns true if the lock is taken around the driver's work.
 #[inline(always)]
 pub fn is_on() -> bool {
     // Acquire: pairs with the release in `begin`; the recording's memory is in place.
@@ -185,7 +185,7 @@ impl std::ops::Deref for State {
     }
 }
 
-/// What remains to be done after a call.
+/// Work that remains to be done after a call.
 enum Around {
     Nothing,
     Initialised,
@@ -207,11 +207,11 @@ enum Around {
     EndedPrimary(Handle),
 }
 
-/// What has ended when a submission has returned.
+/// Work that has ended when a submission has returned.
 #[derive(Clone, Copy)]
 enum Ends {
     Nothing,
-    /// What came before it.
+    /// All work that came before it.
     Earlier(Moment),
     /// That, and the work itself.
     All(Moment),
@@ -509,7 +509,7 @@ impl State {
     }
 }
 
-/// Whether stream 0 is the thread's own default stream.
+/// True for a function for which stream 0 is the thread's own default stream.
 static IS_PER_THREAD: [bool; crate::cuda::COUNT] = {
     let mut all = [false; crate::cuda::COUNT];
     let mut number = 0;

@@ -24,14 +24,14 @@ use std::time::{Duration, Instant};
 const IDLE_ROUNDS: u32 = 128;
 /// Enough for the driver's functions, which are called on it.
 const STACK_BYTES: usize = 256 << 10;
-/// How long the end of the process waits for a question that is being asked.
+/// Longest time for which the end of the process waits for a question that is being asked.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const STOPPED: u32 = 2;
 
-/// What the program's threads know of it.
+/// State of the poller that the program's threads know.
 pub struct Poller {
     period_ns: AtomicU64,
     /// The word that it sleeps on when there is nothing to do.
@@ -200,7 +200,7 @@ fn round(state: State, thread: &'static Thread) -> usize {
     active
 }
 
-/// What came of a question.
+/// Result of a question.
 enum Found {
     Working,
     /// Work up to this moment has ended.
@@ -285,7 +285,7 @@ fn enter(context: Handle, current: &mut Handle, thread: &'static Thread) -> u32 
     result
 }
 
-/// Whether the same question may have another answer later.
+/// Returns true if the same question may have another answer later.
 fn is_transient(error: u32) -> bool {
     /// `CUDA_ERROR_OUT_OF_MEMORY`
     const NO_MEMORY: u32 = 2;

@@ -1,4 +1,5 @@
-//! What calls do to the streams of the process: submissions, and the ends of streams and contexts.
+//! Effects of calls on the streams of the process: submissions, and the ends of streams and
+//! contexts.
 
 use super::driver::{self, Handle};
 use super::{Around, Ends, PER_THREAD, State, count};
@@ -9,7 +10,7 @@ use record::bandwidth::BandwidthCount;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a call of the program's waits until the poller has asked about a stream.
+/// Longest time for which a call of the program's waits until the poller has asked about a stream.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Bytes of `CUDA_LAUNCH_PARAMS`, and where its stream is.
@@ -18,8 +19,8 @@ const LAUNCH_STREAM: usize = 40;
 /// As many devices as a machine has.
 const MOST_LAUNCHES: usize = 64;
 
-/// Where `CUlaunchConfig` has its attributes and their number; bytes of one, and where its value
-/// is.
+/// Offsets of the attributes and of their number in `CUlaunchConfig`; bytes of one attribute, and
+/// offset of its value.
 const ATTRIBUTES: usize = 40;
 const ATTRIBUTE_COUNT: usize = 48;
 const ATTRIBUTE_BYTES: usize = 72;

@@ -1,21 +1,21 @@
-//! Which arguments of the driver's functions a record keeps.
+//! Arguments of the driver's functions that a record keeps.
 
 use super::{Arguments, COUNT, pinned};
 use record::cuda::FUNCTIONS;
 
-/// Where something stands in the arguments of a function.
+/// Positions of the facts in the arguments of a function.
 #[derive(Clone, Copy)]
 struct Places {
     /// The stream, or what else the call is about.
     subject: u8,
     detail: Detail,
-    /// Where the driver stores the handle of what it made.
+    /// Argument with the address at which the driver stores the handle of a new object.
     made: u8,
-    /// Whether stream 0 is the thread's own default stream.
+    /// True if stream 0 is the thread's own default stream.
     per_thread: bool,
 }
 
-/// What the detail of a call is.
+/// Kind of the detail of a call.
 #[derive(Clone, Copy)]
 enum Detail {
     Nothing,
@@ -43,13 +43,13 @@ pub const CONFIGURATION_STREAM: usize = 32;
 /// Offsets of width and height in `CUDA_MEMCPY2D`.
 const AREA: [usize; 2] = [112, 120];
 
-/// What a record keeps of a call.
+/// Facts that a record keeps of a call.
 pub struct Facts {
     /// The stream, or another handle.
     pub subject: u64,
     /// See the table of records.
     pub detail: u64,
-    /// Where the driver will store a handle; 0 if nowhere.
+    /// Address at which the driver will store a handle; 0 if nowhere.
     pub handle_at: usize,
 }
 
@@ -65,7 +65,7 @@ static PLACES: [Places; COUNT] = {
     all
 };
 
-/// Where the facts stand for a function, by its name without version.
+/// Returns the positions of the facts for a function, by its name without version.
 const fn places(base: &str) -> Places {
     const NONE: Places =
         Places { subject: NO, detail: Detail::Nothing, made: NO, per_thread: false };
@@ -147,7 +147,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Whether the symbol is a variant for the thread's own default stream.
+/// Returns true if the symbol is a variant for the thread's own default stream.
 pub const fn has_suffix(symbol: &str) -> bool {
     let symbol = symbol.as_bytes();
     let tail = symbol.len();
@@ -163,7 +163,7 @@ pub const fn has_suffix(symbol: &str) -> bool {
 const LEGACY: u64 = 1;
 const PER_THREAD: u64 = 2;
 
-/// What is kept of a call.
+/// Returns the facts that are kept of a call.
 ///
 /// # Safety
 /// The arguments must be what the program passed to function `number`; structures that it passed

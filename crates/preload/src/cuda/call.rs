@@ -1,4 +1,4 @@
-//! What every hook of the driver does.
+//! Work that every hook of the driver does.
 
 use super::arguments::{Facts, facts};
 use super::graph::Capturing;
@@ -170,7 +170,7 @@ fn may_be_captured(category: Category) -> bool {
     )
 }
 
-/// What a successful call tells about calls that follow.
+/// Applies the results of a successful call to the calls that follow.
 ///
 /// # Safety
 /// As for `call`, after it succeeded.

@@ -1,5 +1,5 @@
-//! When work really ran on the GPU, as CUPTI tells it, where that library is present and asked
-//! for.
+//! Times at which work really ran on the GPU, as CUPTI tells them, where that library is present
+//! and asked for.
 //!
 //! CUPTI is found at run time, when the program has initialised the driver: the one that the
 //! program has loaded itself, or the one that the dynamic linker finds. It fills buffers that are
@@ -148,7 +148,7 @@ unsafe extern "C" fn take_buffer(
     let _ = unsafe { rustix::mm::munmap(buffer.cast(), bytes) };
 }
 
-/// What turns CUPTI's time into ticks: the line through the beginning and now.
+/// Conversion of CUPTI's time into ticks: the line through the beginning and now.
 struct Clocks {
     began: (u64, u64),
     ticks_per_ns: f64,

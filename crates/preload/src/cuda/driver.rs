@@ -1,4 +1,4 @@
-//! Where the driver's functions are.
+//! Addresses of the driver's functions.
 //!
 //! They are found when the driver is first needed, by reading its symbol table, and kept in two
 //! tables: by number, and sorted by address, to recognise what `cuGetProcAddress` gives out. What
@@ -18,7 +18,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 struct Tables {
-    /// Where the driver was loaded to; 0 if it was not.
+    /// Address to which the driver was loaded; 0 if it was not.
     driver: usize,
     by_number: [usize; COUNT],
     /// Address and number, sorted; those that the driver lacks come first, with address 0.

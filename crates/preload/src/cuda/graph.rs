@@ -14,7 +14,7 @@ static CAPTURES: AtomicI32 = AtomicI32::new(0);
 /// Deepest nesting of child graphs that is counted.
 const DEPTH: u32 = 8;
 
-/// What a function does to captures.
+/// Effect of a function on captures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Capturing {
     Begins,
@@ -23,7 +23,7 @@ pub enum Capturing {
 }
 
 impl Capturing {
-    /// What the function of this name does, without version and variant.
+    /// Returns the effect of the function of this name, without version and variant.
     pub fn of(base: &str) -> Capturing {
         match base {
             "cuStreamBeginCapture"
@@ -59,12 +59,12 @@ impl Capturing {
     }
 }
 
-/// Whether anything is captured just now.
+/// Returns true if anything is captured just now.
 pub fn captures() -> bool {
     CAPTURES.load(Ordering::SeqCst) > 0
 }
 
-/// Whether work on this stream is captured just now. Costs nothing while nothing is.
+/// Returns true if work on this stream is captured just now. Costs nothing while nothing is.
 pub fn is_captured(thread: &Thread, number: usize, stream: u64) -> bool {
     let per_thread = super::is_per_thread(FUNCTIONS[number].symbol);
     let which =

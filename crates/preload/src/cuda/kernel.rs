@@ -12,7 +12,7 @@ const SLOTS: usize = 8192;
 /// Handles that have been named; open addressing, never emptied.
 static SEEN: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 
-/// Whether this handle is met for the first time. When the table is full, no.
+/// Returns true if this handle is met for the first time, and the table is not full.
 fn is_new(handle: u64) -> bool {
     // Handles are addresses, whose lower bits differ little: the upper bits of the product do.
     let start = (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;

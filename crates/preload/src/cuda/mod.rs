@@ -33,7 +33,7 @@ pub fn forget_closed() {
 
 use record::cuda::FUNCTIONS;
 
-/// How many functions have hooks.
+/// Number of functions that have hooks.
 pub const COUNT: usize = FUNCTIONS.len();
 
 /// Arguments of any function of the driver: six in registers, ten words of the caller's stack.
@@ -60,7 +60,7 @@ pub type Hook = unsafe extern "C-unwind" fn(
     usize,
 ) -> usize;
 
-/// What the driver answers when all is well.
+/// The driver's result when all is well.
 pub const SUCCESS: u32 = 0;
-/// What is answered for a function that the driver does not have.
+/// Result for a function that the driver does not have.
 const NOT_FOUND: u32 = 500;

@@ -1,4 +1,4 @@
-//! Which host memory is pinned, as far as this process pinned it through the driver.
+//! Ranges of host memory that are pinned, as far as this process pinned them through the driver.
 //!
 //! A copy from memory that is not pinned is made by the calling thread, which holds locks of the
 //! driver meanwhile: a different thing from one that is only queued. Asking the driver would take
@@ -32,7 +32,7 @@ pub unsafe fn note(number: usize, arguments: &Arguments) {
     }
 }
 
-/// Whether this address lies in memory that is pinned.
+/// Returns true if this address lies in memory that is pinned.
 pub fn contains(address: u64) -> bool {
     let count = COUNT.load(Ordering::Relaxed).min(RANGES);
     STARTS[..count].iter().zip(&ENDS[..count]).any(|(start, end)| {

@@ -19,7 +19,7 @@ use std::ffi::{CStr, c_char, c_void};
 const DEFAULT: *mut c_void = libc::RTLD_DEFAULT;
 const NEXT: *mut c_void = libc::RTLD_NEXT;
 
-/// What came of a search for a symbol.
+/// Result of a search for a symbol.
 #[repr(C)]
 pub struct Answer {
     found: *mut c_void,
@@ -85,8 +85,8 @@ fn exported(symbol: &CStr) -> Option<*mut c_void> {
     number.map(|number| hook(number) as *mut c_void)
 }
 
-/// What the program gets for what was found; `caller` if the search goes through the caller's own
-/// libraries too.
+/// Returns the address that the program gets for the one that was found; `caller` if the search
+/// goes through the caller's own libraries too.
 fn settle(found: *mut c_void, symbol: &CStr, caller: Option<usize>) -> *mut c_void {
     if found.is_null() {
         found
@@ -111,14 +111,14 @@ fn found_without(symbol: &CStr, hook: *mut c_void, caller: Option<usize>) -> *mu
     }
 }
 
-/// Whether any library defines it, but this one.
+/// Returns true if any library but this one defines it.
 fn is_defined(symbol: &CStr) -> bool {
     let mut is_defined = false;
     elf::each_next(&mut |library| is_defined |= library.find(symbol).is_some());
     is_defined
 }
 
-/// What a search after the caller's library finds, if this library comes after that.
+/// Returns the result of a search after the caller's library, if this library comes after that.
 fn after(caller: usize, symbol: &CStr) -> Option<*mut c_void> {
     let own = exported(symbol)?;
     let start = Object::at(caller)?.start;

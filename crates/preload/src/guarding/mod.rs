@@ -37,7 +37,7 @@ impl Wiped {
 /// The waiters of this process, and its readers where they are to be known.
 pub static TABLE: Wiped = Wiped(Table::new(), Readers::new());
 
-/// Whether mutexes are the C library's own, with the words that we know.
+/// True if mutexes are the C library's own, with the words that we know.
 static ARE_THE_C_LIBRARYS: AtomicBool = AtomicBool::new(false);
 static EVERYWHERE: AtomicBool = AtomicBool::new(false);
 static MUTEXES: AtomicU8 = AtomicU8::new(ALONE);
@@ -48,7 +48,7 @@ const INHERIT: u8 = 1;
 const FAIR: u8 = 2;
 const FAIR_INHERIT: u8 = 3;
 
-/// What the gate is to say.
+/// State that the gate is to show.
 pub struct Begun {
     /// Mutexes are looked at before each use, since they may have to be converted.
     pub converts: bool,
@@ -95,12 +95,12 @@ pub fn begin(side: &Side) -> Option<Begun> {
     Some(Begun { converts: mutexes == INHERIT })
 }
 
-/// Whether locks are guarded wherever they are taken from.
+/// Returns true if locks are guarded wherever they are taken from.
 pub fn everywhere() -> bool {
     EVERYWHERE.load(Ordering::Relaxed)
 }
 
-/// What is done for mutexes that are taken from an address.
+/// Measure for mutexes that are taken from an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// They are made inheritance mutexes.
@@ -109,7 +109,7 @@ pub enum Way {
     Hand(Policy),
 }
 
-/// How mutexes that are taken from this address are guarded, if they are.
+/// Returns the way in which mutexes that are taken from this address are guarded, if they are.
 #[inline(always)]
 pub fn mutexes(from: usize) -> Option<Way> {
     if !attachment::is_guarded() || !origin::is_guarded(from) {
@@ -124,13 +124,13 @@ pub fn mutexes(from: usize) -> Option<Way> {
     }
 }
 
-/// Whether mutexes are handed over, as long as there is a guard.
+/// Returns true if mutexes are handed over, as long as there is a guard.
 #[inline(always)]
 fn hands_over() -> bool {
     MUTEXES.load(Ordering::Relaxed) >= FAIR
 }
 
-/// Whether mutexes are made inheritance mutexes.
+/// Returns true if mutexes are made inheritance mutexes.
 #[inline(always)]
 fn inherits() -> bool {
     MUTEXES.load(Ordering::Relaxed) == INHERIT

@@ -35,8 +35,8 @@ pub unsafe fn before_use(lock: Object, from: usize) {
     if mutex.fitness().is_err() {
         return;
     }
-    // Who else uses it at this very moment, without a hook or from a library that is not guarded,
-    // is not known; only of a library's own variables it is.
+    // Other users of it at this very moment, without a hook or from a library that is not guarded,
+    // are not known; only those of a library's own variables are.
     if super::everywhere() || is_in_its_own_library(lock, from) {
         convert(mutex);
     } else {
@@ -44,7 +44,7 @@ pub unsafe fn before_use(lock: Object, from: usize) {
     }
 }
 
-/// Whether the words of the C library's mutexes are where we take them to be.
+/// Returns true if the words of the C library's mutexes are where we take them to be.
 pub fn words_are_known() -> bool {
     [libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_RECURSIVE].into_iter().all(|kind| {
         let mutex = Mutex::of_kind(kind.cast_unsigned());
@@ -59,7 +59,7 @@ pub fn words_are_known() -> bool {
     })
 }
 
-/// Whether the C library and the kernel wait for inheritance mutexes by the monotonic clock.
+/// True if the C library and the kernel wait for inheritance mutexes by the monotonic clock.
 static WAITS_BY_MONOTONIC: AtomicBool = AtomicBool::new(true);
 
 /// Finds out what can be done with inheritance mutexes, before the gate opens.
@@ -213,8 +213,8 @@ pub unsafe fn lock_now(lock: Object) -> bool {
         && this().known_id().is_some_and(|me| unsafe { Mutex::at(lock) }.lock_now(me))
 }
 
-/// Whether the guard does nothing for a mutex that is taken from this address: nothing any more, if
-/// it was converted.
+/// Returns true if the guard does nothing for a mutex that is taken from this address. Where
+/// mutexes are not handed over, it is false for each one that the guard has converted.
 ///
 /// # Safety
 /// As for [`lock_now`].
@@ -345,7 +345,8 @@ fn wait_in_turn(mutex: &Mutex, table: &Table, until: Option<Deadline>, policy: P
     0
 }
 
-/// When a timed call gives up; `None` when it is not for the guard to say what is wrong with it.
+/// Returns the deadline of a timed call; `None` if the clock or the time is not valid, which is not
+/// for the guard to report.
 ///
 /// # Safety
 /// `until` must be null or point to a `timespec`.

@@ -19,7 +19,7 @@ static PHASE_FAIR: AtomicBool = AtomicBool::new(false);
 
 static BOOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether read-write locks are guarded, from now on, and whether who has them is boosted.
+/// Sets if read-write locks are guarded, from now on, and if those that have them are boosted.
 pub fn begin(phase_fair: bool, boost: bool) {
     PHASE_FAIR.store(phase_fair, Ordering::Relaxed);
     BOOST.store(phase_fair && boost, Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl Guarded<'_> {
         let result = if !BOOST.load(Ordering::Relaxed) {
             answer(self.0.read(reads, thread(), until))
         } else {
-            // Who need not wait need not know how urgent it is.
+            // A thread that need not wait need not know how urgent it is.
             match self.try_read() {
                 0 => 0,
                 _ => answer(self.0.read_lending(reads, urgent_lender(), until)),

@@ -262,8 +262,8 @@ fn is_library(path: &[u8]) -> bool {
     path.ends_with(FILE_NAME)
 }
 
-/// Whether the dynamic linker of another program can open this library. Once the program has
-/// restricted its system calls, nothing is tried.
+/// Returns true if the dynamic linker of another program can open this library. Once the program
+/// has restricted its system calls, nothing is tried.
 fn can_be_opened() -> bool {
     let path = PATH.load(Ordering::Relaxed);
     if path.is_null() || attachment::is_suspended() {

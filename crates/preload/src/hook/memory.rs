@@ -17,7 +17,7 @@ pub unsafe extern "C-unwind" fn lock_all_by_number(number: i64, flags: usize) ->
 }
 
 fn around<T>(flags: c_int, call: impl FnOnce() -> T) -> T {
-    // What is mapped later only is not counted now.
+    // Without `MCL_CURRENT`, the kernel counts nothing that is mapped now.
     if flags & libc::MCL_CURRENT == 0 { call() } else { attachment::without_unused(call) }
 }
 

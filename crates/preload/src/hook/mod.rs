@@ -90,8 +90,8 @@ macro_rules! jump {
 }
 pub(crate) use jump;
 
-/// Whether this is a point in time that the C library takes: some functions look at it even when
-/// they need not wait, others do not.
+/// Returns true if this is a point in time that the C library takes: some functions look at it even
+/// when they need not wait, others do not.
 ///
 /// # Safety
 /// `until` must be null or point to a `timespec`.
@@ -104,7 +104,7 @@ unsafe fn is_time(until: Object) -> bool {
     (0..1_000_000_000).contains(&time.tv_nsec)
 }
 
-/// Whether the C library can wait by this clock.
+/// Returns true if the C library can wait by this clock.
 fn is_clock(clock: c_int) -> bool {
     clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
 }
@@ -214,7 +214,8 @@ impl Site {
         }
     }
 
-    /// Whether somebody else has the lock, as far as its words say; they may not be the C library's.
+    /// Returns true if somebody else has the lock, as far as its words say; they may not be the C
+    /// library's.
     fn looks_taken(self, words: Words) -> bool {
         const TYPE: u32 = 3;
         const NORMAL: u32 = 0;
@@ -276,8 +277,8 @@ impl Site {
     }
 }
 
-/// Which words of a lock say what it is and whose it is, by their offsets; the layouts of x86-64
-/// glibc, the same from 2.31 to 2.42.
+/// Words of a lock that hold its kind and its owner, by their offsets; the layouts of x86-64 glibc,
+/// the same from 2.31 to 2.42.
 #[derive(Clone, Copy)]
 enum Words {
     /// `pthread_mutex_t`: kind at 16, owner at 8.

@@ -56,7 +56,7 @@ const ROBUST: u32 = 16;
 /// Set in the kind of mutexes with a priority ceiling.
 const CEILING: u32 = 64;
 
-/// Whether a mutex of one of these kinds has an owner that lives.
+/// Returns true if a mutex of one of these kinds has an owner that lives.
 fn is_busy(lock: Object, kind: u32) -> bool {
     const OWNER: u32 = 0x3fff_ffff;
     const OWNER_DIED: u32 = 0x4000_0000;
@@ -181,7 +181,7 @@ unsafe extern "C-unwind" fn unlock_not_ours(lock: Object, _: usize) -> c_int {
     unsafe { guarding::mutex::release(lock, |_| ()) }
 }
 
-/// What `take` asks, for `export_take`: robust or with a ceiling.
+/// The check of `take`, for `export_take`: robust or with a ceiling.
 macro_rules! check {
     () => {
         "

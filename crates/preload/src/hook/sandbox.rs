@@ -14,7 +14,7 @@ use core::arch::naked_asm;
 use std::ffi::c_int;
 
 const SET_SECCOMP: i32 = libc::PR_SET_SECCOMP;
-/// What a program does before it installs a filter, unless it has privileges.
+/// Option that a program sets before it installs a filter, unless it has privileges.
 const GIVE_UP: i32 = libc::PR_SET_NO_NEW_PRIVS;
 /// The operations of `seccomp` that install something: strict mode and a filter.
 const LAST_INSTALLING: usize = libc::SECCOMP_SET_MODE_FILTER as usize;

@@ -57,8 +57,8 @@ macro_rules! sort_out {
 }
 pub(super) use sort_out;
 
-// What `sort_out` relies on: nothing is recorded below cheap mode, and full mode is never mistaken
-// for anything else.
+// Conditions that `sort_out` relies on: nothing is recorded below cheap mode, and full mode is
+// never mistaken for anything else.
 const _: () = assert!(CONTENDED == 1 && FULL == 2 && GUARDED > FULL && CONVERTING > GUARDED);
 
 /// Exports functions that take a lock. `hook` finds out what to do, `recorded` is for full mode,

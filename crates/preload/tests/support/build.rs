@@ -109,7 +109,7 @@ pub fn compile<A: AsRef<OsStr>>(folder: &Folder, file: &str, to: &str, arguments
     path
 }
 
-/// Whether the C compiler makes programs with these words.
+/// Returns true if the C compiler makes programs with these arguments.
 pub fn can_compile(folder: &Folder, arguments: &[&str]) -> bool {
     let source = folder.path("empty.c");
     fs::write(&source, "int main(void) { return 0; }\n").expect("a source file");

@@ -28,7 +28,7 @@ use std::process::{Command, ExitStatus};
 const HANG_S: i64 = 240;
 const LONG_HANG_S: i64 = 3600;
 
-/// What is recorded of a program.
+/// Settings and size of a recording, with a name.
 #[derive(Clone, Debug)]
 pub struct Mode {
     pub name: &'static str,
@@ -55,7 +55,7 @@ impl Mode {
         mode("contended", true, true, &[])
     }
 
-    /// What is recorded when nothing else is asked for: the locks of the CUDA libraries.
+    /// Returns the mode for when nothing else is asked for: the locks of the CUDA libraries.
     pub fn default_filter() -> Mode {
         mode("default", false, false, &["libcuda.so", "libcudart.so"])
     }
@@ -112,7 +112,7 @@ impl Mode {
     }
 }
 
-/// How a program ended and what it said.
+/// Exit status and output of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -121,7 +121,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// What it printed, if it ended well.
+    /// Returns its output, if it ended well.
     #[track_caller]
     pub fn success(&self) -> &str {
         assert!(self.status.success(), "{}\n{}\n{}", self.status, self.out, self.err);
@@ -171,7 +171,7 @@ pub struct Subject {
     program: OsString,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, Option<OsString>)>,
-    /// What stands before and after the library in `LD_PRELOAD`.
+    /// Entries before and after the library in `LD_PRELOAD`.
     before: Vec<OsString>,
     after: Vec<OsString>,
     hang_s: i64,
@@ -348,7 +348,7 @@ impl Recorder {
         self.recording.clone()
     }
 
-    /// What was recorded so far.
+    /// Returns the recording so far.
     pub fn trace(&self) -> Trace {
         Trace::read(&self.recording)
     }
@@ -374,7 +374,7 @@ fn keep_door(mut door: Door, recording: &Recording, stop: &OwnedFd) {
     }
 }
 
-/// Whether the tests run as root: some of what programs do needs it.
+/// Returns true if the tests run as root: some of what programs do needs it.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

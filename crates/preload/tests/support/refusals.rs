@@ -1,6 +1,6 @@
-//! What older kernels refuse, for `programs/refuse.c`.
+//! System calls that older kernels refuse, for `programs/refuse.c`.
 
-/// What a kernel before this version refuses, and how.
+/// System call that a kernel before this version refuses, and the error.
 pub struct Refusal {
     before: &'static str,
     pub number: i64,

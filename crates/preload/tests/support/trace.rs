@@ -1,4 +1,4 @@
-//! What was recorded, read back.
+//! The recording, read back.
 
 use record::{Action, Class, Kind, NameKind, Raw, Record, Recording};
 use shm::log::{Copy, Lost, Writer};
@@ -17,7 +17,7 @@ pub struct Process {
 #[derive(Debug, Default)]
 pub struct Trace {
     pub processes: Vec<Process>,
-    /// Who wrote what, in the order of each thread.
+    /// Records by process image and thread, in the order of each thread.
     pub records: BTreeMap<(u32, u32), Vec<Record>>,
     pub modules: Vec<(u32, String)>,
     pub kernels: Vec<String>,
@@ -26,9 +26,9 @@ pub struct Trace {
     pub cursors: usize,
     /// Slots that were taken and not filled.
     pub torn: u32,
-    /// What there was no room for.
+    /// Number of records for which there was no room.
     pub lost: u64,
-    /// What gave way to later records.
+    /// Number of records that gave way to later ones.
     pub overwritten: u64,
 }
 
@@ -89,12 +89,12 @@ impl Trace {
         self.records.values().flatten()
     }
 
-    /// How many records there are of a kind.
+    /// Returns the number of records of a kind.
     pub fn count(&self, class: Class, action: Action) -> usize {
         self.all().filter(|record| record.kind == Kind::Lock(class, action)).count()
     }
 
-    /// How many records there are of a kind, by a process image.
+    /// Returns the number of records of a kind, by a process image.
     pub fn count_of(&self, process: u32, class: Class, action: Action) -> usize {
         let kind = Kind::Lock(class, action);
         self.of_process(process).filter(|record| record.kind == kind).count()
@@ -110,7 +110,7 @@ impl Trace {
         self.processes.iter().find(|process| process.pid == pid)
     }
 
-    /// How many locks of any kind were noted.
+    /// Returns the number of records about locks of any kind.
     pub fn locks(&self) -> usize {
         self.all().filter(|record| matches!(record.kind, Kind::Lock(..))).count()
     }

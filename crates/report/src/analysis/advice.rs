@@ -1,4 +1,4 @@
-//! What to change first, in sentences.
+//! Advice on the first change to make, in sentences.
 //!
 //! A chain without a guarantee often has none because another one has none. So the advice follows
 //! [`Refusal::Relies`] from the most critical chain that is not ok to the chain where the trouble
@@ -10,7 +10,7 @@ use super::words::listed;
 use super::{Addend, Bounds};
 use analysis::{Refusal, Status};
 
-/// What is guaranteed, and what to change first where that is not enough.
+/// Sentences on the guarantees, and on the first change to make if they are not enough.
 pub fn advice(bounds: &Bounds) -> Vec<String> {
     let counting = |chain: &usize| !bounds.system.chains[*chain].best_effort;
     let by_priority = bounds.by_priority();
@@ -107,7 +107,7 @@ fn change(bounds: &Bounds, chain: usize) -> Vec<String> {
     }
 }
 
-/// Which addends of others must shrink, and by how much.
+/// Names the addends of others that must shrink, and by how much.
 fn late(bounds: &Bounds, chain: usize, missing_ns: u64) -> Vec<String> {
     let (model, bound, name) = bounds.chain(chain);
     let start = format!(
@@ -187,7 +187,7 @@ fn blame(bounds: &Bounds, addends: &[Addend], named: Option<usize>) -> Option<St
     })
 }
 
-/// Who asks for how much of an accelerator that is asked for too much.
+/// Names the chains of higher priority that ask for too much of an accelerator, with their shares.
 fn overload(bounds: &Bounds, chain: usize, accelerator: usize) -> String {
     let system = &bounds.system;
     let overhead_ns = 2 * u128::from(system.kappa_ns) + u128::from(system.sigma_ns);

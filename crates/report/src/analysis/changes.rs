@@ -1,4 +1,4 @@
-//! What a search for priorities and buckets changed.
+//! Changes that a search for priorities and buckets made.
 
 use super::Names;
 use super::terminal::{Cell, FAINT, HEAD, PLAIN, Page, WARN};

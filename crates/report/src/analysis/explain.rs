@@ -8,7 +8,7 @@ use super::unit::Unit;
 use super::words::listed;
 use analysis::PartBound;
 
-/// How the bound of one chain comes about.
+/// Explains the bound of one chain, part by part.
 pub fn explain(bounds: &Bounds, chain: usize, color: bool) -> String {
     let mut page = Page::new(color);
     made_of(&mut page, bounds, chain, usize::MAX - 1);

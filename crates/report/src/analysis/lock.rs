@@ -7,7 +7,7 @@ use super::unit::Unit;
 use analysis::{LockBound, System};
 use serde_json::{Map, Value, json};
 
-/// Whether every chain whose deadline counts keeps it.
+/// Returns true if every chain whose deadline counts keeps it.
 pub fn lock_schedulable(system: &System, bounds: &[LockBound]) -> bool {
     let counted = system.chains.iter().zip(bounds).filter(|(chain, _)| !chain.best_effort);
     counted.into_iter().all(|(_, bound)| bound.response_ns.is_some())

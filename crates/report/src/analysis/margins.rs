@@ -1,4 +1,4 @@
-//! How far times may grow before the verdict changes, and what fails first.
+//! Factors by which times may grow before the verdict changes, and the chain that fails first.
 
 use super::Bounds;
 use super::json::us;

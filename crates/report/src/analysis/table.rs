@@ -33,8 +33,8 @@ pub fn table(bounds: &Bounds, color: bool) -> String {
     page.finish()
 }
 
-/// What the bound of every chain is made of, the largest addend first. Chains whose bucket allows
-/// no bound are left out.
+/// Addends of the bound of every chain, the largest first. Chains whose bucket allows no bound are
+/// left out.
 pub fn composition(bounds: &Bounds, color: bool) -> String {
     let mut page = Page::new(color);
     let concurrent = |chain: &usize| {

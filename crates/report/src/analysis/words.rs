@@ -52,7 +52,7 @@ impl Bounds {
         if model.best_effort { format!("{status} (best effort)") } else { status }
     }
 
-    /// Why a chain has no guarantee, without its name.
+    /// Reason why a chain has no guarantee, without its name.
     pub(super) fn refusal_words(&self, chain: usize, refusal: &Refusal) -> String {
         match refusal {
             Refusal::Late { missing_ns, .. } => format!("late by at least {}", words(*missing_ns)),

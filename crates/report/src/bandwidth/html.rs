@@ -8,7 +8,7 @@ use crate::page::render;
 use minijinja::context;
 use minijinja::value::Value;
 
-/// One self-contained page: document 001's figures on this machine, and every number.
+/// One self-contained page: BWLOCK++'s figures on this machine, and every number.
 ///
 /// # Errors
 /// [`Error::Plot`] and [`Error::Template`], neither of which depends on the results.
@@ -45,7 +45,7 @@ fn page(run: &BandwidthRun) -> Result<Value, Error> {
     })
 }
 
-/// A figure, who is who in it, and which of the document's it is.
+/// A figure, the legend of its colours, and the figure of the paper that it repeats.
 fn figure(title: &str, about: &str, plot: &Plot<'_>, svg: String) -> Value {
     let key = |(index, name): (usize, &String)| context! { ink => plot.ink + index, name };
     let legend: Vec<Value> = plot.series.iter().enumerate().map(key).collect();
@@ -81,7 +81,7 @@ fn slowdowns(run: &BandwidthRun) -> Result<Value, Error> {
         groups: run.kernels.iter().map(group).collect(),
         level: Some(1.0),
     };
-    let about = "Document 001, Figs. 7 and 9: medians, with quartiles, with the most hogs.";
+    let about = "BWLOCK++, Figs. 7 and 9: medians, with quartiles, with the most hogs.";
     Ok(figure("Slowdown of the kernels", about, &plot, plot.bars()?))
 }
 
@@ -102,7 +102,7 @@ fn over_hogs(kernel: &KernelRun) -> Result<Value, Error> {
         level: Some(1.0),
     };
     let title = format!("{} over the number of hogs", kernel.name);
-    Ok(figure(&title, "Document 001, Fig. 1.", &plot, plot.lines()?))
+    Ok(figure(&title, "BWLOCK++, Fig. 1.", &plot, plot.lines()?))
 }
 
 fn budgets(run: &BandwidthRun) -> Result<Option<Value>, Error> {
@@ -117,7 +117,7 @@ fn budgets(run: &BandwidthRun) -> Result<Option<Value>, Error> {
         groups: points.iter().map(group).collect(),
         level: Some(1.0),
     };
-    let about = "Document 001, Fig. 8: with the most hogs and the lock.";
+    let about = "BWLOCK++, Fig. 8: with the most hogs and the lock.";
     Ok(Some(figure("Slowdown by budget", about, &plot, plot.lines()?)))
 }
 
@@ -132,7 +132,7 @@ fn stopped(run: &BandwidthRun) -> Result<Value, Error> {
         groups: run.rules.iter().map(group).collect(),
         level: None,
     };
-    let about = "Document 001, Fig. 10: a memory-bound and a compute-bound thread on each core.";
+    let about = "BWLOCK++, Fig. 10: a memory-bound and a compute-bound thread on each core.";
     Ok(figure("Stopped time by scheduling rule", about, &plot, plot.bars()?))
 }
 
@@ -150,7 +150,7 @@ fn periods(run: &BandwidthRun) -> Result<Value, Error> {
         groups: run.rules.iter().map(group).collect(),
         level: Some(50.0),
     };
-    let about = "Document 001, Figs. 5 and 6.";
+    let about = "BWLOCK++, Figs. 5 and 6.";
     Ok(figure("Who runs while the lock is held", about, &plot, plot.bars()?))
 }
 

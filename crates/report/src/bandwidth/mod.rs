@@ -1,10 +1,9 @@
-//! What the memory-bandwidth lock is worth on a machine: `keeptime bench bandwidth`.
+//! Benefit and cost of the memory-bandwidth lock on a machine: `keeptime bench bandwidth`.
 //!
-//! The numbers are those of document 001's (BWLOCK++) Figs. 1 and 5 to 10: how much co-running hogs
-//! slow a kernel down ([`KernelRun`]), how much of that the lock takes back, at which budget
-//! ([`BudgetPoint`]), what it costs the best-effort work under each scheduling rule ([`RuleRun`]),
-//! and what taking it costs ([`LockCost`]). [`HogFigures`] says whether the memory system shows
-//! contention at all.
+//! The numbers are those of BWLOCK++'s Figs. 1 and 5 to 10: how much co-running hogs slow a kernel
+//! down ([`KernelRun`]), how much of that the lock takes back, at which budget ([`BudgetPoint`]),
+//! what it costs the best-effort work under each scheduling rule ([`RuleRun`]), and what taking it
+//! costs ([`LockCost`]). [`HogFigures`] says whether the memory system shows contention at all.
 
 mod html;
 mod plot;
@@ -24,7 +23,7 @@ pub const ENOUGH: f64 = 0.8;
 /// A number that was measured several times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// How often.
+    /// Number of measurements.
     pub count: usize,
     /// The smallest.
     pub min: f64,
@@ -61,15 +60,15 @@ pub struct BandwidthRun {
     pub device: String,
     /// The command that made it.
     pub command: String,
-    /// When, as text.
+    /// Date of the measurement, as text.
     pub date: String,
-    /// What the machine says of itself, name and value.
+    /// Machine's description of itself, name and value.
     pub machine: Vec<(String, String)>,
-    /// How the best-effort cores were regulated, name and value.
+    /// Regulation of the best-effort cores, name and value.
     pub regulation: Vec<(String, String)>,
-    /// What qualifies the results.
+    /// Notes on the validity of the results.
     pub marks: Vec<String>,
-    /// What the hogs get.
+    /// Memory bandwidth of the hogs.
     pub hogs: HogFigures,
     /// The kernels, in the order in which they were asked for.
     pub kernels: Vec<KernelRun>,
@@ -77,15 +76,15 @@ pub struct BandwidthRun {
     pub budgets: Option<(String, Vec<BudgetPoint>)>,
     /// The scheduling rules.
     pub rules: Vec<RuleRun>,
-    /// What the lock costs.
+    /// Cost of the lock.
     pub lock: Option<LockCost>,
 }
 
-/// What hogs get of the memory, without kernels and without a lock. All in megabytes (10^6) of
-/// lines that were touched, a second.
+/// Memory bandwidth of hogs, without kernels and without a lock. All in megabytes (10^6) of lines
+/// that were touched, a second.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct HogFigures {
-    /// What they do with a line.
+    /// Kind of access to a line.
     pub access: String,
     /// Bytes of the array of each.
     pub array_bytes: usize,
@@ -94,20 +93,20 @@ pub struct HogFigures {
 }
 
 impl HogFigures {
-    /// What one alone gets.
+    /// Returns the bandwidth of one hog alone.
     pub fn alone(&self) -> Option<f64> {
         self.together.iter().find(|(hogs, _)| *hogs == 1).map(|(_, spread)| spread.median)
     }
 
-    /// What the most get together, as a share of as many times what one gets alone: 1 where they do
-    /// not feel each other.
+    /// Returns the largest number of hogs, and their bandwidth together as a share of as many times
+    /// that of one alone: 1 if they do not slow each other down.
     pub fn scaling(&self) -> Option<(usize, f64)> {
         let (hogs, all) = self.together.iter().max_by_key(|(hogs, _)| *hogs)?;
         Some((*hogs, all.median / (*hogs as f64 * self.alone()?)))
     }
 }
 
-/// How long one kernel takes. Times in nanoseconds, from before its submission until its end was
+/// Execution times of one kernel, in nanoseconds, from before its submission until its end was
 /// known; with the lock, from before it was taken until it was given back.
 #[derive(Debug, Clone, Serialize)]
 pub struct KernelRun {
@@ -126,13 +125,13 @@ pub struct KernelRun {
 /// A kernel with so many hogs.
 #[derive(Debug, Clone, Serialize)]
 pub struct CoRun {
-    /// How many.
+    /// Number of hogs.
     pub hogs: usize,
     /// Without the lock.
     pub open_ns: Spread,
     /// With it.
     pub locked_ns: Spread,
-    /// What all hogs got meanwhile, in MB/s.
+    /// Bandwidth of all hogs meanwhile, in MB/s.
     pub open_hogs: Spread,
     /// The same with the lock.
     pub locked_hogs: Spread,
@@ -144,7 +143,8 @@ impl KernelRun {
         self.co_runs.iter().max_by_key(|run| run.hogs)
     }
 
-    /// How many times as long as alone it takes, of medians, without the lock and with it.
+    /// Returns the slowdown of the kernel, its median time over that alone, without the lock and
+    /// with it.
     pub fn slowdown(&self, run: &CoRun) -> (f64, f64) {
         let solo = self.solo_ns.median;
         (run.open_ns.median / solo, run.locked_ns.median / solo)
@@ -206,9 +206,9 @@ pub struct BudgetPoint {
     pub budget: String,
     /// The same as a number: percent of a period or MB/s.
     pub number: f64,
-    /// How many times as long as alone the kernel takes.
+    /// Slowdown of the kernel: its time over that alone.
     pub slowdown: Spread,
-    /// What all hogs got meanwhile, in MB/s.
+    /// Bandwidth of all hogs meanwhile, in MB/s.
     pub hogs: Spread,
 }
 
@@ -223,13 +223,13 @@ pub struct RuleRun {
     pub memory_periods: Spread,
     /// Virtual run time of the memory-bound threads, as a share of that of both.
     pub memory_virtual: Spread,
-    /// What the memory-bound threads got, in MB/s.
+    /// Bandwidth of the memory-bound threads, in MB/s.
     pub memory: Spread,
-    /// What the compute-bound ones got out of their caches, in MB/s.
+    /// Bandwidth of the compute-bound ones out of their caches, in MB/s.
     pub compute: Spread,
 }
 
-/// What taking the lock costs, in nanoseconds.
+/// Cost of taking the lock, in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct LockCost {
     /// Taking and giving back a lock that is held anyway; median, 99th percentile, largest.
@@ -242,11 +242,11 @@ pub struct LockCost {
     pub given_ns: [f64; 3],
     /// From the taking to the beginning of the first period, as the regulator says; as above.
     pub effect_ns: [f64; 3],
-    /// What waking a thread of that core by a bare futex costs: the floor under a taking.
+    /// Cost of waking a thread of that core by a bare futex: the floor under a taking.
     pub futex_ns: [f64; 3],
     /// From such a wake-up to the thread: the floor under the effect.
     pub woken_ns: [f64; 3],
-    /// How late a timer wakes a thread of that core: the floor under a period.
+    /// Lateness with which a timer wakes a thread of that core: the floor under a period.
     pub timer_ns: [f64; 3],
 }
 

@@ -16,13 +16,13 @@ const TOP: i32 = 34;
 const BOTTOM: i32 = 244;
 const LETTERS: i32 = 13;
 
-/// What is drawn: groups of values along x, a value for each series.
+/// Content of a plot: groups of values along x, a value for each series.
 pub(super) struct Plot<'a> {
     /// The name of the plot, for errors.
     pub(super) name: &'a str,
-    /// What x is.
+    /// Label of the x axis.
     pub(super) x: &'a str,
-    /// What y is.
+    /// Label of the y axis.
     pub(super) y: &'a str,
     /// The series, in the order of their colours from [`Plot::ink`] on.
     pub(super) series: Vec<String>,

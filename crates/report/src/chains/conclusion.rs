@@ -12,7 +12,7 @@ use crate::stats::Summary;
 /// Ratios inside this distance of 1 are no difference.
 const SAME: f64 = 0.05;
 
-/// What was won, in one line.
+/// Conclusion of the comparison, in one line.
 pub fn conclusion(run: &ChainsRun) -> String {
     sentences(run).join(" ")
 }
@@ -98,7 +98,7 @@ fn misses(run: &ChainsRun) -> Option<String> {
     Some(format!("Deadlines missed by critical chains: {}.", words.join(", ")))
 }
 
-/// Whether what was observed stayed within what was promised.
+/// Compares the observed response times with the guaranteed ones.
 fn bounds(run: &ChainsRun) -> Option<String> {
     let priority = run.policy(PRIORITY)?;
     let observed: Vec<(&ChainInfo, Summary)> = run

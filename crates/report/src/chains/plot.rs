@@ -19,7 +19,7 @@ const MAX_POINTS: usize = 600;
 const MAX_DOTS: usize = 220;
 /// Most letters of a chain's name in the overview.
 const MAX_NAME: usize = 18;
-/// How many of the largest samples every plot shows one by one.
+/// Number of the largest samples that every plot shows one by one.
 const TAIL: usize = 20;
 
 /// Sizes of the overview, in pixels of the page.
@@ -32,7 +32,7 @@ mod lanes {
     pub const BOTTOM: i32 = 46;
 }
 
-/// Where the axis of the overview begins: right of the names.
+/// Left end of the overview's axis: right of the names.
 fn overview_left(run: &ChainsRun) -> i32 {
     let longest = run.chains.iter().map(|chain| chain.id.chars().count().min(MAX_NAME)).max();
     34 + 8 * i32::try_from(longest.unwrap_or(0)).unwrap_or(0)

@@ -134,7 +134,7 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// What the most critical chain's slowest job spent its time with.
+    /// Writes the parts of the response time of the most critical chain's slowest job.
     fn slowest(&mut self, run: &ChainsRun, policy: &PolicyRun) {
         let Some(id) = run.most_critical().map(|chain| &chain.id) else { return };
         if let Some(slowest) = policy.chain(id).and_then(|result| result.slowest) {
@@ -167,8 +167,8 @@ fn round(number: f64) -> String {
     if (count - number).abs() < 0.05 { format!("{count:.0}") } else { format!("{number:.1}") }
 }
 
-/// How many deadlines the critical chains missed, and in how many jobs. A job that never ended
-/// counts as both. Used by the page as well.
+/// Number of deadlines that the critical chains missed, and number of their jobs. A job that never
+/// ended counts as both. Used by the page as well.
 pub(super) fn critical_misses(run: &ChainsRun, policy: &PolicyRun) -> (u64, u64) {
     let results = run
         .chains

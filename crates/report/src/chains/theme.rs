@@ -1,4 +1,4 @@
-//! Which policy has which colour: `priority` is always the blue one.
+//! Colours of the policies: `priority` is always the blue one.
 
 use super::{ChainsRun, PRIORITY};
 use crate::theme::SERIES;

@@ -1,4 +1,4 @@
-//! What a drive comes to, in sentences.
+//! Conclusion of a drive, in sentences.
 
 use super::{Drive, DriveRun, PartKind};
 

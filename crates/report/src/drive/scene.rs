@@ -1,5 +1,5 @@
-//! What happened, seen from above, as a moving picture without a script: SVG whose own animation
-//! moves every body in real time, and stills of the moments that matter.
+//! Scene of a drive from above, as a moving picture without a script: SVG whose own animation moves
+//! every body in real time, and stills of the moments that matter.
 //!
 //! The view is fixed, in the direction in which the vehicle drives when it begins: x to the right,
 //! in metres times a scale that shows all that the vehicle drives.
@@ -80,7 +80,7 @@ impl View {
             }
             time += STEP;
         }
-        // What comes is in front of the vehicle.
+        // Everything that comes is in front of the vehicle.
         high[0] += MARGIN;
         view.low = view.low.map(|low| low - MARGIN);
         high = high.map(|high| high + MARGIN);
@@ -227,6 +227,6 @@ fn shape(body: &Path, view: &View, hazard: Option<u32>) -> Value {
 }
 
 fn tenth(number: f64) -> f64 {
-    // What rounds to zero has no sign.
+    // A value that rounds to zero has no sign.
     (number * 10.0).round() / 10.0 + 0.0
 }

@@ -1,4 +1,4 @@
-//! What the modules did between the beginning of a hazard and the command that answers it.
+//! Runs of the modules between the beginning of a hazard and the command that answers it.
 
 use super::{Drive, DriveRun, PartKind, Span};
 use crate::{Error, page};

@@ -1,4 +1,4 @@
-//! What messages took on their way between modules (document 002, figure 8: middleware).
+//! Times that messages took on their way between modules (COLA, figure 8: middleware).
 
 use super::{FlowDrive, ms};
 use crate::stats::Summary;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 pub struct TopicTimes {
     /// The topic; of what comes in from outside, its source.
     pub topic: String,
-    /// How many bytes each message had that was made bytes, at both ends.
+    /// Size of a message at each serialisation and deserialisation, in bytes.
     pub bytes: Vec<f64>,
-    /// How long making bytes of a message had a core, ms.
+    /// Time for which each serialisation of a message had a core, ms.
     pub serialise_ms: Vec<f64>,
     /// From the publication of a message until it was in a mailbox, ms.
     pub hop_ms: Vec<f64>,
-    /// How long making a message of bytes had a core, ms.
+    /// Time for which each deserialisation of a message had a core, ms.
     pub deserialise_ms: Vec<f64>,
 }
 
@@ -33,7 +33,7 @@ impl TopicTimes {
         }
     }
 
-    /// Whether its messages were something else than shared pointers that arrive at once.
+    /// Returns true if its messages were not only shared pointers that arrive at once.
     fn costs(&self) -> bool {
         !self.bytes.is_empty() || self.hop_ms.iter().any(|ms| *ms > 0.0)
     }

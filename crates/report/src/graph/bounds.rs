@@ -19,7 +19,7 @@ pub struct PathBound {
     pub id: String,
     /// From the oldest nominal release of its roots to the end of its sink's callback.
     pub bound_us: Option<f64>,
-    /// Why there is none.
+    /// Reason why there is no bound.
     pub reason: Option<String>,
 }
 
@@ -36,12 +36,12 @@ pub struct CallbackBound {
     pub period_us: f64,
     /// From the nominal release of these timers to its end.
     pub bound_us: Option<f64>,
-    /// Why there is none.
+    /// Reason why there is no bound.
     pub reason: Option<String>,
 }
 
 impl GraphBounds {
-    /// Whether each key path has a bound; where the file names none, each callback.
+    /// Returns true if each key path has a bound; where the file names none, each callback.
     pub fn complete(&self) -> bool {
         let callbacks = || self.callbacks.iter().all(|callback| callback.bound_us.is_some());
         let paths = self.paths.iter().all(|path| path.bound_us.is_some());

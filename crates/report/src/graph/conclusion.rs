@@ -6,7 +6,7 @@ use super::{GraphRun, KEEPTIME, MethodRun, PathInfo, words};
 /// Ratios inside this distance of 1 are no difference.
 const SAME: f64 = 0.05;
 
-/// What was won, in one line.
+/// Conclusion of the comparison, in one line.
 pub fn conclusion(run: &GraphRun) -> String {
     sentences(run).join(" ")
 }
@@ -81,7 +81,7 @@ fn drops(run: &GraphRun, path: &PathInfo) -> String {
     format!("Messages missed on it: {}.", all.join(", "))
 }
 
-/// Whether what was observed stayed within what is possible.
+/// Compares the observed latencies with their bounds.
 fn bounds(run: &GraphRun, method: &MethodRun) -> Option<String> {
     let bounded = |path: &&PathInfo| {
         let seen = max_us(method, path).is_some();

@@ -1,4 +1,4 @@
-//! What is wrong, in words, with the numbers that say so, and what would help.
+//! Faults in words, with the numbers that show them, and remedies.
 
 use super::Findings;
 use super::name::task;
@@ -17,9 +17,9 @@ pub(super) struct Advice {
     pub(super) title: String,
     /// The numbers.
     pub(super) evidence: String,
-    /// When it was worst.
+    /// Sentence on the worst occurrence.
     pub(super) worst: Option<String>,
-    /// What would help, the most promising first.
+    /// Remedies, the most promising first.
     pub(super) remedies: Vec<Remedy>,
 }
 
@@ -276,7 +276,7 @@ pub(super) fn repeated(findings: &Findings<'_>, sequence: &Sequence) -> String {
     )
 }
 
-/// When it was worst.
+/// Sentence on the worst occurrence of a verdict.
 fn worst(findings: &Findings<'_>, verdict: &Verdict) -> Option<String> {
     let worst = verdict.worst.as_ref()?;
     Some(format!(
@@ -304,7 +304,7 @@ pub(super) fn remedy_name(remedy: Remedy) -> &'static str {
     }
 }
 
-/// What to do. No command is named that does not exist.
+/// Text of a remedy. No command is named that does not exist.
 pub(super) fn remedy_words(remedy: Remedy) -> &'static str {
     match remedy {
         Remedy::InheritanceMutex => {

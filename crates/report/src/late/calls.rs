@@ -47,7 +47,7 @@ pub(super) struct CallRow {
     pub(super) locks: String,
     pub(super) waiting: String,
     pub(super) waits_much: bool,
-    /// What else has to be said: failures, unknown calls.
+    /// Further notes on the calls: failures, unknown calls.
     pub(super) notes: String,
 }
 
@@ -162,7 +162,7 @@ pub(super) fn table(page: &mut Page, findings: &Findings<'_>) {
     }
 }
 
-/// Which locks one call of a kind takes, by its most frequent pattern.
+/// Locks that one call of a kind takes, by its most frequent pattern.
 pub(super) struct LocksRow {
     /// `launch`, `copy` and so on.
     pub(super) role: &'static str,
@@ -181,7 +181,7 @@ pub(super) struct LocksRow {
     pub(super) patterns: String,
 }
 
-/// What a reader asks for: launches, graph launches, copies, waiting for a stream.
+/// Role of a kind of call for the reader: launch, graph launch, copy, waiting for a stream.
 fn role(kind: &CallKind) -> Option<&'static str> {
     match kind.group {
         Group::Launch if kind.function.starts_with("cuGraphLaunch") => Some("graph launch"),

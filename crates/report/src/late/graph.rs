@@ -1,4 +1,4 @@
-//! What CUDA graphs would save: a section where something repeats that is worth one.
+//! Savings by CUDA graphs: a section on repeated sequences that are worth one.
 //!
 //! The estimate is [`trace::late::graph`]'s. Here it gets words: what the sequence is, what one
 //! launch of a graph would cost and where that number comes from, what would be saved, and what
@@ -22,14 +22,14 @@ const TOLD: usize = 5;
 /// Kinds of calls in the way that are named.
 const CUTS: usize = 3;
 
-/// What is true of every estimate.
+/// Limits of every estimate.
 const ABOUT: &str = "Estimates from the recorded calls; nothing was captured. A graph repeats the \
     same arguments, which are not recorded: either they stay the same, or the graph is updated.";
 
 /// A sequence in words.
 struct Row {
     title: String,
-    /// What it takes now, and what a graph would save.
+    /// Present cost of the sequence, and the saving by a graph.
     saving: String,
     kernels: Option<String>,
     obstacles: String,
@@ -60,7 +60,7 @@ impl Findings<'_> {
         }
     }
 
-    /// What one repetition takes now.
+    /// Present cost of one repetition.
     fn now(&self, sequence: &Sequence) -> String {
         let locks = match self.locks_of(sequence) {
             Some(locks) => format!("and {locks:.0} locks"),
@@ -97,7 +97,7 @@ impl Findings<'_> {
         format!("it ends at {name} ({}), which {}", times(cut.times), reason(cut.reason))
     }
 
-    /// How much of the work goes through graphs already.
+    /// Share of the work that goes through graphs already.
     fn share(&self) -> Option<String> {
         let launches = &self.survey.launches;
         if launches.graphs == 0 {
@@ -166,7 +166,7 @@ fn cost(graph: &GraphLaunch) -> String {
     format!("{}{locks}, {source}", time(graph.duration_ns))
 }
 
-/// Which kernels it launches.
+/// Names the kernels that it launches.
 fn kernels(sequence: &Sequence) -> Option<String> {
     let first = kernel_name(sequence.first_kernel.as_ref()?);
     let often = sequence.frequent.iter();

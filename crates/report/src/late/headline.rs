@@ -111,7 +111,7 @@ fn longest_wait(findings: &Findings<'_>, lock: u32, wait: &Instance) -> String {
     words
 }
 
-/// Where and when the worst call of the headline was, and what qualifies it: the next lines.
+/// Lines below the headline: place and time of its worst call, and notes on it.
 pub(super) fn beside(findings: &Findings<'_>) -> Vec<String> {
     let group = findings.main_group();
     let latest = findings.latest(group);
@@ -157,8 +157,8 @@ fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
     }
     let shares = shares(findings, late.explained);
     let main = shares.first()?;
-    // Where the holder could not run for most of it, that is the reason, and not how long it had
-    // the lock.
+    // If the holder could not run for most of it, that is the reason, and not how long it had the
+    // lock.
     let off = kept_off_ns(late.explained, main.lock);
     let inverted = 2 * off >= main.ns && main.what == What::Lock;
     let rank = |verdict: &&Verdict| match verdict.evidence {
@@ -185,7 +185,7 @@ fn why(findings: &Findings<'_>, late: Late<'_>) -> Option<String> {
     })
 }
 
-/// How long the holder of a lock that a call waited for was able to run and did not.
+/// Time for which the holder of a lock that a call waited for was able to run and did not.
 fn kept_off_ns(call: &Explained, wanted: Option<u32>) -> u64 {
     let kept_off = |part: &&Part| match &part.cause {
         Cause::Lock { lock, holders, .. } if Some(*lock) == wanted => {

@@ -205,7 +205,7 @@ fn call_rows(findings: &Findings<'_>) -> Value {
     context! { rows => rows.collect::<Vec<_>>(), left_out => (left_out > 0).then_some(more) }
 }
 
-/// How long calls take, and how much of that is waiting for locks.
+/// Plots of the durations of calls, and of the time in them that is waiting for locks.
 fn distributions(findings: &Findings<'_>) -> Result<Vec<Value>, Error> {
     let Calls { listed, .. } = findings.calls();
     let main = listed.into_iter().filter(|kind| kind.group != Group::Other && kind.count >= ENOUGH);
@@ -251,7 +251,7 @@ fn use_value(row: UseRow) -> Value {
     }
 }
 
-/// Where in which library a lock is taken.
+/// Places in libraries that take a lock, three at most.
 fn callers(lock: &Lock) -> String {
     let caller = |caller: &trace::late::result::Caller| {
         let module = caller.module.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
@@ -260,7 +260,7 @@ fn callers(lock: &Lock) -> String {
     lock.callers.iter().take(3).map(caller).collect::<Vec<_>>().join(", ")
 }
 
-/// How long locks are waited for and held.
+/// Plots of the times for which locks are waited for and held.
 fn lock_plots(findings: &Findings<'_>) -> Result<Vec<Value>, Error> {
     let mut waited: Vec<(u32, &Lock)> = findings.notable_locks(usize::MAX);
     let waits = |lock: &Lock| lock.readers.wait.count + lock.others.wait.count;

@@ -51,7 +51,7 @@ use trace::late::Task;
 use trace::late::Verdict;
 use trace::late::result::{CallKind, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
 
-/// What the object is.
+/// Name of the object's format.
 pub const SCHEMA: &str = "keeptime.late";
 /// Version of what its keys mean.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -11,8 +11,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The least width that is laid out for.
 const LEAST: usize = 40;
-/// What a table gives up, one after the other, until it fits: elastic columns down to a width, then
-/// columns up to a rank.
+/// Stages in which a table becomes narrower, one after the other, until it fits: elastic columns
+/// shrink down to a width, then columns up to a rank are left out.
 const STAGES: [(usize, u8); 3] = [(28, 2), (14, ALWAYS - 1), (8, ALWAYS - 1)];
 /// A column of this rank is never left out.
 pub(super) const ALWAYS: u8 = u8::MAX;
@@ -21,13 +21,13 @@ pub(super) const ALWAYS: u8 = u8::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Whether its cells stand left.
+    /// True if its cells are aligned to the left.
     pub(super) left: bool,
     /// Columns with a lower rank are left out first.
     pub(super) rank: u8,
-    /// Whether its cells may be cut.
+    /// True if its cells may be cut.
     pub(super) elastic: bool,
-    /// Whether its cells are wrapped instead; the last column only.
+    /// True if its cells are wrapped instead; the last column only.
     pub(super) wraps: bool,
 }
 

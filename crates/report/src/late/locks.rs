@@ -16,7 +16,7 @@ const LISTED: usize = 16;
 /// Functions that are listed with a lock; the rest is counted.
 const TAKERS: usize = 4;
 
-/// How a lock is used, in words: readers and others apart.
+/// Use of a lock, in words: readers and others apart.
 pub(super) struct UseRow {
     pub(super) lock: String,
     /// `read`, `write`, or nothing.
@@ -68,8 +68,8 @@ impl Findings<'_> {
         groups
     }
 
-    /// Whether launches share a lock with other groups of calls:
-    /// such a lock lets a copy delay a launch.
+    /// Returns true if launches share a lock with other groups of calls: such a lock lets a copy
+    /// delay a launch.
     pub(super) fn is_shared(&self, lock: &Lock) -> bool {
         let groups = self.groups_of(lock);
         groups.contains(&Group::Launch) && groups.len() > 1

@@ -1,4 +1,4 @@
-//! What things are called: threads, calls, locks. The same words in a terminal and on a page.
+//! Names of threads, calls and locks. The same words in a terminal and on a page.
 
 use super::Findings;
 use super::unit::{bytes, bytes_class, counted};
@@ -48,7 +48,7 @@ impl Findings<'_> {
         lock.map_or("?".to_owned(), |lock| lock.name.clone())
     }
 
-    /// What was special about one of the worst calls: bytes, kernel, result.
+    /// Special properties of one of the worst calls: bytes, kernel, result.
     pub(super) fn particulars(&self, call: &WorstCall) -> Vec<String> {
         let kind = self.survey.kinds.get(call.kind as usize);
         let copy = kind.is_some_and(|kind| kind.bytes_class.is_some());
@@ -80,7 +80,7 @@ pub(super) fn kind_name(kind: &CallKind) -> String {
     }
 }
 
-/// What a lock is.
+/// Name of a family of locks.
 pub(super) fn family(family: Family) -> &'static str {
     match family {
         Family::Mutex => "mutex",

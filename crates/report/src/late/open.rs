@@ -55,7 +55,7 @@ pub(super) fn sentences(findings: &Findings<'_>) -> Vec<String> {
     sentences
 }
 
-/// Whether only waits for signals did not end, as threads have that are without work.
+/// Returns true if only waits for signals did not end, as is usual for threads without work.
 pub(super) fn is_usual(findings: &Findings<'_>) -> bool {
     !findings.survey.open_waits.iter().any(|wait| wait.family.held())
 }

@@ -54,7 +54,7 @@ pub(super) struct Run {
     /// The spans of the first time.
     pub(super) spans: Vec<Span>,
     pub(super) times: usize,
-    /// When the last time ends.
+    /// End of the last time.
     pub(super) until_ns: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Run {
 pub(super) struct Shown<'f> {
     pub(super) kind: &'f CallKind,
     pub(super) spans: Vec<Span>,
-    /// What the time axis ends with.
+    /// End of the time axis.
     pub(super) end_ns: u64,
     pub(super) about: String,
 }
@@ -86,7 +86,7 @@ impl Findings<'_> {
         groups.filter_map(|group| self.pattern_of(self.patterned(group).first()?)).collect()
     }
 
-    /// Whether the pattern of a launch has this lock.
+    /// Returns true if the pattern of a launch has this lock.
     pub(super) fn in_main_pattern(&self, lock: u32) -> bool {
         let kinds = self.patterned(Group::Launch);
         let mut patterns = kinds.iter().filter_map(|kind| kind.patterns.most_frequent.first());
@@ -197,7 +197,7 @@ pub(super) fn blocks(page: &mut Page, findings: &Findings<'_>) {
     }
 }
 
-/// Which locks of the shown patterns are shared, and between whom.
+/// Lists the locks of the shown patterns that are shared, and the groups of calls that share them.
 pub(super) fn legend(findings: &Findings<'_>, shown: &[Shown<'_>]) -> String {
     let mut places: Vec<u32> =
         shown.iter().flat_map(|shown| &shown.spans).filter_map(|span| span.lock).collect();
@@ -249,7 +249,7 @@ struct Row<'s> {
     name: String,
     shared: bool,
     span: &'s Span,
-    /// When the last repetition ends, for the first span of a run that is repeated.
+    /// End of the last repetition, for the first span of a run that is repeated.
     until_ns: Option<u64>,
 }
 

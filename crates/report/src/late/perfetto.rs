@@ -40,14 +40,14 @@ use trace::late::Survey;
 use trace::{StreamKind, Trace};
 use track::Tracks;
 
-/// What to write.
+/// Options of the export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Also the locks that each thread holds. There are often more of them than of anything else.
     pub locks: bool,
 }
 
-/// What was written.
+/// Numbers of the things that were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Size of the file.
@@ -119,7 +119,7 @@ struct Export<'s, 'o> {
     texts: HashMap<(u32, u64), &'s str>,
     contended_only: bool,
     threads: HashMap<u32, Thread>,
-    /// What the current record changes; kept for its memory.
+    /// Changes by the current record; kept for its memory.
     changes: Vec<Change>,
     processors: Processors,
     gpus: Gpus,

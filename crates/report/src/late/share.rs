@@ -18,19 +18,19 @@ const NAMED: usize = 2;
 /// A holder that is kept off is worth a word in a summary from so many percent on.
 const WORTH_PERCENT: u64 = 10;
 
-/// Who, and for how long.
+/// Task, and its time in nanoseconds.
 pub(super) type Who = (Task, u64);
 
 /// A part of a call that is one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) what: What,
-    /// What it is, in one sentence.
+    /// Description of the share, in one sentence.
     pub(super) words: String,
-    /// What its details have in common; the sentence where there is one detail only.
+    /// Common part of its details; the sentence if there is one detail only.
     pub(super) head: String,
     pub(super) ns: u64,
-    /// How many parts it was.
+    /// Number of its parts.
     pub(super) times: u64,
     /// The lock that was waited for, as its place in the survey.
     pub(super) lock: Option<u32>,
@@ -45,9 +45,9 @@ pub(super) struct Detail {
     pub(super) words: String,
     pub(super) ns: u64,
     pub(super) times: u64,
-    /// Who had the lock, or the processor; the longest first.
+    /// Tasks that had the lock or the processor; the longest first.
     pub(super) who: Vec<Who>,
-    /// Whether something kept who had the lock.
+    /// True if something kept the lock's holder from going on.
     pub(super) kept_off: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a thread does over time, from its own records: calls, in them waits for locks, and the
+//! Activity of a thread over time, from its own records: calls, in them waits for locks, and the
 //! locks that it holds.
 //!
 //! A [`Follower`] takes the records of one thread in their order and says what each of them
@@ -24,13 +24,13 @@ const MOST_HELD: usize = 256;
 #[derive(Debug)]
 pub(super) struct Follower {
     process: u32,
-    /// Whether only locks that had to be waited for were recorded.
+    /// True if only locks that had to be waited for were recorded.
     contended_only: bool,
     open: Vec<Open>,
     held: Vec<Hold>,
 }
 
-/// What is open.
+/// A call or a wait that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Open {
     Call(Call),
@@ -73,7 +73,7 @@ pub(super) struct Hold {
     depth: u32,
 }
 
-/// How something ended.
+/// Way in which a call, a wait or a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// A call returned.
@@ -86,7 +86,7 @@ pub(super) enum End {
     Missing,
 }
 
-/// What a record changes.
+/// Change by a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     CallBegins(Call),
@@ -98,7 +98,7 @@ pub(super) enum Change {
     HoldEnds(Hold, End),
     /// A lock is let go, or a semaphore posted.
     Released(Key),
-    /// Who waits for a condition is told to go on.
+    /// Threads that wait for a condition are told to go on.
     Signalled(Key),
     /// The address means another lock from now on, or none.
     Renamed(Key),
@@ -115,13 +115,13 @@ pub(super) struct Gap {
 }
 
 impl Gap {
-    /// What is missing before a block, when the stream was followed up to `reached`.
+    /// Records that are missing before a block, if the stream was followed up to `reached`.
     pub(super) fn before(block: &Block, reached: u64) -> Option<Gap> {
         let (count, to) = (block.missing_before, block.first.max(reached));
         (count > 0).then_some(Gap { from: reached, to, count })
     }
 
-    /// What is missing after a block, before `next`, when the following one begins.
+    /// Records that are missing after a block, before `next`, when the following one begins.
     pub(super) fn after(block: &Block, reached: u64, next: Option<u64>) -> Option<Gap> {
         let LostRange { count, first, last } = block.lost;
         let from = first.max(reached);
@@ -135,7 +135,7 @@ impl Follower {
         Follower { process, contended_only, open: Vec::new(), held: Vec::new() }
     }
 
-    /// What is open, the innermost last.
+    /// Calls and waits that are open, the innermost last.
     pub(super) fn open(&self) -> &[Open] {
         &self.open
     }
@@ -264,7 +264,7 @@ impl Follower {
     fn returns(&mut self, record: &Record, lock: Key, changes: &mut Vec<Change>) {
         let end = if record.number == 0 { End::Got } else { End::Failed(record.number) };
         let wait = self.wait_ends(lock, end, changes);
-        // Where only contended acquisitions are recorded, the release of a mutex that was taken
+        // If only contended acquisitions are recorded, the release of a mutex that was taken
         // without waiting is not, so it must not be taken for held.
         if !self.contended_only || wait.is_some_and(|wait| wait.had_mutex) {
             let mutex = (self.process, Family::Mutex, record.detail);

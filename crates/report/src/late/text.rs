@@ -12,12 +12,12 @@ use trace::metadata::{Guard, GuardCounts, Outcome, Tier};
 /// Verdicts that are told; the rest is counted.
 const VERDICTS: usize = 8;
 
-/// How the text looks.
+/// Look of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Columns of the terminal; fewer than 40 are taken as 40.
     pub width: usize,
-    /// Whether to use colours.
+    /// True if the text uses colours.
     pub color: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn tier(tier: Tier) -> &'static str {
     }
 }
 
-/// What was given to the device, and what it did with it, in sentences.
+/// Work that was given to the device, and its execution there, in sentences.
 pub(super) fn work(findings: &Findings<'_>) -> Vec<String> {
     let launches = &findings.survey.launches;
     let mut facts = Vec::new();

@@ -24,7 +24,7 @@ use trace::Trace;
 use trace::late::{Explained, Group, Survey};
 use window::Window;
 
-/// What to show.
+/// Options of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The calls, as their places in [`Survey::worst`], in the order in which they are offered;
@@ -47,7 +47,7 @@ impl Default for Options {
 pub struct Section {
     /// One `section` element, with its style and its script. It uses the colours of the page.
     pub html: String,
-    /// How many calls it shows.
+    /// Number of calls that it shows.
     pub calls: usize,
 }
 

@@ -23,7 +23,7 @@ impl Scale {
         }
     }
 
-    /// How many times the last digit each part is, so that the parts add up to their sum.
+    /// Converts each part to a multiple of the last digit, so that the parts add up to their sum.
     pub(super) fn steps(self, parts_ns: &[u64]) -> Vec<u128> {
         let total: u128 = parts_ns.iter().map(|ns| u128::from(*ns)).sum();
         apportion(parts_ns, (total + u128::from(self.step_ns) / 2) / u128::from(self.step_ns))

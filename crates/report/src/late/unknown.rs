@@ -1,4 +1,4 @@
-//! What the trace cannot say, and what would make it say more.
+//! Facts that the trace does not contain, and ways to record more of them.
 
 use super::Findings;
 use super::unit::{count, counted, time};
@@ -68,7 +68,7 @@ fn losses(findings: &Findings<'_>) -> Vec<String> {
     sentences
 }
 
-/// What the tier leaves open, and how to get a better one.
+/// Facts that the tier leaves open, and the way to a better tier.
 fn tier(findings: &Findings<'_>) -> Vec<String> {
     let metadata = findings.metadata;
     let mut sentences = Vec::new();
@@ -94,7 +94,7 @@ fn tier(findings: &Findings<'_>) -> Vec<String> {
     sentences
 }
 
-/// What was left out by choice.
+/// Records that were left out by choice.
 fn settings(findings: &Findings<'_>) -> Vec<String> {
     let settings = &findings.metadata.settings;
     let mut sentences = Vec::new();

@@ -94,7 +94,7 @@ pub(super) fn blocks(page: &mut Page, findings: &Findings<'_>) {
     }
 }
 
-/// Why a list is empty.
+/// Reason why a list is empty.
 pub(super) fn none(findings: &Findings<'_>) -> String {
     let Focus::Function(name) = &findings.focus else {
         return "No such call returned while its records are whole.".to_owned();

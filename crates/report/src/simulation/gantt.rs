@@ -26,16 +26,16 @@ const ROW: f64 = 22.0;
 const CHAIN_ROW: f64 = 34.0;
 /// Space above the first row of a group.
 const GAP: f64 = 26.0;
-/// How many colours the template has.
+/// Number of colours in the template.
 const COLOURS: usize = 10;
 /// About the width of a letter on a block, and the most letters of a label at the left.
 const LETTER: f64 = 6.1;
 const MAX_LABEL: usize = 19;
 
-/// What to draw.
+/// Part of a schedule that is drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Gantt<'t> {
-    /// What accelerators, executors and chains are called.
+    /// Names of accelerators, executors and chains.
     pub names: &'t Names,
     /// The system that was simulated.
     pub system: &'t System,
@@ -116,7 +116,7 @@ impl Gantt<'_> {
 struct Drawing<'g, 't> {
     gantt: &'g Gantt<'t>,
     rows: Vec<Row>,
-    /// Where the row of each chain, core and bucket begins.
+    /// Vertical positions of the rows of each chain, core and bucket.
     chains: Vec<f64>,
     cores: Vec<(u32, f64)>,
     buckets: Vec<((usize, u32), f64)>,
@@ -262,7 +262,7 @@ impl<'g, 't> Drawing<'g, 't> {
         }
     }
 
-    /// What cores and accelerators did, in their own rows and in those of the chains.
+    /// Draws the work of cores and accelerators, in their own rows and in those of the chains.
     fn intervals(&mut self) {
         let gantt = self.gantt;
         let shown = |interval: &&Interval| gantt.shows(interval.start_ns, interval.end_ns);
@@ -344,7 +344,7 @@ fn response_words(name: &str, job: &Job) -> String {
     }
 }
 
-/// What a block of a core or an accelerator says to whoever points at it.
+/// Text that appears when the pointer is on a block of a core or an accelerator.
 fn title(interval: &Interval, names: &Names) -> String {
     let what = match (interval.doing, interval.segment) {
         (Doing::Switch, _) => "device switches".to_owned(),

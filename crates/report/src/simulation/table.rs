@@ -5,8 +5,8 @@ use crate::analysis::terminal::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, WARN,
 use crate::analysis::unit::{Unit, percent, words};
 use analysis::Status;
 
-/// What was simulated, its marks, and one line per chain with the bound beside it. With `color`,
-/// misses stand out by ANSI colours as well.
+/// Table with the description of the simulation, its marks, and one line per chain with the bound
+/// beside it. With `color`, misses stand out by ANSI colours as well.
 pub fn table(simulation: &Simulation, color: bool) -> String {
     let mut page = Page::new(color);
     page.paint(HEAD, &format!("{}: ", clean(&simulation.file)));
@@ -72,7 +72,7 @@ fn row(simulation: &Simulation, index: usize, found: &Simulated) -> Vec<Cell> {
     ]
 }
 
-/// What the numbers of one chain leave out.
+/// Notes on jobs that the numbers of one chain leave out.
 pub(super) fn notes(found: &Simulated) -> Vec<String> {
     let mut notes = Vec::new();
     if found.overloaded {
@@ -84,7 +84,7 @@ pub(super) fn notes(found: &Simulated) -> Vec<String> {
     notes
 }
 
-/// What the result means, the most important first.
+/// Meaning of the result, the most important first.
 pub fn conclusion(simulation: &Simulation) -> Vec<String> {
     let names = |wanted: &dyn Fn(usize) -> bool| {
         let chains = (0..simulation.chains.len()).filter(|chain| wanted(*chain));

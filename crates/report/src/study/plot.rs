@@ -19,16 +19,16 @@ const BOTTOM: i32 = 218;
 /// The colour of the published theorem.
 const PUBLISHED: usize = 1;
 
-/// How the lines of a method look: the colour says which analysis, the line which priorities.
+/// Look of the lines of a method: the colour says which analysis, the line which priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     /// The place of its colour in [`SERIES`].
     pub(super) ink: usize,
-    /// How it is drawn.
+    /// Style of the line.
     pub(super) line: Line,
 }
 
-/// How a line is drawn.
+/// Style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     /// With the priorities of the sets.
@@ -89,7 +89,7 @@ impl Line {
     }
 }
 
-/// Where x and y stand in the drawing.
+/// Scales of x and y in the drawing.
 struct Scales {
     low: f64,
     high: f64,

@@ -1,7 +1,7 @@
 //! The result as one page. The template is `page.html`, beside this file.
 
 use super::plot::{bars, inks};
-use super::{Cell, DOCUMENT_US, STEP, TransportRun, size, us, way};
+use super::{Cell, PAAM_US, STEP, TransportRun, size, us, way};
 use crate::Error;
 use crate::page::render;
 use minijinja::context;
@@ -41,7 +41,7 @@ fn page(run: &TransportRun) -> Result<Value, Error> {
         loss => run.loss * 100.0,
         machine => run.machine.clone(),
         marks => run.marks.clone(),
-        document => DOCUMENT_US.map(|us| format!("{us:.0}")),
+        document => PAAM_US.map(|us| format!("{us:.0}")),
         steps,
         figures,
         rows => run.cells.iter().map(row).collect::<Vec<_>>(),

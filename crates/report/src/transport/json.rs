@@ -1,6 +1,6 @@
 //! The result for machines.
 
-use super::{Cell, DOCUMENT_US, STEP, Sample, TransportRun};
+use super::{Cell, PAAM_US, STEP, Sample, TransportRun};
 use serde_json::{Map, Value, json};
 
 /// The result as JSON; docs/bench-transport.md says what it has.
@@ -16,7 +16,7 @@ pub fn json(run: &TransportRun) -> Value {
         "loss": run.loss,
         "marks": run.marks,
         "steps": STEP.map(|(name, _)| name),
-        "document_003_overhead_us": { "best": DOCUMENT_US[0], "worst": DOCUMENT_US[1] },
+        "paam_overhead_us": { "best": PAAM_US[0], "worst": PAAM_US[1] },
         "cells": run.cells.iter().map(of_cell).collect::<Vec<_>>(),
     })
 }

@@ -1,7 +1,7 @@
 //! Stacked bars of the steps, as SVG: one plot for each size, one bar for each way and each of the
 //! fastest request, the mean and the slowest one.
 
-use super::{Cell, DOCUMENT_US, STEPS, Sample, way};
+use super::{Cell, PAAM_US, STEPS, Sample, way};
 use crate::Error;
 use crate::drawing::{Area, Axis, Drawn, FINE, dashed, draw, line, text};
 use crate::theme::{BOUND, GRID, Ink, LIMIT, MUTED, SERIES, TEXT};
@@ -38,7 +38,7 @@ pub(super) fn bars(name: &str, cells: &[&Cell]) -> Result<String, Error> {
     }
     let count = i32::try_from(rows.len()).unwrap_or(0);
     let bottom = TOP + ROW * count;
-    let most = rows.iter().fold(DOCUMENT_US[1], |most, (_, row)| most.max(row.whole_ns / 1e3));
+    let most = rows.iter().fold(PAAM_US[1], |most, (_, row)| most.max(row.whole_ns / 1e3));
     draw(name, (WIDTH, bottom + 44), |area| {
         // Linear, from zero: lengths are compared.
         let x = Axis::new(most, most, (LEFT, RIGHT));
@@ -50,7 +50,7 @@ pub(super) fn bars(name: &str, cells: &[&Cell]) -> Result<String, Error> {
         for (index, row) in (0..).zip(&rows) {
             bar(area, &x, TOP + ROW * index, row)?;
         }
-        for us in DOCUMENT_US {
+        for us in PAAM_US {
             dashed(area, x.at(us), (TOP * FINE, bottom * FINE), LIMIT, 8)?;
         }
         let middle = (LEFT + RIGHT) / 2 * FINE;

@@ -1,7 +1,7 @@
 //! The result in a terminal: latencies, then the mean by step, then the overhead beside document
 //! 003's.
 
-use super::{DOCUMENT_US, STEP, TransportRun, size, us, way};
+use super::{PAAM_US, STEP, TransportRun, size, us, way};
 use crate::text::clean;
 
 /// The tables, at most 130 columns.
@@ -79,8 +79,8 @@ fn overheads(run: &TransportRun) -> String {
             [shares.best, shares.mean, shares.worst].map(|sample| us(sample.overhead_ns()));
         text += &row(way(&cell.way), &size(cell.bytes), numbers);
     }
-    let [best, worst] = DOCUMENT_US.map(|us| format!("{us:.0}"));
-    text += &row("document 003", "72 B", [best, "-".into(), worst]);
-    text + "document 003: control messages over DDS, data in shared memory, on an NVIDIA Jetson AGX \
+    let [best, worst] = PAAM_US.map(|us| format!("{us:.0}"));
+    text += &row("PAAM", "72 B", [best, "-".into(), worst]);
+    text + "PAAM: control messages over DDS, data in shared memory, on an NVIDIA Jetson AGX \
             Xavier; its Fig. 12 gives no numbers by step.\n"
 }

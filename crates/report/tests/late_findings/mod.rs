@@ -1,4 +1,4 @@
-//! What the tests of the report say of a trace.
+//! Findings and texts of a trace's report, for its tests.
 
 use report::late::{self, Findings, Focus, Look};
 use trace::Trace;

@@ -13,7 +13,7 @@ use trace::{BlockHead, StreamKind, Trace, TraceWriter};
 pub const START: u64 = 1_000_000;
 /// `CLOCK_MONOTONIC` then.
 pub const START_NS: u64 = 5_000_000_000;
-/// How long recording takes.
+/// Length of the recording, in ticks.
 pub const LENGTH: u64 = 100_000_000;
 pub const PROCESS: u32 = 1;
 pub const PID: u32 = 100;
@@ -224,7 +224,7 @@ pub fn late_launch(name: &str, tier: Tier) -> Made {
     made
 }
 
-/// What the scheduler did while [`late_launch`] happened.
+/// Adds the scheduler's records from the time of [`late_launch`].
 pub fn scheduler(made: &mut Made) {
     let records = [
         switch(900, 0, 0, COPY, 0),

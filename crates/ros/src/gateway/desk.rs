@@ -1,4 +1,4 @@
-//! Who is registered: clients, their leases, their registrations.
+//! Registered clients, their leases and their registrations.
 
 use super::window::{Verdict, Window};
 use super::worker::{self, Counts, Heard, Shared};
@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 8;
 
 type ClientId = [u8; 16];
 
-/// How a request to register goes on.
+/// Next step of a request to register.
 pub(crate) enum Reply {
     /// This is its answer.
     Now(Box<RegisterResponse>),
@@ -69,7 +69,7 @@ enum Event {
     Ended(u32),
 }
 
-/// What the graph's clients are told of one of their chains.
+/// Status of one chain of clients on the graph, as they get it.
 pub(crate) struct Remote {
     pub chain: String,
     pub status: ChainStatus,
@@ -140,7 +140,7 @@ impl Desk {
         self.begin(&request, heard)
     }
 
-    /// Why there is no room for one more, if so.
+    /// Returns the refusal if there is no room for one more registration.
     fn full(&self, request: &RegisterRequest) -> Option<Outcome> {
         let limits = &self.settings.limits;
         let known = self.clients.contains_key(&request.client);
@@ -304,7 +304,7 @@ impl Desk {
         }
     }
 
-    /// How long until a lease may end.
+    /// Returns the time until a lease may end.
     pub fn next_lease(&self) -> Duration {
         let lease = self.settings.limits.lease;
         let left = self.clients.values().map(|client| lease.saturating_sub(client.heard.silent()));
@@ -330,7 +330,7 @@ impl Desk {
         status
     }
 
-    /// What the registrations of each remote chain did together.
+    /// Returns the sums of the registrations of each remote chain.
     pub fn chains(&self) -> Vec<Remote> {
         let mut chains: BTreeMap<&str, (ChainStatus, u64)> = BTreeMap::new();
         for entry in self.registrations.values() {
@@ -354,8 +354,8 @@ impl Desk {
     }
 }
 
-/// Where numbers of registrations begin. What a client still sends for a registration of a gateway
-/// that died must not meet one of this gateway.
+/// Draws the first number of registrations. A request that a client still sends for a registration
+/// of a gateway that died must not meet one of this gateway.
 fn random() -> u32 {
     RandomState::new().build_hasher().finish() as u32
 }

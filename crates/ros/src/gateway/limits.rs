@@ -1,4 +1,4 @@
-//! What clients on the graph may do, and the checks of what they ask for.
+//! Limits of clients on the graph, and the checks of their requests.
 
 use crate::message::keeptime::{Outcome, RegisterRequest, SubmitRequest};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const ARGUMENTS: usize = 4;
 /// The output begins at a multiple of this many bytes.
 const ALIGNMENT: u64 = 64;
 
-/// How much clients on the graph may take together.
+/// Largest amounts that clients on the graph may take together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Clients at the same time.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub priority: u32,
     /// The services that may be asked for; none means all.
     pub services: Vec<String>,
-    /// How long a client may be silent.
+    /// Longest time for which a client may be silent.
     pub lease: Duration,
 }
 
@@ -77,7 +77,7 @@ fn is_name(name: &str, longest: usize) -> bool {
     name.len() <= longest && name::check(name).is_ok()
 }
 
-/// Where a request's output stands in memory of so many bytes, and how long it is.
+/// Returns the offset and the length of a request's output in memory of so many bytes.
 ///
 /// # Errors
 /// The outcome to answer when it does not fit, or has too many arguments.

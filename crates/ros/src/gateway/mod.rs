@@ -14,7 +14,7 @@
 //! once into the session's memory. What comes from the graph is an allegation, and what a client may
 //! take is bounded ([`Limits`]); a client that is silent for longer than its lease loses everything.
 //!
-//! What the node serves and publishes:
+//! The node serves and publishes:
 //!
 //! | name | type |
 //! |---|---|
@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the gateway stands, and what it allows.
+/// Place of the gateway on the graph, its server, and its limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The domain and the interfaces.
@@ -52,15 +52,15 @@ pub struct Settings {
     pub namespace: String,
     /// The name of the node.
     pub name: String,
-    /// How requests and responses find each other.
+    /// The way in which requests and responses find each other.
     pub mapping: Mapping,
     /// The server's socket.
     pub socket: PathBuf,
-    /// What clients on the graph may take.
+    /// Limits of clients on the graph.
     pub limits: Limits,
     /// The distance between two messages of status.
     pub status_period: Duration,
-    /// How often the gateway has been started anew.
+    /// Number of restarts of the gateway.
     pub restarts: u32,
 }
 
@@ -215,7 +215,7 @@ fn each<S: Service>(
 }
 
 fn answer<S: Service>(server: &Server<S>, id: &RequestId, response: &S::Response) {
-    // Who is not reached asks again, or has gone.
+    // A client that is not reached asks again, or has gone.
     let _ = server.respond(id, response);
 }
 

@@ -1,4 +1,4 @@
-//! What the gateway says of the server: chains, status, diagnostics.
+//! Reports of the gateway on the server: chains, status, diagnostics.
 
 use super::desk::Remote;
 use crate::message::Time;

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-/// What is to be done with a request's number.
+/// Next step for a request, by its number.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<'a, A> {
     /// Execute it, then [`Window::keep`] its answer.

@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often a thread that waits for the server looks whether it is still wanted.
+/// Period in which a thread that waits for the server checks that it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long an answer is held back for its client to be found, as ROS 2 itself does.
+/// Longest delay of an answer until its client is found, as in ROS 2 itself.
 const CONNECT: Duration = Duration::from_millis(100);
 
-/// How often is looked whether the client has been found: nobody tells.
+/// Period of the check that the client has been found: nothing reports it.
 const LOOK_FOR_CLIENT: Duration = Duration::from_millis(1);
 
-/// What a registration is made of.
+/// Parts of a registration.
 pub(crate) struct Order {
     pub number: u32,
     pub client: [u8; 16],
@@ -42,7 +42,7 @@ pub(crate) struct Order {
     pub shared: Arc<Shared>,
 }
 
-/// What a registration's thread and the gateway both see.
+/// State shared by a registration's thread and the gateway.
 pub(crate) struct Shared {
     pub bell: Arc<Bell>,
     pub stop: AtomicBool,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub counts: Counts,
 }
 
-/// When a client was last heard, in nanoseconds since the gateway began.
+/// Time at which a client was last heard, in nanoseconds since the gateway began.
 #[derive(Clone)]
 pub(crate) struct Heard {
     start: Instant,
@@ -75,7 +75,7 @@ impl Heard {
     }
 }
 
-/// What a registration has done. Relaxed: counters that nobody acts upon.
+/// Counts of a registration. Relaxed: counters that nobody acts upon.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub requests: AtomicU64,
@@ -178,7 +178,7 @@ impl Worker {
             let _ = self.shared.bell.wait(Some(LOOK_FOR_CLIENT));
         }
         self.sent = Instant::now();
-        // Who does not take its answers asks again, or has gone.
+        // A client that does not take its answers asks again, or has gone.
         let _ = self.server.respond(id, response);
     }
 
@@ -294,12 +294,12 @@ fn age(id: &RequestId) -> Duration {
     SystemTime::now().duration_since(id.received()).unwrap_or_default()
 }
 
-/// When it came, on the monotonic clock.
+/// Returns the time at which the request came, on the monotonic clock.
 fn arrived_ns(id: &RequestId) -> u64 {
     monotonic_ns().saturating_sub(age(id).as_nanos() as u64)
 }
 
-/// What a client on the graph is told of an error of the server's.
+/// Translates an error of the server into the outcome that a client on the graph gets.
 fn outcome(error: &accel::Error) -> Outcome {
     let code = match error {
         accel::Error::Refused(_) => Outcome::REFUSED,

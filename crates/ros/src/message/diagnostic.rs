@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// `std_msgs/msg/Header`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// When it was written.
+    /// Time at which the message was written.
     pub stamp: Time,
     /// Unused here.
     pub frame_id: String,
@@ -16,7 +16,7 @@ pub struct Header {
 /// `diagnostic_msgs/msg/DiagnosticArray`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiagnosticArray {
-    /// When it was written.
+    /// Head with the time at which the message was written.
     pub header: Header,
     /// One entry for each thing that is watched.
     pub status: Vec<DiagnosticStatus>,
@@ -31,9 +31,9 @@ impl Message for DiagnosticArray {
 pub struct DiagnosticStatus {
     /// [`OK`](DiagnosticStatus::OK) to [`STALE`](DiagnosticStatus::STALE).
     pub level: u8,
-    /// What it is about.
+    /// Name of the thing that the status describes.
     pub name: String,
-    /// What is to be said.
+    /// Text of the status.
     pub message: String,
     /// The machine's part.
     pub hardware_id: String,
@@ -55,7 +55,7 @@ impl DiagnosticStatus {
 /// `diagnostic_msgs/msg/KeyValue`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyValue {
-    /// What is measured.
+    /// Name of the measured value.
     pub key: String,
     /// Its value.
     pub value: String,

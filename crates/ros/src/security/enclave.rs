@@ -22,7 +22,7 @@ pub(crate) fn files(folder: &Path) -> DomainParticipantSecurityConfigFiles {
     DomainParticipantSecurityConfigFiles::with_ros_default_names(folder, String::new())
 }
 
-/// Whether the files of an enclave can secure a participant in a domain. Sends nothing.
+/// Checks that the files of an enclave can secure a participant in a domain. Sends nothing.
 ///
 /// # Errors
 /// [`Error::Enclave`] with the first file that is missing or bad.
@@ -189,7 +189,7 @@ fn text_of<'t>(node: Node<'t, 't>, name: &'t str) -> Option<&'t str> {
     children(node, name).next()?.text().map(str::trim)
 }
 
-/// Whether `<domains>` has this one, by its id or in a range whose ends may be left out.
+/// Returns true if `<domains>` has this one, by its id or in a range whose ends may be left out.
 fn contains(domains: Node<'_, '_>, domain: u16) -> bool {
     let number = |text: Option<&str>, or: u16| text.map_or(Some(or), |text| text.parse().ok());
     domains.children().any(|node| match node.tag_name().name() {
@@ -214,7 +214,7 @@ fn subject(name: &X509NameRef) -> Vec<String> {
     parts
 }
 
-/// Whether a grant's name is this subject. RustDDS compares again, and reads what is escaped.
+/// Returns true if a grant's name is this subject. A name with an escape is left to RustDDS.
 fn is_for(name: Option<&str>, subject: &[String]) -> bool {
     name.is_some_and(|name| name.contains('\\') || name.split(',').map(str::trim).eq(subject))
 }

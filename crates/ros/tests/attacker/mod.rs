@@ -26,8 +26,8 @@ impl Attacker {
         let victim = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port(0));
         let prefix = [b"hostile fox", &[number][..]].concat().try_into().unwrap();
         let mut attacker = Attacker { socket, prefix, victim, asked: 0 };
-        // What was matched is answered; before that, nothing is. The victim was not always alone,
-        // and has the port that was free when it came.
+        // A matched participant gets an answer; before that, it gets none. The victim was not
+        // always alone, and has the port that was free when it came.
         attacker.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         // The limits only end a test that has failed.
         let answered = (0..1200).any(|attempt| {
@@ -73,8 +73,8 @@ impl Attacker {
         self.socket.send_to(packet, self.victim).unwrap();
     }
 
-    /// What this participant and the victim write to and read from each other: publications,
-    /// subscriptions or messages of participants.
+    /// Ids with which this participant and the victim write to and read from each other:
+    /// publications, subscriptions or messages of participants.
     pub fn ids(&self, prefix: [u8; 12], which: usize) -> rtps::Ids {
         let [a, b, c] = [[0, 0, 3], [0, 0, 4], [0, 2, 0]][which % 3];
         let (writes, reads) = ([a, b, c, 0xc2], [a, b, c, 0xc7]);

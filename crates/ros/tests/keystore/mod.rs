@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `ros2 security create_enclave` allows.
+/// Topics that `ros2 security create_enclave` allows.
 pub const EVERYTHING: [&str; 4] = ["rt/*", "rq/*", "rr/*", "ros_discovery_info"];
 
-/// How `ros2 security create_keystore` protects all topics, `rtps`, `metadata` and `data`, but for
-/// the last, which is `ENCRYPT` there.
+/// Protection of all topics as `ros2 security create_keystore` sets it: `rtps`, `metadata` and
+/// `data`, but for the last, which is `ENCRYPT` there.
 pub const USUAL: [&str; 3] = ["SIGN", "ENCRYPT", "NONE"];
 
 /// A keystore in a folder of its own.

@@ -48,7 +48,7 @@ fn text(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What a value is on the wire.
+/// Form of a value on the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     Plain(&'static str),

@@ -54,7 +54,7 @@ impl Sniffer {
         self.packets.join().unwrap()
     }
 
-    /// How many packets there were, and how many of them have this in clear.
+    /// Ends the capture; returns the number of packets, and of those that have this text in clear.
     pub fn count(self, text: &str) -> (usize, usize) {
         let packets = self.end();
         let has =

@@ -7,9 +7,9 @@
 //! drop the connection or pass it on. It never waits for a peer, for the thread behind it, or for
 //! a lock.
 //!
-//! Who is passed on was within its user's pace and number of unfinished connections, so the thread
-//! behind it sees a bounded number of them. They go through a pair of sockets, as descriptors: a
-//! queue with a bound, without a lock that a thread of lower priority could hold.
+//! A connection that is passed on is within its user's pace and number of unfinished connections,
+//! so the thread behind this one sees a bounded number of them. They go through a pair of sockets,
+//! as descriptors: a queue with a bound, without a lock that a thread of lower priority could hold.
 //!
 //! While it drops more than it passes on, it rests as long as it works: knocking costs others at
 //! most half a core, at the lowest of the real-time priorities.
@@ -30,21 +30,21 @@ const BATCH: usize = 64;
 /// Before a door is looked at again that the kernel had no memory or descriptor for.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Why somebody was turned away at the door.
+/// Reason for which somebody was turned away at the door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
     /// This user connects more often than so many times a second.
     Pace {
         /// The user.
         uid: u32,
-        /// How often it may.
+        /// Largest number of its connections in one second.
         per_second: u32,
     },
     /// This user has so many connections on which it has said nothing yet.
     Unfinished {
         /// The user.
         uid: u32,
-        /// How many it may have.
+        /// Largest number of its unfinished connections.
         most: u32,
     },
     /// There are too many unfinished connections of all users.
@@ -151,7 +151,7 @@ impl Drop for Acceptor {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Hall<R> {
     door: Door,
     inside: Socket,

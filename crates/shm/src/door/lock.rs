@@ -86,12 +86,12 @@ fn owner(file: &OwnedFd) -> Option<u32> {
     std::str::from_utf8(&text[..length]).ok()?.trim_end().parse().ok()
 }
 
-/// What has this name now, without following a link.
+/// Returns the status of the file that has this name now, without following a link.
 pub(super) fn named(path: &Path) -> Result<Stat, Errno> {
     rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Whether both are the same file.
+/// Returns true if both are the same file.
 pub(super) fn same(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }

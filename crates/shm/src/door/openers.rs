@@ -1,4 +1,4 @@
-//! Who may open a socket's file: its mode and group, and an access list where these do not say it.
+//! Users that may open a socket's file: its mode and group, and an access list if needed.
 //!
 //! The kernel lets a process connect that may write to the socket's file and pass through the
 //! folders above it. A mode names one group; so several groups, or users besides the owner, stand
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Who may open a socket's file.
+/// Users that may open a socket's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Openers {
     /// Permissions of the file.

@@ -1,11 +1,11 @@
-//! How often each user may connect.
+//! Rate at which each user may connect.
 
 use std::collections::HashMap;
 
 /// Users that are remembered; only those that connected within the last second have to be.
 const MOST_USERS: usize = 4096;
 
-/// How often each user may connect: a bucket of tokens for each.
+/// Rate at which each user may connect: a bucket of tokens for each.
 #[derive(Debug)]
 pub struct Pace {
     per_second: u32,
@@ -18,7 +18,7 @@ impl Pace {
         Pace { per_second, users: HashMap::new() }
     }
 
-    /// Whether this user may connect now.
+    /// Returns true if this user may connect now, and takes one of its tokens then.
     pub fn admits(&mut self, uid: u32, now_ns: u64) -> bool {
         let most = f64::from(self.per_second);
         if self.users.len() >= MOST_USERS && !self.users.contains_key(&uid) {

@@ -1,4 +1,4 @@
-//! How many connections may be unfinished at once: accepted, but not yet heard.
+//! Places for unfinished connections: those that are accepted, but not yet heard.
 //!
 //! The thread at the door counts them up ([`Places::take`]); whoever owns a [`Place`] counts it
 //! down by dropping it. Both are wait-free: a count for each user, and one for all ordinary users.
@@ -26,7 +26,7 @@ pub(super) struct Places {
     counts: Counts,
 }
 
-/// Why there is no place.
+/// Reason for which there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
     /// This user has too many.

@@ -36,7 +36,7 @@ struct Piece {
 static TABLE: AtomicPtr<Piece> = AtomicPtr::new(std::ptr::null_mut());
 /// Ranges that are none. The lock is for those who map and unmap; the handler does not take it.
 static FREE: Mutex<Vec<&'static Range>> = Mutex::new(Vec::new());
-/// Where SIGBUS went before.
+/// Action for SIGBUS before the handler was set.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A mapping's place in the table, until it is dropped. That has to happen before the memory is

@@ -20,7 +20,7 @@ pub struct Range {
     broken: AtomicU32,
 }
 
-/// What a range was at one moment.
+/// State of a range at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// First address.
@@ -76,7 +76,7 @@ impl Range {
         self.broken.store(1, Ordering::Release);
     }
 
-    /// Whether a page of it was lost.
+    /// Returns true if a page of it was lost.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire) != 0
     }

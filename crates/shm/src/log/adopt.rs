@@ -22,20 +22,20 @@ use crate::atomic::Ordering;
 
 /// Places in the register.
 pub const REGISTER: usize = if cfg!(loom) { 2 } else { 960 };
-/// How many holders one search asks for.
+/// Number of living holders after which one search gives up.
 const QUESTIONS: u32 = 16;
 /// Slots that are worth it.
 const WORTH: u32 = if cfg!(loom) { 2 } else { 8 };
 
-/// What a log must know of the process that appends to it.
+/// Knowledge of a log about the process that appends to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     /// A number of the space of thread ids that the calling process is in, the same in each process
     /// there; 0 if it is not known, and then only threads of its own process are asked for.
     pub space: fn() -> u32,
-    /// Whether no thread of this space has this id. May not be wrong about one that lives.
+    /// Returns true if no thread of this space has this id. May not be wrong about one that lives.
     pub is_dead: fn(u32) -> bool,
-    /// Who in this process looks for a chunk.
+    /// Gate for the threads of this process that look for a chunk.
     pub gate: Gate,
 }
 
@@ -134,7 +134,7 @@ impl Log {
         let _ = place.compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Where a chunk that was taken over goes on, if it is worth it.
+    /// Returns the place at which a chunk that was taken over goes on, if enough slots are left.
     fn rest(&self, number: u32, state: State) -> Option<Place> {
         let (chunk, lap) = (self.chunk(number), self.lap(state));
         let is_whole = |slot: u32| {

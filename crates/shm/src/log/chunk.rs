@@ -12,7 +12,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Whether a tag that was read from it says that it is whole, in this lap of its chunk.
+    /// Returns true if a tag that was read from it says that it is whole, in this lap of its chunk.
     pub fn is_whole(&self, lap: u16, tag: u32) -> bool {
         tag as u16 != UNWRITTEN && (tag >> 16) as u16 == lap
     }
@@ -28,7 +28,7 @@ impl Slot {
 pub struct Chunk {
     /// See [`State`].
     pub state: AtomicU64,
-    /// Who may append, packed: the latest one that took it.
+    /// Writer that may append, packed: the latest one that took it.
     pub holder: AtomicU64,
     /// In which space of thread ids the holder's is; 0: unknown.
     pub space: AtomicU32,
@@ -36,7 +36,7 @@ pub struct Chunk {
     pub owner: AtomicU32,
     /// Slot of the holder's mark.
     pub start: AtomicU32,
-    /// How many of its slots are marks.
+    /// Number of its slots that are marks.
     pub marks: AtomicU32,
     reserved: [AtomicU32; 2],
     /// Entries that the latest thread could not append after this chunk, and when the first and
@@ -59,7 +59,7 @@ pub struct Head {
     pub overwritten: AtomicU64,
     /// Numbers of cursors given out.
     pub cursors: AtomicU64,
-    /// Where the next search in the register begins.
+    /// Start of the next search in the register.
     pub hint: AtomicU64,
     /// Chunks that threads write or have written; 0: none. No more than hints.
     pub register: [AtomicU32; REGISTER],
@@ -101,18 +101,18 @@ impl State {
         (self.0 >> TICKET_BITS).wrapping_sub(1)
     }
 
-    /// What the owner word must be.
+    /// Returns the value that the owner word must have.
     pub fn owner(self) -> u32 {
         (self.0 >> TICKET_BITS) as u32
     }
 
-    /// Whether it can be taken over once more.
+    /// Returns true if it can be taken over once more.
     pub fn can_be_handed(self) -> bool {
         let hands = self.0 & HANDS;
         hands & HAND == 0 && hands < HANDS - HAND
     }
 
-    /// Whether the chunk is still in the same use, perhaps of another holder.
+    /// Returns true if the chunk is still in the same use, perhaps of another holder.
     pub fn is_same_use(self, other: State) -> bool {
         self.0 >> TICKET_BITS == other.0 >> TICKET_BITS
     }

@@ -4,8 +4,8 @@ use super::CAPACITY;
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::mutant::Mutant;
 
-/// Where a cursor stands: lap of the chunk in bits 48 to 63, chunk in 24 to 47 (0: none), next
-/// slot in 0 to 23, which counts on when the chunk is full.
+/// Position of a cursor: lap of the chunk in bits 48 to 63, chunk in 24 to 47 (0: none), next slot
+/// in 0 to 23, which counts on when the chunk is full.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Place(u64);
 
@@ -37,7 +37,7 @@ impl Place {
         self.slot() < CAPACITY && self.chunk() != 0
     }
 
-    /// Whether it is not long ago that no room was found.
+    /// Returns true during the pause after an append that found no room.
     pub fn waits(self) -> bool {
         (Place::NO_ROOM..Place::NO_ROOM + PAUSE).contains(&self.slot())
     }

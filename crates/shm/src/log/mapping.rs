@@ -20,12 +20,12 @@
 use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::mutant::Mutant;
 
-/// How many threads of this process look for a chunk, and whether that is shut: two words of the
-/// process' own memory, 0 in the beginning. A forked child has none of its parent's threads, and all
+/// Count of the process' threads that look for a chunk, and a flag that shuts them out: two words
+/// of its own memory, 0 in the beginning. A forked child has none of its parent's threads, and all
 /// of its holes: there the first one must be 0 again, and the second one as it was.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
-    /// How many are inside.
+    /// Number of threads inside.
     pub inside: &'static AtomicU32,
     /// 1 while it is shut.
     pub shut: &'static AtomicU32,
@@ -65,7 +65,7 @@ impl Gate {
         is_first
     }
 
-    /// Whether nobody is inside, after it was shut.
+    /// Returns true if nobody is inside, after it was shut.
     pub fn is_empty(&self) -> bool {
         // Acquire: pairs with the release of `leave`.
         self.inside.load(Ordering::Acquire) == 0
@@ -85,7 +85,7 @@ mod real {
     use rustix::mm::MremapFlags;
     use std::time::Duration;
 
-    /// How long a closer waits for those inside, who need microseconds.
+    /// Longest time for which a closer waits for the threads inside, which need microseconds.
     const PATIENCE: Duration = Duration::from_millis(100);
     /// Most pieces that stay mapped; more threads than that keep the chunks between them, too.
     const PIECES: usize = 256;

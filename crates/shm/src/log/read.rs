@@ -6,17 +6,17 @@ use crate::atomic::{AtomicU64, Ordering, fence};
 /// A copy of a segment: what one thread wrote to a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copy {
-    /// Who wrote it.
+    /// Thread that wrote it.
     pub writer: Writer,
     /// Number of the thread's cursor: another one when its id was given again.
     pub cursor: u32,
-    /// How many segments the thread had before this one.
+    /// Number of segments that the thread had before this one.
     pub sequence: u32,
     /// Entries that the thread had appended before this segment.
     pub before: u64,
-    /// Whether its thread may still append.
+    /// True if its thread may still append.
     pub open: bool,
-    /// What the thread lost after it.
+    /// Entries that the thread lost after it.
     pub lost: Lost,
     /// Slots that were taken before the last whole one and are not whole: their writer was
     /// interrupted there, or killed.
@@ -28,11 +28,11 @@ pub struct Copy {
 /// Entries that could not be taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// How many.
+    /// Number of these entries.
     pub count: u64,
-    /// When the first one came.
+    /// Time of the first one.
     pub first: u64,
-    /// When the last one came.
+    /// Time of the last one.
     pub last: u64,
 }
 
@@ -42,7 +42,7 @@ impl Log {
         AREA_CHUNKS..AREA_CHUNKS + self.chunks
     }
 
-    /// What threads lost that never had a chunk.
+    /// Returns the losses of threads that never had a chunk.
     pub fn lost_without_chunk(&self) -> Lost {
         let head = self.head();
         lost(&head.lost, &head.lost_first, &head.lost_last)

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 thread_local! {
-    /// How many steps from now the handler comes; negative: not at all.
+    /// Steps that are left before the handler comes; negative: it does not come.
     static STEPS: Cell<i64> = const { Cell::new(-1) };
     static HANDLER: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
     static DEAD: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
@@ -54,7 +54,7 @@ fn append(log: &Log, cursor: &Cursor, thread: u32, value: u64) -> bool {
     log.append(cursor, writer(thread), value, &entry)
 }
 
-/// What was kept and what was lost.
+/// Segments that were kept, and counts of the lost and the overwritten entries.
 #[derive(Debug, Default)]
 struct Found {
     segments: Vec<Copy>,

@@ -42,7 +42,7 @@ pub(super) fn build<'a>(
     Ok(InStream::boxed(gpu, session, Launched { exec, _graph: graph, _body: body }))
 }
 
-/// What the loop repeats.
+/// Body of the loop.
 struct Body {
     layer: Layer,
     counter: Kernel,

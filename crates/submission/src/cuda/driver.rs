@@ -6,7 +6,7 @@ use cudarc::driver::{DriverError, result, sys};
 use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a call gave, in the driver's words if it failed.
+/// Result of a call, in the driver's words if it failed.
 pub(super) fn check(doing: &'static str, code: sys::CUresult) -> Result<(), Error> {
     code.result().map_err(|error| Error::failed(doing, describe(&error)))
 }
@@ -35,7 +35,7 @@ pub(super) struct Gpu {
     pub version: i32,
     /// Compute capability.
     pub capability: (i32, i32),
-    /// Whether it can run all blocks of a kernel at once.
+    /// True if it can run all blocks of a kernel at once.
     pub cooperative: bool,
     /// Multiprocessors.
     pub processors: u32,
@@ -169,7 +169,7 @@ impl Stream {
         guarded("making a stream", || result::stream::create(kind)).map(Stream)
     }
 
-    /// Whether all of it has ended.
+    /// Returns true if all of it has ended.
     pub fn has_ended(&self) -> Result<bool, Error> {
         // SAFETY: the stream lives.
         match unsafe { sys::cuStreamQuery(self.0) } {

@@ -86,7 +86,7 @@ impl Graph {
         });
         match made {
             Ok(()) => Ok(Exec(exec)),
-            // Why a graph cannot be launched from the GPU, for one.
+            // The added result says why, for one, a graph cannot be launched from the GPU.
             Err(Error::Failed { doing, why }) => {
                 Err(Error::Failed { doing, why: format!("{why}, {:?}", how.result_out) })
             }

@@ -84,7 +84,7 @@ impl Layer {
         self.at = at;
     }
 
-    /// What each of the kernels takes. The pointers are into this layer.
+    /// Parameters of each of the kernels. The pointers are into this layer.
     pub fn parameters(&mut self) -> [*mut c_void; 2] {
         [(&raw mut self.at).cast(), (&raw mut self.k).cast()]
     }

@@ -1,12 +1,12 @@
-//! Where the device runtime is, `libcudadevrt.a`: what kernels need that launch from the GPU, and
-//! what comes with the toolkit, not with the driver.
+//! Search for the device runtime, `libcudadevrt.a`: kernels that launch from the GPU need it, and
+//! it comes with the toolkit, not with the driver.
 
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libcudadevrt.a";
 /// Names the file itself.
 const VARIABLE: &str = "KEEPTIME_CUDADEVRT";
-/// Where a toolkit has its libraries.
+/// Folders of a toolkit's libraries, below its root.
 const INSIDE: [&str; 5] = [
     "lib64",
     "targets/x86_64-linux/lib",
@@ -14,9 +14,9 @@ const INSIDE: [&str; 5] = [
     "targets/aarch64-linux/lib",
     "lib",
 ];
-/// Where a system's own packages have them.
+/// Folders of the libraries of a system's own packages.
 const SYSTEM: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
-/// Where Python has its packages, below the folder of one of its versions.
+/// Folders that hold a folder for each version of Python, with its packages below.
 const PYTHON: [&str; 2] = ["/usr/local/lib", "/usr/lib"];
 
 /// A file, and which CUDA it is of, as the driver counts: 13000 is 13.0.
@@ -93,7 +93,7 @@ fn in_toolkit(root: &Path) -> Option<Found> {
     INSIDE.iter().find_map(|inside| file(&root.join(inside).join(NAME)))
 }
 
-/// What PyPI's packages hold.
+/// Device runtimes in PyPI's packages.
 fn of_python(lib: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     for python in children(lib) {

@@ -32,7 +32,7 @@ pub(super) fn link(name: &str, ptx: &str, driver: i32) -> Result<Image, String> 
 
 struct Linker {
     state: sys::CUlinkState,
-    /// What the linker complains of; it ends with a zero.
+    /// Errors that the linker reports, as text; it ends with a zero.
     log: Vec<u8>,
 }
 

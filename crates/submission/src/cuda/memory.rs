@@ -120,7 +120,7 @@ impl Failure {
     }
 }
 
-/// Where the matrices lie on the GPU; as in `kernels/network.cuh`.
+/// Addresses of the matrices on the GPU; as in `kernels/network.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Buffers {
@@ -143,7 +143,7 @@ pub(super) struct Memory {
     pub at: Buffers,
     /// The input, the weights, the filter and the bias.
     pub uploads: [Copy; 4],
-    /// What was activated, and what was convolved.
+    /// The activated and the convolved matrix of the last layer.
     pub downloads: [Copy; 2],
     _device: [DeviceMemory; 6],
 }
@@ -201,7 +201,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What was downloaded. The submission has ended.
+    /// Output that was downloaded. The submission has ended.
     pub fn output(&self) -> Output {
         let [activated, convolved] = &self.downloads;
         Output { activated: activated.host.floats(), convolved: convolved.host.floats() }

@@ -51,7 +51,7 @@ pub(crate) fn open(ordinal: usize) -> Result<Box<dyn Accelerator>, Error> {
 struct Cuda {
     gpu: Gpu,
     about: About,
-    /// Why none of the methods works.
+    /// Reason why none of the methods works.
     usable: Result<(), String>,
     images: Images,
 }

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 const PTX: &str = include_str!("../../kernels/persistent.ptx");
 const ENTRIES: usize = 64;
-/// What the blocks meet at; the kernel alone knows what is in it.
+/// Size of the memory by which the blocks synchronise; the kernel alone knows its content.
 const SHARED_BYTES: usize = 128;
-/// How long the kernel may take to begin, and to end.
+/// Longest time in which the kernel must begin, and longest time in which it must end.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Between two looks at the ring of a thread that sleeps.
 const NAP: Duration = Duration::from_micros(20);
@@ -42,10 +42,10 @@ struct Request {
 /// As in `kernels/persistent.cu`.
 #[repr(C)]
 struct Ring {
-    /// How many requests were put there. The host's.
+    /// Number of requests that were put there. The host's.
     head: AtomicU64,
     unused: [u64; 7],
-    /// How many the kernel has done, plus one as soon as it runs. The kernel's.
+    /// Number of requests that the kernel has done, plus one as soon as it runs. The kernel's.
     done: AtomicU64,
     unused_too: [u64; 7],
     entries: [UnsafeCell<Request>; ENTRIES],
@@ -89,7 +89,7 @@ fn blocks(gpu: &Gpu, function: sys::CUfunction, shape: Shape) -> Result<u32, Err
     Ok(most.min((shape.k * shape.k) as u32))
 }
 
-/// What the kernel uses.
+/// Resources that the kernel uses.
 struct Kernel {
     // Dropped first, which waits for its end.
     stream: Stream,
@@ -143,7 +143,7 @@ struct Persistent<'a> {
     head: u64,
     /// Those of them that are known to be done.
     done: u64,
-    /// How often the ring was looked at.
+    /// Number of looks at the ring.
     looks: u64,
 }
 
@@ -251,7 +251,7 @@ impl Run for Persistent<'_> {
 
 impl Drop for Persistent<'_> {
     fn drop(&mut self) {
-        // What the fields hand back is of this context.
+        // The resources that the fields give back are of this context.
         let _ = self.gpu.enter();
         if self.stop() {
             // SAFETY: it is used no more.

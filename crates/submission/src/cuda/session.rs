@@ -1,4 +1,4 @@
-//! What all methods have in common that hand over through a stream.
+//! Common part of all methods that hand over through a stream.
 
 use super::driver::{Event, Gpu, Stream};
 use super::memory::Memory;
@@ -21,7 +21,7 @@ impl Session {
     }
 }
 
-/// How a network is put into the stream.
+/// Way in which a network is put into the stream.
 pub(super) trait Handover {
     /// Puts all of it there.
     fn submit(&mut self, session: &Session) -> Result<(), Error>;
@@ -72,7 +72,7 @@ impl<H: Handover> Run for InStream<'_, H> {
 
 impl<H: Handover> Drop for InStream<'_, H> {
     fn drop(&mut self) {
-        // What the fields hand back is of this context.
+        // The resources that the fields give back are of this context.
         let _ = self.gpu.enter();
     }
 }

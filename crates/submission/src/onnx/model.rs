@@ -42,7 +42,7 @@ pub(super) fn encode(shape: Shape) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// What a layer passes on; without a layer, the first one's input.
+/// Name of a layer's output; without a layer, that of the first one's input.
 fn activated(layer: Option<usize>) -> String {
     layer.map_or_else(|| "input".into(), |layer| format!("activated {layer}"))
 }

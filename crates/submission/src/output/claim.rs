@@ -1,4 +1,4 @@
-//! What the published study found, beside what this run found.
+//! Claims of the published study, beside the results of this run.
 //!
 //! Each claim has a criterion that was fixed before anything was measured; the verdict follows from
 //! the samples alone.
@@ -12,12 +12,12 @@ use crate::study::Study;
 use crate::summary::Time;
 use serde::Serialize;
 
-/// How many times faster submissions were at most.
+/// Largest speed-up of submissions in the published study.
 const FASTER_SUBMISSION: f64 = 11.0;
-/// How many times faster operations were at least.
+/// Smallest speed-up of operations in the published study.
 const FASTER_COMPLETION: f64 = 2.0;
 
-/// What became of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) enum Verdict {
     #[serde(rename = "confirmed")]
@@ -45,13 +45,13 @@ impl Verdict {
 /// A claim of the published study.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Claim {
-    /// What was claimed.
+    /// Text of the claim.
     pub(super) claim: &'static str,
-    /// When it counts as confirmed here, and when as refuted.
+    /// Conditions under which it counts as confirmed here, and as refuted.
     pub(super) criterion: &'static str,
-    /// What was found here.
+    /// Result of this run.
     pub(super) found: String,
-    /// What follows.
+    /// Verdict that follows from the result.
     pub(super) verdict: Verdict,
 }
 

@@ -7,7 +7,7 @@ use crate::summary::{Gain, Time, gains};
 
 /// A contender, and how many times faster it is than the streams of the same GPU.
 pub(super) struct Comparison<'c> {
-    /// Who.
+    /// The contender.
     pub(super) contender: &'c Contender<'c>,
     /// At each size that both were measured at.
     submission: Vec<Gain>,
@@ -15,7 +15,7 @@ pub(super) struct Comparison<'c> {
 }
 
 impl Comparison<'_> {
-    /// How many times faster.
+    /// Speed-ups of one of the times, one for each size.
     pub(super) fn gains(&self, time: Time) -> &[Gain] {
         match time {
             Time::Submission => &self.submission,

@@ -1,4 +1,4 @@
-//! Who took part, and how plots show them.
+//! Contenders of a study, and their look in plots.
 
 use crate::Method;
 use crate::network::Shape;
@@ -13,20 +13,20 @@ pub(super) struct Contender<'s> {
     pub(super) name: String,
     /// Index into [`Study::accelerators`].
     pub(super) accelerator: usize,
-    /// How it was submitted.
+    /// Method of submission.
     pub(super) method: Method,
-    /// How it is drawn.
+    /// Look of the contender in plots.
     pub(super) look: Look,
     /// By size.
     pub(super) cases: BTreeMap<Shape, &'s Case>,
 }
 
-/// How a contender is drawn: the method says colour and marker, the accelerator the line.
+/// Look of a contender: the method says colour and marker, the accelerator the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Look {
     /// The place of its method in [`Method::ALL`].
     pub(super) method: usize,
-    /// How many accelerators before it have the same method.
+    /// Number of accelerators before it that have the same method.
     pub(super) turn: usize,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn contenders(study: &Study) -> Vec<Contender<'_>> {
 }
 
 impl Contender<'_> {
-    /// What there is to say of one of its times at a size; none where it was not measured.
+    /// Statistics of one of its times at a size; none where it was not measured.
     pub(super) fn spread(&self, shape: Shape, time: Time) -> Option<Spread> {
         Spread::of(self.cases.get(&shape)?, time)
     }

@@ -1,4 +1,4 @@
-//! What the page and the paper say.
+//! Content of the page and the paper.
 
 use super::Machine;
 use super::claim::{Claim, claims};
@@ -12,7 +12,7 @@ use crate::study::Study;
 use crate::summary::Time;
 use serde::Serialize;
 
-/// What the page and the paper say, in order.
+/// Content of the page and the paper, in order.
 #[derive(Serialize)]
 pub(super) struct Content<'s> {
     title: &'static str,

@@ -1,8 +1,8 @@
-//! What can go wrong while results are written.
+//! Errors while results are written.
 
 use std::path::PathBuf;
 
-/// Why results could not be written.
+/// Reason why results could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder is not there and cannot be made.
@@ -10,7 +10,7 @@ pub enum Error {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// A file could not be written.
@@ -18,7 +18,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The samples could not be encoded.

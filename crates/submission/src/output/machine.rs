@@ -12,23 +12,23 @@ pub struct Machine {
     pub host: String,
     /// The processor's model.
     pub processor: String,
-    /// How many cores are switched on.
+    /// Number of cores that are switched on.
     pub cores: usize,
-    /// Whether a hypervisor is below.
+    /// True if a hypervisor is below.
     pub is_virtual: bool,
     /// The release of the kernel.
     pub kernel: String,
-    /// What the kernel's clocks count.
+    /// Source of the kernel's clocks.
     pub clock_source: Option<String>,
     /// The core that the measuring thread was kept on.
     pub core: Option<usize>,
     /// The `SCHED_FIFO` priority that it got; the ordinary policy if there is none.
     pub priority: Option<u8>,
-    /// When the study ran, as text.
+    /// Date of the study, as text.
     pub date: String,
     /// The command that made it.
     pub command: String,
-    /// What spoils or qualifies the results.
+    /// Notes on the validity of the results.
     pub marks: Vec<String>,
 }
 

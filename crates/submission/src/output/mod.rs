@@ -1,4 +1,4 @@
-//! What a study leaves behind in a folder.
+//! Files of a study's results in a folder.
 //!
 //! | file | what |
 //! |---|---|
@@ -41,7 +41,7 @@ use content::Content;
 use files::Folder;
 use std::path::{Path, PathBuf};
 
-/// Whether there is a paper.
+/// True if there is a paper.
 pub const PDF: bool = cfg!(feature = "pdf");
 
 /// Writes all files into a folder, which is made where it does not exist, and says which. A file

@@ -29,7 +29,7 @@ pub(super) fn pdf(content: &Content<'_>, figures: &[Figure]) -> Result<Vec<u8>, 
     typst_pdf::pdf(&document, &PdfOptions::default()).map_err(|all| wrong(&all))
 }
 
-/// What the typesetter says, in one line.
+/// Error with the typesetter's messages, in one line.
 fn wrong(all: &[SourceDiagnostic]) -> Error {
     let words: Vec<&str> = all.iter().map(|one| one.message.as_str()).collect();
     Error::Paper(words.join("; "))

@@ -1,4 +1,4 @@
-//! How a study was made: the machine, the protocol, the methods, and what qualifies it all.
+//! Setup of a study: the machine, the protocol, the methods, and the limits of all results.
 
 use super::Machine;
 use super::contender::{contenders, shapes};
@@ -106,7 +106,7 @@ pub(super) fn methods(study: &Study) -> Vec<MethodRow> {
     Method::ALL.into_iter().filter_map(row).collect()
 }
 
-/// What could not be measured, and why.
+/// Methods and sizes that could not be measured, with the reasons.
 pub(super) fn gaps(study: &Study) -> Vec<Gap> {
     let gap = |one: &crate::study::Missing| Gap {
         name: study.contender(one.accelerator, one.method),
@@ -116,7 +116,7 @@ pub(super) fn gaps(study: &Study) -> Vec<Gap> {
     study.missing.iter().map(gap).collect()
 }
 
-/// What limits the results.
+/// Limits of the results.
 pub(super) fn limits(study: &Study, machine: &Machine) -> Vec<String> {
     let mut limits = machine.marks.clone();
     if machine.is_virtual {

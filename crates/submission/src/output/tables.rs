@@ -12,13 +12,13 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(super) struct Table {
     caption: String,
-    /// What several columns have in common, and how many.
+    /// Common heading of several columns, and their number.
     groups: Vec<(String, usize)>,
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-/// Where there is no number.
+/// Cell without a number.
 const NONE: &str = "–";
 
 /// The smallest, the middle and the largest depth at the largest width.
@@ -51,7 +51,7 @@ pub(super) fn of_time(study: &Study, time: Time) -> Option<Table> {
     })
 }
 
-/// How many times faster than streams; none where nothing can be compared.
+/// Table of the speed-ups over streams; none where nothing can be compared.
 pub(super) fn of_gains(study: &Study) -> Option<Table> {
     let contenders = contenders(study);
     let comparisons = comparisons(study, &contenders);

@@ -1,4 +1,4 @@
-//! What was found, in sentences. Every number in them comes out of the samples.
+//! Findings in sentences. Every number in them comes out of the samples.
 
 use super::claim::{Claim, Verdict};
 use super::compare::{Comparison, comparisons};
@@ -66,7 +66,7 @@ impl<'s> Words<'s> {
         cases.filter(|sample| !sample.warm_up).count()
     }
 
-    /// What there is to say of one of the times.
+    /// Sentences on one of the times.
     pub(super) fn time(&self, time: Time) -> Vec<String> {
         let mut all: Vec<String> = self.shortest(time).into_iter().collect();
         all.extend(self.growth(time));
@@ -77,7 +77,7 @@ impl<'s> Words<'s> {
         all
     }
 
-    /// Who has the least of something at how many sizes.
+    /// Names the contenders with the least of something, each with the number of its sizes.
     fn tally(&self, of: impl Fn(&Contender<'_>, Shape) -> Option<f64>) -> Option<String> {
         if self.contenders.len() < 2 {
             return None;
@@ -115,8 +115,8 @@ impl<'s> Words<'s> {
         Some(format!("Of {sizes}, the median {} is shortest with {winners}.", time.name()))
     }
 
-    /// How a time grows with the depth at the largest width: with streams, and where it grows
-    /// most and least.
+    /// Growth of a time with the depth at the largest width: with the contender for which it grows
+    /// most, and with that for which it grows least.
     fn growth(&self, time: Time) -> Option<String> {
         let k = self.shapes.last()?.k;
         let ends = |one: &Contender<'_>| {
@@ -146,7 +146,7 @@ impl<'s> Words<'s> {
         ))
     }
 
-    /// Who gains most over the streams of the same GPU.
+    /// Names the contender that gains most over the streams of the same GPU.
     fn best_gain(&self, time: Time) -> Option<String> {
         let ranges = self.comparisons.iter().filter_map(|one| Some((one, one.range(time)?)));
         let (one, (least, most)) = ranges.max_by(|a, b| a.1.1.times.total_cmp(&b.1.1.times))?;
@@ -160,7 +160,7 @@ impl<'s> Words<'s> {
         ))
     }
 
-    /// What there is to say of the jitter.
+    /// Sentences on the jitter.
     pub(super) fn jitter(&self) -> Vec<String> {
         let mut all = Vec::new();
         for time in Time::ALL {
@@ -198,7 +198,7 @@ impl<'s> Words<'s> {
         ))
     }
 
-    /// How far the 99th percentile is from the median, usually.
+    /// Ratio of the 99th percentile to the median, as the median over all sizes.
     fn tail(&self) -> Option<String> {
         let of = |one: &Contender<'_>| {
             let ratio = |shape: &Shape| {
@@ -212,11 +212,12 @@ impl<'s> Words<'s> {
         all.sort_by(|a, b| a.1.total_cmp(&b.1));
         let part = |(name, ratio): &(String, f64)| format!("{ratio:.2} with {name}");
         let parts: Vec<String> = all.iter().map(part).collect();
-        let what = "The 99th percentile of the submission over its median, at the middle size";
+        let what =
+            "The 99th percentile of the submission over its median, in the middle of all sizes";
         (!parts.is_empty()).then(|| format!("{what}: {}.", list(&parts)))
     }
 
-    /// What there is to say of what is done once.
+    /// Sentences on the steps that are done once.
     pub(super) fn once(&self) -> Vec<String> {
         let Some(&largest) = self.shapes.last() else { return Vec::new() };
         let total = |one: &Contender<'_>| Some((one.name.clone(), one.once(largest)?));
@@ -260,7 +261,7 @@ impl<'s> Words<'s> {
         Some(format!("after {} with {name}", count(after, "repetition")))
     }
 
-    /// What there is to say of the warm-up.
+    /// Sentences on the warm-up.
     pub(super) fn warm_up(&self) -> Vec<String> {
         let Some(shape) = example(self.study) else { return Vec::new() };
         let of = |one: &Contender<'_>| {
@@ -284,7 +285,7 @@ impl<'s> Words<'s> {
         )]
     }
 
-    /// Whether the results are right.
+    /// Sentence on the correctness of the results.
     pub(super) fn right(&self) -> String {
         let wrong: Vec<String> = (self.study.cases.iter())
             .filter(|case| !case.is_right())
@@ -305,7 +306,7 @@ impl<'s> Words<'s> {
     }
 }
 
-/// How many claims were confirmed, and how many not.
+/// Numbers of claims by verdict, in words.
 fn verdicts(claims: &[Claim]) -> String {
     let all = [
         (Verdict::Confirmed, "confirmed"),

@@ -98,7 +98,7 @@ impl<'a> Commands<'a> {
         }
     }
 
-    /// What comes before has written when what comes after begins.
+    /// Records a barrier: `after` sees everything that `before` has written.
     fn barrier(&self, before: (Stage, Access), after: (Stage, Access)) {
         let memory =
             [vk::MemoryBarrier::default().src_access_mask(before.1).dst_access_mask(after.1)];

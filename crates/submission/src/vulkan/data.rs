@@ -18,9 +18,9 @@ pub(super) struct Data<'a> {
     pool: vk::DescriptorPool,
     /// In the order of a layer.
     pub sets: Vec<vk::DescriptorSet>,
-    /// What is copied before the first layer.
+    /// Copies before the first layer.
     pub uploads: Vec<Transfer>,
-    /// What is copied after the last one: what was activated, and what was convolved.
+    /// Copies after the last layer: of the activated and of the convolved matrix.
     pub downloads: [Transfer; 2],
 }
 
@@ -153,7 +153,7 @@ impl<'a> Data<'a> {
         Ok(())
     }
 
-    /// What was downloaded.
+    /// Output that was downloaded.
     ///
     /// # Safety
     /// The device does not write it now, and what it has written is visible to the host.

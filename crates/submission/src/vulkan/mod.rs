@@ -80,7 +80,7 @@ impl Drop for Vulkan {
     }
 }
 
-/// What names the failed call in a `map_err`.
+/// Makes a function for `map_err` that names the failed call.
 fn failed(call: &'static str) -> impl FnOnce(vk::Result) -> Error {
     move |result| Error::failed(call, result)
 }

@@ -11,9 +11,9 @@ use device_vulkan::raw::LogicalDevice;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
-/// What does not end in this time, in nanoseconds, is taken to hang.
+/// Time in nanoseconds after which a submission that has not ended is taken to hang.
 const PATIENCE_NS: u64 = 120_000_000_000;
-/// How long it is awaited before it is given up, when nobody else waits for it.
+/// Time for which it is awaited before it is given up, when nobody else waits for it.
 const PARTING_NS: u64 = 10_000_000_000;
 
 /// A network that is submitted by one call.
@@ -22,9 +22,9 @@ pub(super) struct Submission<'a> {
     queue: vk::Queue,
     /// Destroyed when nothing runs any more.
     parts: ManuallyDrop<Parts<'a>>,
-    /// What the semaphore counts to when everything submitted has ended.
+    /// Value of the semaphore when everything submitted has ended.
     value: u64,
-    /// Whether that is not known yet.
+    /// True while it is not known that everything submitted has ended.
     pending: bool,
     /// Told when something does not end.
     stuck: &'a Cell<bool>,

@@ -1,4 +1,4 @@
-//! What the tests share: sizes, and what is right for each.
+//! Common part of the tests: sizes, and the right output for each.
 
 use submission::measure::{self, Protocol, Wait};
 use submission::network::{Network, Output, Shape};

@@ -5,16 +5,16 @@ use submission::network::Shape;
 use submission::study::{Case, Missing, Plan, Study};
 use submission::{About, Method, Step};
 
-/// How an invented contender behaves, in nanoseconds.
+/// Behaviour of an invented contender, in nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Invented {
     pub accelerator: usize,
     pub method: Method,
     /// The submission, and what each kernel adds to it.
     pub submission: (f64, f64),
-    /// What the GPU needs besides, and for each kernel.
+    /// Further time of the GPU, and the addition by each kernel.
     pub device: (f64, f64),
-    /// What is done once, and for each kernel.
+    /// Time of the steps that are done once, and the addition by each kernel.
     pub once: (f64, f64),
     /// The relative spread.
     pub spread: f64,
@@ -58,7 +58,7 @@ pub fn models(vulkan: f64) -> Vec<Invented> {
     ]
 }
 
-/// What the models give at these sizes.
+/// Results of the models at these sizes.
 pub fn study(models: &[Invented], k: &[usize], l: &[usize], repetitions: u32) -> Study {
     let protocol =
         Protocol { warm_up: 10, repetitions, limit_ns: 60_000_000_000, wait: Wait::Poll };

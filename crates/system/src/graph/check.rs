@@ -1,4 +1,4 @@
-//! What two values of a graph can have wrong with each other.
+//! Conflicts between two values of a graph.
 
 use super::{Edges, Graph, Input, Node};
 use crate::check::{Checker, Index};

@@ -3,7 +3,7 @@
 use super::{Graph, Node};
 use std::collections::{BTreeSet, HashMap};
 
-/// Who publishes and who reads each topic of a graph.
+/// Publishers and readers of each topic of a graph.
 pub(crate) struct Edges<'g> {
     nodes: HashMap<&'g str, &'g Node>,
     topics: HashMap<&'g str, Readers<'g>>,

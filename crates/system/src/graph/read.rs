@@ -40,7 +40,7 @@ impl<'t> Sections<'t> {
         let timer = self.timer(&fields, kind)?;
         let inputs = fields.optional("inputs");
         let of_callbacks = match timer {
-            // What stands at the node is its timer's.
+            // Segments that stand at the node are its timer's.
             Some(_) => Vec::new(),
             None => self.segments(&fields)?,
         };

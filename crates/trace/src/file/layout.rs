@@ -42,7 +42,7 @@ pub const MOST_BLOCKS: u64 = 1 << 22;
 /// Most bytes of metadata.
 pub const MOST_METADATA_BYTES: u64 = 256 << 20;
 
-/// How a file begins.
+/// The beginning of a file.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Header {
@@ -54,7 +54,7 @@ pub struct Header {
     pub reserved: [u32; 13],
 }
 
-/// Where a block of records is, and what is known of it.
+/// Position and description of one block of records.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -66,7 +66,7 @@ pub struct IndexEntry {
     pub process: u32,
     /// Thread id, number of the processor, or number of the GPU.
     pub id: u32,
-    /// How many blocks the stream had before this one, in the file or not.
+    /// Number of the stream's blocks before this one, in the file or not.
     pub sequence: u32,
     /// Records in the block.
     pub count: u32,
@@ -84,13 +84,13 @@ pub struct IndexEntry {
     pub lost_first: u64,
     /// Ticks of the last lost record; 0 for none.
     pub lost_last: u64,
-    /// Where the records begin.
+    /// Offset of the block's first record.
     pub offset: u64,
     /// Zeros.
     pub reserved: [u64; 2],
 }
 
-/// How a file ends.
+/// The end of a file.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Footer {
@@ -100,11 +100,11 @@ pub struct Footer {
     pub version: u32,
     /// Zero.
     pub reserved: u32,
-    /// Where the index begins; the records end there.
+    /// Offset of the index; the records end there.
     pub index_offset: u64,
     /// Entries of the index.
     pub index_count: u64,
-    /// Where the metadata begins; the index ends there.
+    /// Offset of the metadata; the index ends there.
     pub metadata_offset: u64,
     /// Bytes of the metadata; the footer comes after them.
     pub metadata_bytes: u64,

@@ -32,10 +32,10 @@ pub struct Trace {
     records: u64,
 }
 
-/// The records of one thread, processor or GPU.
+/// The records of one thread, processor, GPU or dataflow graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// What it belongs to.
+    /// Kind of the stream.
     pub kind: StreamKind,
     /// Process number; 0 for processors.
     pub process: u32,
@@ -43,11 +43,11 @@ pub struct Stream {
     pub id: u32,
     /// Its blocks, in the order of their sequence. Never none.
     pub blocks: Vec<Block>,
-    /// When recording began, in ticks.
+    /// Start of the recording, in ticks.
     start: u64,
 }
 
-/// What a stream belongs to.
+/// Kind of a stream: its records are of a thread, a processor, a GPU or a dataflow graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum StreamKind {
@@ -77,7 +77,7 @@ impl StreamKind {
 /// Some consecutive records of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// How many blocks the stream had before this one, in the file or not.
+    /// Number of the stream's blocks before this one, in the file or not.
     pub sequence: u32,
     /// Records in it.
     pub count: u32,
@@ -88,7 +88,7 @@ pub struct Block {
     /// Ticks of the latest record; 0 when there is none. Records of neighbouring blocks may
     /// overlap a little when signal handlers wrote some of them.
     pub last: u64,
-    /// What was lost after this block.
+    /// Records that were lost after this block.
     pub lost: LostRange,
     /// Records of the stream that came between the previous block in the file, or the stream's
     /// beginning, and this block, and were overwritten.
@@ -122,12 +122,12 @@ impl Trace {
         &self.source.path
     }
 
-    /// What the trace says about itself.
+    /// Returns the metadata at the end of the file.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// What turns ticks into nanoseconds.
+    /// Returns the calibration that converts ticks to nanoseconds.
     pub fn clock(&self) -> Calibration {
         self.clock
     }
@@ -143,12 +143,12 @@ impl Trace {
         self.records
     }
 
-    /// When recording began, in ticks.
+    /// Returns the start of the recording, in ticks.
     pub fn start(&self) -> u64 {
         self.metadata.clock.start.0
     }
 
-    /// When recording ended, in ticks.
+    /// Returns the end of the recording, in ticks.
     pub fn end(&self) -> u64 {
         self.metadata.clock.end.0
     }

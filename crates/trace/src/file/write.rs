@@ -3,8 +3,8 @@
 //! The file grows as `PATH.partial-PID`, readable by its owner only since a trace tells much about
 //! a program, and gets its name when it is whole. A writer that is dropped removes it.
 //!
-//! When the file cannot grow any more, as on a disk that is full, the blocks that come then are
-//! left out, and so many of those before them that what belongs at the end has room.
+//! If the file cannot grow any more, as on a full disk, the writer leaves out all later blocks, and
+//! as many earlier ones as needed to make room for the index, the metadata and the footer.
 
 use super::StreamKind;
 use super::layout::{
@@ -31,37 +31,37 @@ pub struct TraceWriter {
     partial: Partial,
     records: u64,
     index: Vec<IndexEntry>,
-    /// Why nothing is written any more.
+    /// The first write error; after it nothing more is written.
     full: Option<io::Error>,
 }
 
-/// What became of a trace.
+/// Result of writing a trace as far as it fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Where it is: elsewhere than wanted if its folder has gone, or may not be written to.
+    /// Path of the trace: elsewhere than wanted if its folder has gone, or may not be written to.
     pub file: PathBuf,
     /// Records that are not in it.
     pub left_out: u64,
-    /// Why not, or why it is elsewhere.
+    /// Reason why records are not in it, or why it is elsewhere.
     pub reason: Option<String>,
 }
 
-/// What is known of a block beside its records.
+/// Description of a block without its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHead {
-    /// What kind of stream it belongs to.
+    /// Kind of the stream that the block belongs to.
     pub stream: StreamKind,
     /// Process number; 0 for processors.
     pub process: u32,
     /// Thread id, number of the processor, or number of the GPU; 0 for a graph.
     pub id: u32,
-    /// How many blocks the stream had before this one, in the file or not.
+    /// Number of the stream's blocks before this one, in the file or not.
     pub sequence: u32,
     /// Records of this block that their writer did not finish.
     pub torn: u32,
     /// Records that the stream had before this block, in the file or not.
     pub before: u64,
-    /// What was lost after this block.
+    /// Records that were lost after this block.
     pub lost: LostRange,
 }
 
@@ -289,7 +289,7 @@ impl AsFd for TraceWriter {
     }
 }
 
-/// Where a block's records end.
+/// Returns the offset at which a block's records end.
 fn end_of(entry: &IndexEntry) -> u64 {
     entry.offset + u64::from(entry.count) * RECORD_BYTES
 }

@@ -1,19 +1,19 @@
-//! Why something around the program could not be recorded, and what grants it.
+//! Reasons why a recording around the program failed, and how an administrator grants it.
 
 use super::format::FormatError;
 use std::io;
 
-/// What stands between a request and its collector.
+/// Reason why a collector cannot serve a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel has no tracer, or it may not be reached.
     #[error("the kernel's tracer cannot be reached: {action}: {source}; {grant}")]
     Tracer {
-        /// What was tried.
+        /// The action that failed.
         action: String,
         /// The kernel's reason.
         source: io::Error,
-        /// What an administrator does to grant it.
+        /// Instruction for an administrator who wants to grant it.
         grant: &'static str,
     },
     /// A control file of the tracer said no.
@@ -21,7 +21,7 @@ pub enum Error {
     Control {
         /// The file, from the root of tracefs.
         file: String,
-        /// What was tried.
+        /// The action that failed.
         action: String,
         /// The kernel's reason.
         source: io::Error,
@@ -47,7 +47,7 @@ pub enum Error {
         processor: u32,
         /// The kernel's reason.
         source: io::Error,
-        /// What an administrator does to grant it.
+        /// Instruction for an administrator who wants to grant it.
         grant: String,
     },
     /// There was no memory to share with the kernel.
@@ -58,7 +58,7 @@ pub enum Error {
     Ring {
         /// The smallest size that was tried.
         bytes: usize,
-        /// How many were needed.
+        /// Number of processors, each of which needed a ring.
         processors: usize,
         /// The kernel's reason.
         source: io::Error,
@@ -66,7 +66,7 @@ pub enum Error {
     /// Any other refusal.
     #[error("{call}: {source}")]
     System {
-        /// What was called, with what it was about.
+        /// The call, with its object.
         call: String,
         /// The kernel's reason.
         source: io::Error,

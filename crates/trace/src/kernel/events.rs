@@ -38,7 +38,7 @@ pub struct Thread<'a> {
     pub name: &'a [u8],
 }
 
-/// What happened.
+/// An event of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The fields are named like the kernel's.
 pub enum Event<'a> {
@@ -60,7 +60,7 @@ pub enum Event<'a> {
     FutexExit { thread: u32, result: u64 },
 }
 
-/// Where the fields of an event lie.
+/// Positions of an event's fields.
 #[derive(Clone, Debug)]
 enum Shape {
     Switch([Field; 7]),
@@ -81,10 +81,10 @@ struct Known {
     shape: Shape,
 }
 
-/// What the running kernel's events and pages look like.
+/// Layout of the running kernel's events and pages.
 #[derive(Clone, Debug)]
 pub struct Formats {
-    /// Where things are in a page.
+    /// Layout of a page.
     pub page: Layout,
     id: Field,
     pid: Field,
@@ -95,7 +95,7 @@ impl Formats {
     /// From the text of `events/header_page` and the `format` files of events after it.
     ///
     /// # Errors
-    /// When an event lacks a field that is used, or an event that is always needed is absent.
+    /// Fails if a field that is used, or an event that is always needed, is absent.
     pub fn parse(text: &str) -> Result<Formats, FormatError> {
         let sections = sections(text)?;
         let page = Layout::new(&sections[0])?;

@@ -21,17 +21,17 @@ use std::collections::BTreeMap;
 /// The largest event and the largest page that are believed, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
-/// What is wrong with a description.
+/// An error in the kernel's description of its events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("trace event {event}: {what}")]
 pub struct FormatError {
-    /// Which event; `page header` for what comes before the first.
+    /// Name of the event; `page header` for the text before the first event.
     pub event: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub what: String,
 }
 
-/// Where a value lies in an event.
+/// Position of a value in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Of its first byte.
@@ -88,7 +88,7 @@ impl Section {
     /// A field by its name.
     ///
     /// # Errors
-    /// When the kernel has no such field.
+    /// Fails if the kernel has no such field.
     pub fn field(&self, name: &str) -> Result<Field, FormatError> {
         let known = || self.fields.keys().cloned().collect::<Vec<_>>().join(", ");
         let missing = || self.error(format!("no field {name}, this kernel has: {}", known()));
@@ -98,7 +98,7 @@ impl Section {
     /// A field that is a number.
     ///
     /// # Errors
-    /// When the kernel has no such field, or it is not a number.
+    /// Fails if the kernel has no such field, or if the field is not a number.
     pub fn number(&self, name: &str) -> Result<Field, FormatError> {
         let field = self.field(name)?;
         if matches!(field.size, 1 | 2 | 4 | 8) && !field.elsewhere {
@@ -135,7 +135,7 @@ impl Section {
 /// Takes a text apart into the header of a page, which comes first, and events.
 ///
 /// # Errors
-/// When a line that should describe a field does not.
+/// Fails if a line that should describe a field does not.
 pub fn sections(text: &str) -> Result<Vec<Section>, FormatError> {
     let mut sections = vec![Section::default()];
     for line in text.lines() {

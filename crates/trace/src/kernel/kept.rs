@@ -55,7 +55,7 @@ impl Kept {
         self.last = now;
     }
 
-    /// How many were said to be missing.
+    /// Returns the number of records that were reported as missing.
     pub fn lost_count(&self) -> u64 {
         self.lost.iter().map(|range| range.count).sum()
     }

@@ -1,5 +1,5 @@
-//! What happens around a recorded program: when its threads were on a processor, who ran
-//! instead, who woke them.
+//! Recording around a program: the times at which its threads were on a processor, the threads that
+//! ran instead, and the threads that woke them.
 //!
 //! There are three tiers, from less to more:
 //!
@@ -35,7 +35,7 @@ use record::clock::Calibration;
 use scheduler::Scheduler;
 use switches::Switches;
 
-/// Which tier.
+/// The tier that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The best that is allowed here.
@@ -44,7 +44,7 @@ pub enum Wanted {
     Exactly(Tier),
 }
 
-/// What to collect.
+/// Request for a collector.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The program's process, which waits before `exec`.
@@ -79,31 +79,31 @@ pub struct Started {
     pub collector: Collector,
     /// Its tier.
     pub tier: Tier,
-    /// Whether it records futex calls.
+    /// True if it records futex calls.
     pub futex: bool,
-    /// Why it is not more, and what grants more.
+    /// Reasons why the tier is not higher, and instructions to grant a higher one.
     pub reasons: Vec<String>,
 }
 
-/// What was collected.
+/// Result of a collector.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
     /// One stream for each processor, in the order of their numbers.
     pub processors: Vec<ProcessorStream>,
     /// The threads that were seen.
     pub tasks: Vec<Task>,
-    /// What a reader of the trace should know about how it came about.
+    /// Notes for a reader of the trace about the way in which it was recorded.
     pub notes: Vec<String>,
 }
 
-/// What happened on one processor.
+/// Records of one processor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessorStream {
     /// The processor.
     pub processor: u32,
     /// Records in the order of time.
     pub records: Vec<Raw>,
-    /// Where records are missing.
+    /// Ranges in which records are missing.
     pub lost: Vec<LostRange>,
 }
 

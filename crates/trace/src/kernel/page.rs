@@ -28,7 +28,7 @@ const MISSED_STORED: u64 = 1 << 30;
 /// An absolute time has 59 bits; the page's time stamp knows the others.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// Where things are in a page.
+/// Positions of the fields and of the events in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     time: super::format::Field,
@@ -42,7 +42,7 @@ impl Layout {
     /// From the kernel's description of a page's header.
     ///
     /// # Errors
-    /// When a field is missing or a page would be larger than any kernel's.
+    /// Fails if a field is missing, or if a page would be larger than any kernel's.
     pub fn new(header: &Section) -> Result<Layout, FormatError> {
         let data = header.field("data")?;
         let bytes = data.offset + data.size;
@@ -66,12 +66,12 @@ pub enum Missed {
     Uncounted,
 }
 
-/// What a page says besides its events.
+/// The header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Ticks at its beginning.
     pub time: u64,
-    /// What is missing before it.
+    /// Events that are missing before the page.
     pub missed: Missed,
 }
 
@@ -97,11 +97,11 @@ pub enum PageError {
     /// An event beyond the end.
     #[error("an event of {length} bytes at offset {offset} of events that end at {end}")]
     Event {
-        /// Where the event begins, from the first event of the page.
+        /// Offset of the event from the first event of the page.
         offset: usize,
-        /// How long it says that it is.
+        /// Length of the event according to its header, in bytes.
         length: usize,
-        /// Where the events end.
+        /// Offset at which the events end.
         end: usize,
     },
 }
@@ -109,7 +109,7 @@ pub enum PageError {
 /// Calls `visit` with the time and the data of each event of a page, in order.
 ///
 /// # Errors
-/// When the page contradicts itself; what came before was visited.
+/// Fails if the page contradicts itself; the events before that place were visited.
 pub fn parse_page(
     page: &[u8],
     layout: &Layout,
@@ -146,7 +146,7 @@ pub fn parse_page(
 /// Reads what a page says besides its events, which may be broken.
 ///
 /// # Errors
-/// When the page is shorter than its header.
+/// Fails if the page is shorter than its header.
 pub fn parse_head(page: &[u8], layout: &Layout) -> Result<Head, PageError> {
     let fields = (layout.time.number(page), layout.commit.number(page));
     let (Some(time), Some(commit), true) = (fields.0, fields.1, page.len() >= layout.data) else {

@@ -29,7 +29,7 @@ pub struct Id {
     pub thread: u32,
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
     /// The thread came to the processor.
@@ -63,7 +63,7 @@ pub struct PerfRecord<'a> {
     pub thread: Id,
     /// Nanoseconds of the event's clock.
     pub time_ns: u64,
-    /// What it says.
+    /// Content of the record.
     pub what: What<'a>,
 }
 

@@ -179,7 +179,7 @@ impl Ring {
         unsafe { ioctls::DISABLE(self.on.event.as_raw_fd(), 0) };
     }
 
-    /// How many records the kernel had no room for; `None` when it does not count them.
+    /// Number of records that the kernel had no room for; `None` if it does not count them.
     pub fn lost(&self) -> Option<u64> {
         if !self.on.counts_lost {
             return None;

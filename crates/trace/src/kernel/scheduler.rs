@@ -65,7 +65,7 @@ impl Scheduler {
         Ok(Scheduler { machine, program, formats, process: request.process, started, notes })
     }
 
-    /// Whether futex calls are recorded.
+    /// Returns true if futex calls are recorded.
     pub fn futex(&self) -> bool {
         self.program.is_some()
     }
@@ -259,7 +259,7 @@ fn next_page(pages: &mut File, page: &mut [u8]) -> std::io::Result<bool> {
     }
 }
 
-/// Where events of one buffer are missing.
+/// Ranges in which events of one buffer are missing.
 struct Gaps {
     last: u64,
     open: Option<Missed>,

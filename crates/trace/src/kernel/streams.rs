@@ -55,7 +55,7 @@ pub struct Streams {
     breaks: u64,
 }
 
-/// What the streams became.
+/// The finished streams.
 pub struct Finished {
     /// The streams, in order of processors and of time.
     pub processors: Vec<ProcessorStream>,

@@ -30,8 +30,8 @@ const LARGEST_RING_BYTES: usize = 8 << 20;
 const WATERMARK_SHARE: usize = 4;
 /// The reader's priority: above every thread that could keep it from its rings.
 const READER_PRIORITY: u8 = 99;
-/// How often a ring is looked at if its event can no longer wake anybody, because the program's
-/// first process ended; what it started may still run.
+/// Interval at which a ring is read if its event can no longer wake anybody, because the program's
+/// first process ended; processes that it started may still run.
 const LOOK_AGAIN_NS: i64 = 20_000_000;
 /// The highest value of `perf_event_paranoid` at which this works without a privilege.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -170,7 +170,7 @@ fn processors(list: &str) -> Option<Vec<u32>> {
     Some(processors)
 }
 
-/// What the reading thread owns, and gives back at the end.
+/// State of the reading thread, which it gives back at the end.
 #[derive(Debug)]
 struct Reader {
     rings: Vec<Ring>,
@@ -203,7 +203,7 @@ impl Reader {
         self.drain();
         let now = nanoseconds(ClockId::Monotonic);
         for (ring, kept) in self.rings.iter().zip(&mut self.kept) {
-            // What was lost last has no record behind it that says so.
+            // Records that were lost last have no record behind them that reports the loss.
             let lost = ring.lost().unwrap_or(0).saturating_sub(kept.lost_count());
             kept.lost(lost, now);
         }

@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What `statfs` answers for tracefs.
+/// File system type that `statfs` returns for tracefs.
 const TRACEFS_MAGIC: u64 = 0x7472_6163;
 const GRANT: &str = "run keeptime as root (`sudo keeptime run ...`), or give it CAP_SYS_ADMIN \
                      and CAP_DAC_OVERRIDE; the kernel needs CONFIG_FTRACE";

@@ -1,4 +1,4 @@
-//! What the functions of the driver are to this analysis, and the kinds of calls.
+//! Properties of the driver's functions for this analysis, and the kinds of calls.
 //!
 //! A trace names each function by its symbol. Versions and variants of one function
 //! (`cuLaunchKernel`, `cuLaunchKernel_ptsz`) are one kind of call; copies are apart by size, since
@@ -28,7 +28,7 @@ pub enum Group {
     Other,
 }
 
-/// Which way a copy goes, as far as the function's name tells.
+/// Direction of a copy, as far as the function's name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -44,7 +44,7 @@ pub enum Direction {
     Unknown,
 }
 
-/// What is known of the host's memory in a copy.
+/// Knowledge of the host's memory in a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Host {
@@ -67,7 +67,7 @@ impl Host {
     }
 }
 
-/// What a call does to the device's queues.
+/// Effect of a call on the device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Puts a kernel into a stream's queue.
@@ -93,7 +93,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether it adds to a queue of the device, and so may find it full.
+    /// Returns true if it adds to a queue of the device, and so may find it full.
     pub fn queues(self) -> bool {
         matches!(self, Role::Launch | Role::GraphLaunch | Role::Copy | Role::Memset)
     }
@@ -109,7 +109,7 @@ pub struct Base {
     pub group: Group,
     pub role: Role,
     pub direction: Direction,
-    /// Why a graph cannot contain it, if it cannot.
+    /// Reason why a graph cannot contain it; `None` if a graph can.
     pub cut: Option<Reason>,
     sized: bool,
     kinds: [[u32; 3]; SIZES.len()],
@@ -189,8 +189,8 @@ impl Functions {
         if sized { detail & BYTES_MASK } else { detail }
     }
 
-    /// What a kind is apart from the size of its copies: the place of its function, and the
-    /// host's memory.
+    /// Returns the properties of a kind without the size of its copies: the place of its function,
+    /// and the host's memory.
     #[inline]
     pub fn sizeless(&self, kind: u32) -> (u32, Host) {
         let KindOf { base, host, .. } = self.kinds[kind as usize];
@@ -208,17 +208,17 @@ impl Functions {
         self.functions[(number as usize).min(last)]
     }
 
-    /// Whether the function's default stream is one for each thread.
+    /// Returns true if the function's default stream is one for each thread.
     pub fn per_thread(&self, number: u32) -> bool {
         self.function(number).per_thread
     }
 
-    /// How many kinds there are.
+    /// Returns the number of kinds.
     pub fn kinds(&self) -> usize {
         self.kinds.len()
     }
 
-    /// What a kind is.
+    /// Returns the function of a kind, and the index of its size in [`SIZES`] if it is a copy.
     #[inline]
     pub fn of(&self, kind: u32) -> (&Base, Option<usize>) {
         let KindOf { base, size, .. } = self.kinds[kind as usize];
@@ -262,8 +262,8 @@ fn role(name: &str, category: Option<Category>) -> Role {
     }
 }
 
-/// Why a graph cannot contain a call, if it cannot. Asking whether work is done cuts nothing: it
-/// can be asked between two launches of graphs, or not at all.
+/// Returns the reason why a graph cannot contain a call, if it cannot. Asking whether work is done
+/// cuts nothing: it can be asked between two launches of graphs, or not at all.
 fn cut(name: &str, role: Role, category: Option<Category>) -> Option<Reason> {
     let code = ["Module", "Library", "FuncLoad"].iter().any(|part| name.contains(part));
     match (role, category) {

@@ -1,4 +1,4 @@
-//! What CUDA graphs would save, as plain data.
+//! Estimates of the time that CUDA graphs would save, as plain data.
 //!
 //! A graph launches in one call what a program else launches call by call. Which sequences repeat
 //! is found by `survey/sequence.rs`; what one launch of a graph costs is taken from the trace where
@@ -27,12 +27,12 @@ const MEASURED: [(u64, u64); 6] =
 /// The fewest and the most locks of one launch of these graphs.
 const MEASURED_LOCKS: (u64, u64) = (70, 123);
 
-/// What a trace says of CUDA graphs.
+/// Findings about CUDA graphs in a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GraphAdvice {
     /// The program's own launches of graphs, if it had enough of them.
     pub own: Option<GraphLaunch>,
-    /// What ended sequences, the most frequent first.
+    /// Calls that ended sequences, the most frequent first.
     pub cuts: Vec<Cut>,
     /// Sequences of which nobody knows whether they repeat, since there was no room for them.
     pub forgotten: u64,
@@ -41,15 +41,15 @@ pub struct GraphAdvice {
 /// A call that no graph can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cut {
-    /// Which kind.
+    /// Kind of the call.
     pub kind: u32,
-    /// Why.
+    /// Reason why no graph can contain it.
     pub reason: Reason,
-    /// How many sequences it ended.
+    /// Number of sequences that it ended.
     pub times: u64,
 }
 
-/// Why a graph cannot contain a call.
+/// Reason why a graph cannot contain a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -65,7 +65,7 @@ pub enum Reason {
     Callback,
 }
 
-/// What one launch of a graph costs.
+/// Cost of one launch of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct GraphLaunch {
     /// From call to return.
@@ -74,17 +74,17 @@ pub struct GraphLaunch {
     pub locks: Option<(u64, u64)>,
     /// Kernels, copies and memory sets in the graph that this was measured with; none is unknown.
     pub nodes: Option<u64>,
-    /// Where that comes from.
+    /// Source of these numbers.
     pub source: Source,
 }
 
-/// Where the cost of a graph's launch comes from.
+/// Source of the cost of a graph's launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The median of so many launches in this trace.
     Trace {
-        /// How many.
+        /// Number of launches.
         launches: u64,
     },
     /// The measurements above.
@@ -92,7 +92,7 @@ pub enum Source {
 }
 
 impl GraphLaunch {
-    /// What launching a graph of so many nodes took where it was measured.
+    /// Returns the measured cost of a graph of at least so many nodes, or of the slowest one.
     pub fn measured(nodes: u64) -> GraphLaunch {
         let enough = MEASURED.into_iter().find(|(measured, _)| *measured >= nodes);
         let slowest = || MEASURED.into_iter().max_by_key(|(_, ns)| *ns).unwrap_or_default();
@@ -111,9 +111,9 @@ pub struct Sequence {
     pub thread: u32,
     /// Calls of one repetition.
     pub length: u64,
-    /// How often it was done.
+    /// Number of repetitions.
     pub repeats: u64,
-    /// How often it was begun after something else: `repeats / runs` of them come in a row.
+    /// Number of rows of repetitions; a row has `repeats / runs` of them on average.
     pub runs: u64,
     /// Its first calls: kind, and kernel or bytes.
     pub calls: Vec<(u32, u64)>,
@@ -123,9 +123,9 @@ pub struct Sequence {
     pub first_kernel: Option<Kernel>,
     /// Its most frequent kernels with how often one repetition launches them, of all its calls.
     pub frequent: Vec<(Kernel, u64)>,
-    /// What its calls are.
+    /// Its calls by their effect on the device.
     pub work: WorkCalls,
-    /// Whether some of it was given to the legacy default stream, which cannot be captured.
+    /// True if some of it was given to the legacy default stream, which cannot be captured.
     pub default_stream: bool,
     /// Median of the time in these calls, for one repetition.
     pub launching_ns: u64,
@@ -136,9 +136,9 @@ pub struct Sequence {
     /// Mean of the locks taken in one repetition; of the contended ones where no others were
     /// recorded.
     pub locks: f64,
-    /// What ended it, the most frequent first; its loop's last round only is ended.
+    /// Calls that ended it, the most frequent first; only the last round of its loop is ended.
     pub cuts: Vec<Cut>,
-    /// What one launch of it as a graph would cost.
+    /// Cost of one launch of it as a graph.
     pub graph: GraphLaunch,
     /// An estimate of what one repetition would save as a graph: `replaced_ns` less that launch.
     pub estimated_saving_ns: u64,
@@ -147,7 +147,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Whether it is long and frequent enough for advice.
+    /// Returns true if it is long and frequent enough for advice, and a graph would save time.
     pub fn is_worth_a_graph(&self) -> bool {
         let enough = self.length >= LEAST_CALLS && self.repeats >= LEAST_REPEATS;
         enough && self.estimated_saving_ns > 0

@@ -79,7 +79,7 @@ impl Histogram {
         self.counts[at - self.base] += 1;
     }
 
-    /// How many values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -137,11 +137,11 @@ impl Histogram {
     }
 }
 
-/// What a histogram says. Durations are in nanoseconds; where numbers of things are meant, the
+/// Summary of a histogram. Durations are in nanoseconds; if the values are numbers of things, the
 /// field says so. Quantiles are at most 1/32 above the true ones; the others are exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// Their sum.
     pub total: u64,

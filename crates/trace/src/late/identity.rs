@@ -1,4 +1,4 @@
-//! Which lock an address means at which time.
+//! Identity of the lock at an address, which changes over time.
 //!
 //! A lock is its process, its address and its family. When a lock is created or destroyed, its
 //! address begins to mean another one: a *generation*. A lock that was destroyed without ever
@@ -12,7 +12,7 @@ use serde::Serialize;
 /// No lock.
 pub const NO_LOCK: u32 = u32::MAX;
 
-/// What a lock is, whichever way it is used.
+/// Family of a lock, whichever way it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
@@ -60,14 +60,14 @@ impl Family {
         }
     }
 
-    /// Whether a thread that has acquired it holds it until it releases it.
+    /// Returns true if a thread that has acquired it holds it until it releases it.
     #[inline]
     pub fn held(self) -> bool {
         matches!(self, Family::Mutex | Family::ReadWrite | Family::Spin)
     }
 }
 
-/// What identifies a lock at one time.
+/// Identity of a lock at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub process: u32,
@@ -141,7 +141,7 @@ impl Identities {
                 self.locks.len() as u32 - 1
             }
         };
-        // What happened before anything was known of an address, happened to its first lock.
+        // Records from before anything was known of an address belong to its first lock.
         let since = if line.count == 0 { 0 } else { now };
         line.current = lock;
         line.generations.push((since, lock));
@@ -184,7 +184,7 @@ impl Identities {
         generations.get(after.saturating_sub(1)).map(|(_, lock)| *lock)
     }
 
-    /// Whether a place of the table is in use.
+    /// Returns, for each place of the table, true if it is in use.
     pub fn places(&self) -> Vec<bool> {
         let mut used = vec![true; self.locks.len()];
         for lock in &self.free {

@@ -31,14 +31,14 @@ struct Cursor {
     block: usize,
     end: usize,
     buffer: Vec<Record>,
-    /// Whether the block is in `buffer`.
+    /// True if the block is in `buffer`.
     begun: bool,
     at: usize,
     /// The latest time so far.
     time: u64,
 }
 
-/// Which blocks of a stream to merge.
+/// Blocks of one stream to merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The stream, as its place in [`Trace::streams`].
@@ -56,9 +56,9 @@ pub struct Run<'m> {
     pub stream: u32,
     /// The block that they are from, as its place in the stream.
     pub block: usize,
-    /// Whether the first of them is the first of the block.
+    /// True if the first of them is the first of the block.
     pub begins: bool,
-    /// Whether the last of them is the last of the block.
+    /// True if the last of them is the last of the block.
     pub ends: bool,
     /// The records.
     pub records: &'m [Record],
@@ -97,7 +97,7 @@ impl<'t> Merge<'t> {
         self.skipped
     }
 
-    /// When the cursor's next block begins; `None` after the last one.
+    /// Returns the time at which the cursor's next block begins; `None` after the last one.
     fn opens(&self, cursor: &Cursor) -> Option<u64> {
         if cursor.block >= cursor.end {
             return None;

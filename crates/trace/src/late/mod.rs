@@ -1,4 +1,4 @@
-//! Why was this launch late?
+//! Analysis of late calls: the causes of the time of a program's slowest launches and other calls.
 //!
 //! Two passes over a trace, both with bounded memory.
 //!
@@ -47,10 +47,10 @@ pub use result::Survey;
 pub use survey::survey;
 pub use verdict::{Evidence, Occasion, Remedy, Verdict, verdicts};
 
-/// What to look for.
+/// Options of the analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How many calls of each group are explained: so many of the latest, and so many of the
+    /// Number of calls of each group that are explained: so many of the latest, and so many of the
     /// longest.
     pub worst: usize,
     /// So many launches that may be outstanding in a stream mean that its queue may be full.

@@ -17,13 +17,13 @@ const MOST_HOLDERS: usize = 16;
 /// A wait that had not ended when its thread's records did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenWait {
-    /// Who waits, a place in the survey's threads.
+    /// The waiting thread, as its place in the survey's threads.
     pub thread: u32,
     /// For what, a place in the survey's locks.
     pub lock: u32,
-    /// What that is.
+    /// Family of that lock.
     pub family: Family,
-    /// How a read-write lock is to be used: for reading.
+    /// True if a read-write lock is wanted for reading.
     pub read: bool,
     /// The kind of call in which it waits; none is outside of every call.
     pub kind: Option<u32>,
@@ -31,13 +31,13 @@ pub struct OpenWait {
     pub at_ns: u64,
     /// From there to the end of the trace.
     pub until_end_ns: u64,
-    /// Who had the lock, as far as it is known. Nobody has a condition, a semaphore or a barrier.
+    /// Known holders of the lock; empty for objects that no thread holds, such as conditions.
     pub holders: Vec<OpenHolder>,
     /// The circle that it is part of: a place in the survey's circles.
     pub circle: Option<u32>,
 }
 
-/// Who had a lock that somebody waited for to the end.
+/// Holder of a lock that another thread waited for to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenHolder {
     /// Its thread id.
@@ -46,11 +46,11 @@ pub struct OpenHolder {
     pub thread: Option<u32>,
     /// Since when it had the lock, if that was recorded.
     pub since_ns: Option<u64>,
-    /// What it waited for itself: a place in the survey's open waits.
+    /// The wait of the holder itself, as its place in the survey's open waits.
     pub waits: Option<u32>,
 }
 
-/// What was open when the records of each thread ended.
+/// Waits and holds that were open when the records of each thread ended.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Stream, the wait, and the kind of call.
@@ -68,8 +68,8 @@ pub(super) struct Holding {
 }
 
 impl Left {
-    /// Who had the lock of each wait. `tid` is a stream's thread id; `living` finds the stream of a
-    /// thread id in the process of another stream, at a time.
+    /// Returns the holders of the lock of each wait. `tid` is a stream's thread id; `living` finds
+    /// the stream of a thread id in the process of another stream, at a time.
     pub fn holders(
         &self,
         tid: impl Fn(u32) -> u32,

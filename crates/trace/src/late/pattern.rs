@@ -24,11 +24,11 @@ const SAMPLES: u64 = 31;
 pub struct Step {
     /// The lock's serial number.
     pub serial: u32,
-    /// How it was used.
+    /// Class of the use.
     pub class: Class,
     /// Acquired, else released.
     pub acquired: bool,
-    /// When.
+    /// Time of the step, in ticks.
     pub time: u64,
 }
 
@@ -86,7 +86,7 @@ impl Patterns {
         }
     }
 
-    /// How many distinct patterns; at least so many, if the second is true.
+    /// Returns the number of distinct patterns; a lower bound if the second value is true.
     pub fn distinct(&self) -> (usize, bool) {
         (self.distinct.len(), self.distinct.len() >= MOST_DISTINCT)
     }

@@ -1,4 +1,4 @@
-//! What the first pass finds, as plain data.
+//! Results of the first pass, as plain data.
 //!
 //! Times called `at_ns` count from the start of the trace. Durations are in nanoseconds. A
 //! `kind`, `thread` or `lock` is a place in [`Survey::kinds`], [`Survey::threads`] or
@@ -16,21 +16,21 @@ use crate::metadata::Tier;
 use record::clock::Calibration;
 use serde::Serialize;
 
-/// What the whole trace says.
+/// Results for the whole trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Survey {
     /// From the start of recording to its end.
     pub duration_ns: u64,
     /// Records in the file.
     pub records: u64,
-    /// What was recorded around the program.
+    /// Tier of the recording around the program.
     pub tier: Tier,
-    /// Whether only locks that had to be waited for were recorded: then numbers of acquisitions
-    /// and holds are those of contended ones, and there are no patterns.
+    /// True if only locks that had to be waited for were recorded: then numbers of acquisitions and
+    /// holds are those of contended ones, and there are no patterns.
     pub contended_only: bool,
     /// Processors of the machine.
     pub processors: u32,
-    /// What is missing, and what is unknown for it.
+    /// Records that are missing, and the calls, waits and holds that are unknown because of that.
     pub losses: Losses,
     /// Threads, one for each stream of the trace.
     pub threads: Vec<Thread>,
@@ -44,9 +44,9 @@ pub struct Survey {
     pub launches: Launches,
     /// Sequences of launches and copies that repeat, the most to be saved first.
     pub sequences: Vec<Sequence>,
-    /// What CUDA graphs would cost, and what keeps calls out of them.
+    /// Cost of CUDA graphs, and the calls that cannot be part of one.
     pub graph_advice: GraphAdvice,
-    /// How many threads wanted a processor; only where the scheduler was recorded.
+    /// Number of threads that wanted a processor; only if the scheduler was recorded.
     pub load: Option<Load>,
     /// Work as it ran on the GPU; only where it was recorded.
     pub gpu: Option<Gpu>,
@@ -63,7 +63,7 @@ pub struct Survey {
     pub(crate) inner: Inner,
 }
 
-/// What the second pass needs besides.
+/// Further data that the second pass needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
     pub clock: Calibration,
@@ -93,7 +93,7 @@ pub(crate) struct Target {
     pub outstanding: u32,
 }
 
-/// What is missing in the trace, and what is unknown for it.
+/// Records that are missing in the trace, and the results that are unknown because of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Records for which there was no room.
@@ -156,11 +156,11 @@ pub struct Thread {
 pub struct ProcessorWait {
     /// Altogether.
     pub total_ns: u64,
-    /// How often.
+    /// Number of waits.
     pub times: u64,
     /// The longest time.
     pub longest_ns: u64,
-    /// When that began.
+    /// Begin of the longest wait.
     pub longest_at_ns: u64,
 }
 
@@ -169,9 +169,9 @@ pub struct ProcessorWait {
 pub struct CallKind {
     /// The function, without version and variant.
     pub function: String,
-    /// How it is ranked.
+    /// Group in which it is ranked.
     pub group: Group,
-    /// Which way a copy goes.
+    /// Direction of a copy.
     pub direction: Direction,
     /// Copies: what is known of the host's memory.
     pub host: Host,
@@ -197,14 +197,14 @@ pub struct CallKind {
     pub patterns: Patterns,
 }
 
-/// Which locks calls of one kind take, in which order.
+/// Locks that calls of one kind take, in their order.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Patterns {
     /// Calls that took or released a lock.
     pub calls: u64,
-    /// How many different patterns there are.
+    /// Number of distinct patterns.
     pub distinct: u64,
-    /// Whether there are more than that.
+    /// True if `distinct` is a lower bound.
     pub distinct_is_least: bool,
     /// Calls with so many steps that their pattern was not kept.
     pub too_long: u64,
@@ -242,7 +242,7 @@ pub struct Lock {
     /// `M1`, `R2` and so on: a letter for its family, numbered in the order of first use in a
     /// launch; those that no launch uses come after them, the most taken first.
     pub name: String,
-    /// What it is.
+    /// Family of the lock.
     pub family: Family,
     /// Number of the process image.
     pub process: u32,
@@ -251,13 +251,13 @@ pub struct Lock {
     /// 0 for the first lock at this address, then 1, 2 and so on; when all that were there before
     /// are forgotten, again from 0.
     pub generation: u32,
-    /// When it was created, if that was recorded.
+    /// Time at which it was created, if that was recorded.
     pub created_at_ns: Option<u64>,
-    /// When it was destroyed, if that was recorded.
+    /// Time at which it was destroyed, if that was recorded.
     pub destroyed_at_ns: Option<u64>,
-    /// What it was made as; none if nobody acquired or created it.
+    /// Attributes that it was made with; none if no thread acquired or created it.
     pub attributes: Option<Attributes>,
-    /// Whether a launch takes it.
+    /// True if a launch takes it.
     pub in_launches: bool,
     /// Use by readers of a read-write lock.
     pub readers: Use,
@@ -269,20 +269,20 @@ pub struct Lock {
     pub gave_up: u64,
     /// Waits that ended by their time limit, for a signal or for the lock.
     pub timed_out: u64,
-    /// How long waits were that ended without it. They are not in `wait`.
+    /// Durations of waits that ended without it. They are not in `wait`.
     pub in_vain: Distribution,
     /// The longest of them.
     pub longest_in_vain: Option<Instance>,
-    /// How often the guard gave it to a waiter, so that nobody could come between.
+    /// Hand-overs by the guard to a waiter, so that no other thread could come between.
     pub handed_over: u64,
     /// Conditions and semaphores: signals or posts.
     pub signals: u64,
     /// Conditions: from the signal to holding the mutex again. Waiting for the signal is in
     /// `others.wait`.
     pub relock: Distribution,
-    /// How many waited when a wait had begun, itself included (numbers, not times).
+    /// Waiters at the begin of each wait, this wait included (numbers, not times).
     pub queue: Distribution,
-    /// How many others got it during one wait (numbers, not times).
+    /// Other threads' acquisitions during one wait (numbers, not times).
     pub got_meanwhile: Distribution,
     /// Waits during which somebody who came later got it first; `others` is how often.
     pub overtaken: Tally,
@@ -304,7 +304,7 @@ pub struct Lock {
     pub unknown_holds: u64,
     /// Kinds of calls that take it, with how often; none is outside of every call.
     pub kinds: Vec<(Option<u32>, u64)>,
-    /// Who takes it, the most frequent first.
+    /// Callers that take it, the most frequent first.
     pub callers: Vec<Caller>,
 }
 
@@ -326,12 +326,12 @@ pub struct Attributes {
     pub shared: bool,
 }
 
-/// How a lock was used.
+/// Use of a lock.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Use {
-    /// How often it was taken.
+    /// Number of acquisitions.
     pub acquisitions: u64,
-    /// How often it had to be waited for.
+    /// Number of acquisitions after a wait; for a condition, of its waits.
     pub contended: u64,
     /// Waiting for it; of a once control, running it too.
     pub wait: Distribution,
@@ -343,10 +343,10 @@ pub struct Use {
     pub longest_hold: Option<Instance>,
 }
 
-/// How often something happened, and when it was worst.
+/// Number of times that an event happened, and the worst of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// How often.
+    /// Number of times.
     pub count: u64,
     /// The worst time.
     pub worst: Option<Instance>,
@@ -355,9 +355,9 @@ pub struct Tally {
 /// One wait or hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Instance {
-    /// When it began.
+    /// Begin of the wait or hold.
     pub at_ns: u64,
-    /// How long it was.
+    /// Duration of the wait or hold.
     pub duration_ns: u64,
     /// Whose.
     pub thread: u32,
@@ -377,16 +377,16 @@ pub struct Caller {
     pub module: Option<String>,
     /// The address, from the module's begin.
     pub offset: u64,
-    /// How often; for lists of sixteen or more, at most so often.
+    /// Number of times; for lists of sixteen or more, an upper bound.
     pub count: u64,
 }
 
 /// Locks that are not in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ForgottenLocks {
-    /// How many.
+    /// Number of these locks.
     pub locks: u64,
-    /// How often they were taken.
+    /// Number of their acquisitions.
     pub acquisitions: u64,
 }
 
@@ -417,7 +417,7 @@ pub struct Launches {
     pub captured: u64,
 }
 
-/// How many threads wanted a processor.
+/// Number of threads that wanted a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Load {
     /// Time of which that is known.
@@ -426,7 +426,7 @@ pub struct Load {
     pub over_ns: u64,
     /// Most threads that wanted one at the same time.
     pub most: u32,
-    /// When that was.
+    /// Time at which that number was reached first.
     pub most_at_ns: u64,
 }
 
@@ -444,17 +444,17 @@ pub struct Gpu {
 /// A call that took long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WorstCall {
-    /// Which kind.
+    /// Kind of the call.
     pub kind: u32,
     /// Whose.
     pub thread: u32,
-    /// When it began.
+    /// Begin of the call.
     pub at_ns: u64,
     /// From call to return.
     pub duration_ns: u64,
     /// The median of its kind.
     pub usual_ns: u64,
-    /// How much longer it took than usual.
+    /// Time by which it took longer than usual.
     pub lateness_ns: u64,
     /// Waiting for locks in it.
     pub lock_wait_ns: u64,
@@ -472,9 +472,9 @@ pub struct WorstCall {
     pub detail: u64,
     /// Name of the kernel, if it is known.
     pub kernel: Option<String>,
-    /// What it returned: a `CUresult`.
+    /// Result that it returned: a `CUresult`.
     pub result: u32,
-    /// Whether its work was captured into a graph.
+    /// True if its work was captured into a graph.
     pub captured: bool,
     /// Launches since the stream was last known to be empty, for calls that add to a queue.
     pub outstanding: u32,
@@ -485,11 +485,11 @@ pub struct WorstCall {
 /// A call that had not returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unfinished {
-    /// Which kind.
+    /// Kind of the call.
     pub kind: u32,
     /// Whose.
     pub thread: u32,
-    /// When it began.
+    /// Begin of the call.
     pub at_ns: u64,
     /// From there to the end of the trace.
     pub until_end_ns: u64,

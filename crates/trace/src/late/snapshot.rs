@@ -1,6 +1,6 @@
-//! What a thread stands in at one point of its stream: its open calls, the locks it holds, and
-//! what it waits for. The first pass leaves one behind at the begin of a block, so that the second
-//! pass can begin there; both passes keep a thread's state in these terms.
+//! State of a thread at one point of its stream: its open calls, the locks it holds, and the lock
+//! it waits for. The first pass leaves one behind at the begin of a block, so that the second pass
+//! can begin there; both passes keep a thread's state in these terms.
 
 use record::Class;
 
@@ -11,7 +11,7 @@ pub struct Held {
     pub lock: u32,
     /// For reading, together with others.
     pub read: bool,
-    /// How often it was taken; a recursive one is held until it was released as often.
+    /// Number of times that it was taken; a recursive one is held until it was released as often.
     pub depth: u32,
     /// Since when, in ticks.
     pub since: u64,
@@ -19,12 +19,12 @@ pub struct Held {
     pub kind: u32,
 }
 
-/// What a thread waits for.
+/// A wait of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The lock, as its place in the table of the first pass.
     pub lock: u32,
-    /// How it is to be used.
+    /// Class of the use that the thread waits for.
     pub class: Class,
     /// Since when, in ticks.
     pub since: u64,
@@ -32,7 +32,7 @@ pub struct Wait {
     pub owner: u32,
     /// The mutex that a wait for a condition gave up, or `NO_LOCK`.
     pub mutex: u32,
-    /// Whether that mutex was known to be held.
+    /// True if that mutex was known to be held.
     pub had_mutex: bool,
 }
 
@@ -43,14 +43,14 @@ pub struct Snapshot {
     pub calls: Vec<(u32, u64)>,
     /// The locks it holds.
     pub held: Vec<Held>,
-    /// What it waits for.
+    /// The wait that is open.
     pub wait: Option<Wait>,
     /// The locks that it held when its records began to be missing, which they are until here.
     pub lost: Vec<u32>,
 }
 
 impl Snapshot {
-    /// Whether nothing is open.
+    /// Returns true if nothing is open.
     pub fn is_empty(&self) -> bool {
         let Snapshot { calls, held, wait, lost } = self;
         calls.is_empty() && held.is_empty() && wait.is_none() && lost.is_empty()
@@ -79,7 +79,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether there is to be one at the begin of a block.
+    /// Returns true if there is to be a snapshot at the begin of a block.
     pub fn wanted(&self, block: usize) -> bool {
         block.is_multiple_of(self.stride)
     }
@@ -104,7 +104,7 @@ impl Snapshots {
         (from, found.map_or_else(|_| Snapshot::default(), |at| kept[at].1.clone()))
     }
 
-    /// What was open at the end of a stream.
+    /// Returns the state at the end of a stream.
     pub fn end(&self, stream: u32) -> &Snapshot {
         &self.ends[stream as usize]
     }

@@ -1,17 +1,17 @@
-//! What was counted of a program that held the bandwidth lock without knowing it.
+//! Counts of a program that held the bandwidth lock without knowing it.
 
 use record::Side;
 use record::bandwidth::BandwidthCount as Count;
 use serde::Serialize;
 
-/// What came of the bandwidth lock. Counts are of all processes together.
+/// Use of the bandwidth lock. Counts are of all processes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bandwidth {
     /// Processes that attached to the regulator.
     pub attached: u64,
     /// Processes that used the accelerator and could not attach: nothing was held for them.
     pub not_attached: u64,
-    /// How often a process took the lock that did not hold it.
+    /// Number of times that a process took the lock while it did not hold it.
     pub acquisitions: u64,
     /// For how long processes held it, in sum; those that ended with it, until the program ended.
     pub held_ns: u64,
@@ -36,7 +36,8 @@ pub(super) fn describe(side: &Side, end_ns: u64) -> Bandwidth {
     let counts = side.bandwidth_counts();
     let of = |what: Count| counts[what as usize];
     let acquisitions = of(Count::Taken);
-    // What a process of the program wrote is an allegation: more than there are is none.
+    // Counts that a process of the program wrote are not trusted: more given back than taken counts
+    // as none outstanding.
     let outstanding = acquisitions.saturating_sub(of(Count::GivenBack));
     let unfinished = outstanding.wrapping_mul(end_ns);
     Bandwidth {

@@ -32,7 +32,7 @@ pub struct Running<'scope> {
     program: String,
 }
 
-/// Why it was not started; or else how it ended, or why that is not known.
+/// Error of the start; or else the child's exit status, or the error of waiting for it.
 type Spawned = io::Result<io::Result<ExitStatus>>;
 
 impl<'scope> Held<'scope> {

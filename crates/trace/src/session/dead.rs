@@ -1,5 +1,5 @@
-//! Which threads of the recorded program are dead, so that a log which keeps the last can give
-//! their chunks again.
+//! Dead threads of the recorded program: a log that keeps the last records can give their chunks
+//! again.
 //!
 //! A thread is dead when its process has no such thread any more, or when another image took the
 //! place of its process. Process ids are those that the processes see themselves: as soon as one
@@ -12,10 +12,10 @@ use shm::log::{Log, Writer};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// How often the names are read for a process that has none.
+/// Most times that the names are read for a process that has none.
 const TRIES: u8 = 3;
 
-/// What is known of the processes.
+/// Process ids by which dead threads are found.
 #[derive(Default)]
 pub struct Dead {
     /// Process id by process number.
@@ -24,7 +24,7 @@ pub struct Dead {
     images: HashMap<u32, u32>,
     /// Process numbers without a name, and how often it was looked for.
     nameless: HashMap<u32, u8>,
-    /// Whether process ids cannot be believed.
+    /// True if process ids cannot be trusted.
     confused: bool,
 }
 

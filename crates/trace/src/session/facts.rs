@@ -1,5 +1,5 @@
-//! What is to be known about a recording beside its records: the machine, its clock, and the
-//! names that the program's processes left.
+//! Facts of a recording beside its records: the machine, its clock, and the names that the
+//! program's processes left.
 
 use crate::metadata::{Clock, Kernel, Machine, Metadata, Module, Process, Text, TroubleCount};
 use record::clock::Reading;
@@ -32,7 +32,7 @@ pub fn clock(start: Reading, end: Reading) -> Clock {
     }
 }
 
-/// Whether every processor has a counter that neither its frequency nor its sleep changes.
+/// Returns true if every processor has a counter that neither its frequency nor its sleep changes.
 fn runs_evenly(processors: &str) -> bool {
     let mut all = fields(processors, "flags").peekable();
     all.peek().is_some()

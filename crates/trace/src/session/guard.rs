@@ -1,4 +1,4 @@
-//! How a program was guarded, for the trace and for whoever asked.
+//! Description of a program's guard, for the trace and for the caller.
 
 use crate::metadata::{Guard, GuardCounts};
 use record::Side;

@@ -1,6 +1,6 @@
-//! What this process was started with, where it is not the same any more when the program starts:
-//! signals that are blocked or ignored, standard descriptors that are closed, the limit on the
-//! size of files. The program gets all of it as it was.
+//! State that this process was started with and that is not the same any more when the program
+//! starts: signals that are blocked or ignored, standard descriptors that are closed, the limit on
+//! the size of files. The program gets all of it as it was.
 //!
 //! Rust's runtime ignores SIGPIPE and opens `/dev/null` in place of closed standard descriptors
 //! before `main`; so [`look`] runs before the runtime does, as a constructor.
@@ -27,12 +27,12 @@ extern "C" fn look() {
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// What the program is to get.
+/// State that the program inherits.
 #[derive(Clone, Copy, Debug)]
 pub struct Inherited {
     /// Blocked signals; the lowest bit is signal 1.
     pub blocked: u64,
-    /// Whether SIGCHLD was ignored.
+    /// True if SIGCHLD was ignored.
     pub children_ignored: bool,
     /// RLIMIT_FSIZE.
     file_bytes: libc::rlimit,

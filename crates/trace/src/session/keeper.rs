@@ -27,7 +27,7 @@ use std::cell::RefCell;
 type Seen = [u32; 2];
 /// Signals of one packet: more than can be pending without being queued.
 const PACKET: usize = 128;
-/// How long the keeper may take for an answer. It has nothing else to do.
+/// Longest time for an answer of the keeper, which has nothing else to do.
 const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The second process, until it is dropped. It stays when the recorder panics.
@@ -35,7 +35,7 @@ pub struct Keeper {
     socket: OwnedFd,
     pid: Pid,
     process: OwnedFd,
-    /// What the group got and the recorder has not looked at yet.
+    /// Signals that the group got and the recorder has not looked at yet.
     seen: RefCell<Vec<Seen>>,
 }
 
@@ -77,7 +77,7 @@ impl Keeper {
         let _ = send(&self.socket, &pid_bytes(Some(program)), SendFlags::NOSIGNAL);
     }
 
-    /// Whether the whole group got a signal that the recorder has got. Each is told once.
+    /// Returns true if the whole group got a signal that the recorder has got. Each is told once.
     pub fn group_got(&self, came: &Came) -> bool {
         self.ask();
         let mut seen = self.seen.borrow_mut();
@@ -86,7 +86,8 @@ impl Keeper {
         found.map(|at| seen.swap_remove(at)).is_some()
     }
 
-    /// Whether the whole group got any of these signals that the recorder has not asked for yet.
+    /// Returns true if the whole group got any of these signals that the recorder has not asked for
+    /// yet.
     pub fn group_got_any(&self, signals: &[i32]) -> bool {
         self.ask();
         self.seen.borrow().iter().any(|[signal, _]| signals.contains(&(*signal as i32)))

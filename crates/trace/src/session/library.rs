@@ -1,4 +1,4 @@
-//! Where programs find the library to preload, whatever kind of program they are.
+//! Place of the library to preload, where programs of every kind find it.
 //!
 //! `LD_PRELOAD` is inherited by every child, and each dynamic linker that cannot use what it finds
 //! there says so on the standard error stream, or ends the program. So the variable holds
@@ -33,7 +33,7 @@ const RUNTIME: &str = "libasan.so";
 /// Folders in which the user's files are safe from others: where only owners may rename.
 const PLACES: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 
-/// What `LD_PRELOAD` has to name so that programs get the library at this absolute path.
+/// Makes the library at this absolute path loadable; returns the name for `LD_PRELOAD`.
 ///
 /// # Errors
 /// [`Error::Preload`] when there is no place for it, and the path itself cannot be named.
@@ -92,14 +92,14 @@ fn lay_out(place: &Path, library: &Path) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// What `$LIB` may be in programs like this one. On systems with `lib64`, `lib` is for 32 bits.
+/// Values of `$LIB` in programs like this one. On systems with `lib64`, `lib` is for 32 bits.
 fn native() -> impl Iterator<Item = &'static str> {
     ["lib64", "lib/x86_64-linux-gnu", "lib"]
         .into_iter()
         .filter(|lib| *lib != "lib" || is_lib_native())
 }
 
-/// What `$LIB` may be in 32-bit programs.
+/// Values of `$LIB` in 32-bit programs.
 fn foreign() -> impl Iterator<Item = &'static str> {
     ["lib32", "lib/i386-linux-gnu", "lib"]
         .into_iter()
@@ -161,7 +161,7 @@ fn replace(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Resul
     fs::rename(&new, path)
 }
 
-/// Whether other users can reach and read a file.
+/// Returns true if other users can reach and read a file.
 fn may_be_read_by_all(path: &Path, about: &Metadata) -> bool {
     let others = |mode: u32, wanted: Mode| Mode::from_raw_mode(mode).contains(wanted);
     let folders = path.ancestors().skip(1).filter(|folder| {

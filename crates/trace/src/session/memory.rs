@@ -1,5 +1,5 @@
-//! How much memory there is for a recording. All of it is taken before the program starts; what
-//! the machine does not have would be taken from other programs, by killing them.
+//! Memory that is available for a recording. All of it is taken before the program starts; memory
+//! that the machine does not have would be taken from other programs, by killing them.
 
 use crate::Error;
 use shm::log::{AREA_CHUNKS, CHUNK_BYTES};
@@ -39,7 +39,7 @@ pub fn within_limit(bytes: u64, limit: Option<u64>) -> Result<(u64, Option<Strin
     Ok((most, Some(note)))
 }
 
-/// What the machine and this process's control groups have left, the least of them.
+/// Returns the least of the memory that the machine and this process's control groups have left.
 fn available_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| in_machine(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -78,7 +78,7 @@ const VERSION_2: Hierarchy = Hierarchy {
     reclaimable: ["inactive_file ", "active_file "],
 };
 
-/// What the group of a line of `/proc/self/cgroup`, and those above it, have left.
+/// Returns the least memory left in the group of a line of `/proc/self/cgroup` and those above it.
 fn in_group(line: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);

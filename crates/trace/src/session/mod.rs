@@ -56,16 +56,16 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 /// Memory for records where nothing is recorded.
 const LEAST_MEMORY_BYTES: u64 = 1 << 16;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Debug)]
 pub struct Options {
-    /// What to record inside the program.
+    /// Settings of the recording inside the program.
     pub settings: Settings,
     /// Memory for its records.
     pub memory_bytes: u64,
-    /// What to record around it.
+    /// Tier of the recording around it.
     pub kernel: Wanted,
-    /// Whether to record its futex calls.
+    /// True to record its futex calls.
     pub futex: bool,
     /// Memory for the kernel's records, for each processor.
     pub kernel_bytes_per_processor: u64,
@@ -88,14 +88,14 @@ impl Options {
     }
 }
 
-/// What came of it.
+/// Result of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
-    /// How the program ended.
+    /// End of the program.
     pub outcome: Outcome,
-    /// Where the trace is: elsewhere than wanted if its folder has gone.
+    /// Path of the trace: elsewhere than wanted if its folder has gone, or may not be written to.
     pub file: Option<PathBuf>,
-    /// Why the trace is not whole, not where it was wanted, or not there at all.
+    /// Reason why the trace is not whole, not where it was wanted, or not there at all.
     pub unwritten: Option<String>,
     /// Records in the trace.
     pub records: u64,
@@ -105,17 +105,17 @@ pub struct Finished {
     pub overwritten: u64,
     /// Process images that were recorded.
     pub processes: usize,
-    /// Why there is none: the program did not load the library.
+    /// Reason why no process was recorded: the program did not load the library.
     pub unloaded: Option<String>,
-    /// What was recorded around the program.
+    /// Tier of the recording around the program.
     pub tier: Tier,
-    /// Why it was not more.
+    /// Reasons why the tier was not higher.
     pub tier_reasons: Vec<String>,
-    /// What went wrong and was passed over.
+    /// Troubles that did not stop the recording.
     pub troubles: Vec<TroubleCount>,
-    /// How its locks were guarded, if they were.
+    /// Settings and counts of the guard of its locks, if they were guarded.
     pub guard: Option<metadata::Guard>,
-    /// What came of the bandwidth lock, if it was to be held.
+    /// Use of the bandwidth lock, if it was to be held.
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -157,8 +157,8 @@ pub fn guard(command: &mut Command, options: &Options) -> Result<Finished, Error
 /// program's processes recorded until then.
 ///
 /// # Errors
-/// When the trace could not be written, or not be recorded as asked for, nothing is run. That a
-/// trace could not be written afterwards is told in [`Finished::unwritten`].
+/// Fails and runs nothing if the trace cannot be written, or not be recorded as asked for.
+/// [`Finished::unwritten`] tells that a trace could not be written afterwards.
 pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result<Finished, Error> {
     let mut writer = Some(TraceWriter::create(output)?);
     let session = Session::prepare(command, options)?;
@@ -198,7 +198,7 @@ pub fn record(command: &mut Command, options: &Options, output: &Path) -> Result
 }
 
 impl Finished {
-    /// What is known when a program has ended, before anything was written.
+    /// Returns the result for a program that has ended, before anything was written.
     fn of(metadata: &Metadata) -> Finished {
         Finished {
             outcome: metadata.outcome.clone(),
@@ -267,17 +267,17 @@ struct Run {
     tier: Tier,
     futex: bool,
     tier_reasons: Vec<String>,
-    /// What is to be told besides.
+    /// Further troubles for the metadata.
     notes: Vec<TroubleCount>,
 }
 
-/// What a program is run with.
+/// State for the run of one program.
 struct Session<'a> {
     options: &'a Options,
     recording: Recording,
     invitation: Invitation,
     signals: Signals,
-    /// What is to be told of it.
+    /// A trouble for the metadata, if the memory is less than wanted.
     note: Option<String>,
 }
 
@@ -348,7 +348,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What is known beside the records.
+    /// Returns the metadata that is known without the processes' names and the kernel's side.
     fn metadata(&self, command: &Command, start: Reading, end: Reading) -> Metadata {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         Metadata {
@@ -408,7 +408,7 @@ fn describe_kernel(metadata: &mut Metadata, collected: Collected) {
     metadata.troubles.extend(notes);
 }
 
-/// Why no process loaded the library, if none did; also for who reads the trace.
+/// Reason why no process loaded the library, if none did; it is added to the metadata, too.
 fn unloaded(command: &Command, recording: &Recording, metadata: &mut Metadata) -> Option<String> {
     if !metadata.processes.is_empty() {
         return None;
@@ -430,7 +430,7 @@ fn library_file(library: &Path) -> Result<PathBuf, Error> {
     if path.is_file() { Ok(path) } else { Err(refused("it is not a file")) }
 }
 
-/// What the program's `LD_PRELOAD` is to be: `first`, then what it would have been.
+/// Returns the program's `LD_PRELOAD`: `first`, then the value that it would have had.
 fn preload_value(command: &Command, first: OsString) -> OsString {
     let set = command.get_envs().find(|(name, _)| *name == LD_PRELOAD);
     let before = match set {

@@ -9,8 +9,8 @@
 //! | sent by the program to its parent | the recorder's parent |
 //! | any other | the program |
 //!
-//! When the program stops, the recorder stops by the same signal, so that a shell sees a job that
-//! has stopped. SIGSTOP for the recorder alone cannot be seen here, and the program goes on.
+//! If the program stops, the recorder stops by the same signal, so that a shell sees a job that has
+//! stopped. SIGSTOP for the recorder alone cannot be seen here, and the program goes on.
 
 use super::keeper::Keeper;
 use super::signals::{self, Came, Signals};
@@ -20,11 +20,11 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, pidfd_send_signal, waitid,
 };
 
-/// What passes signals on.
+/// Passes signals on to the program.
 pub struct Relay<'a> {
-    /// What comes.
+    /// Source of the signals that come.
     pub signals: &'a Signals,
-    /// What the whole group got; without it, only the terminal's signals are known to.
+    /// Source of the whole group's signals; without it, only the terminal's signals are known.
     pub keeper: Option<&'a Keeper>,
     /// Signals that came before there was a program.
     pub early: Vec<Came>,
@@ -120,7 +120,7 @@ impl Relay<'_> {
     }
 }
 
-/// Whether a signal is about what this process does or has.
+/// Returns true if a signal is from this process, or about the state of its child.
 fn is_own(came: &Came) -> bool {
     let is_of_child = came.signal == libc::SIGCHLD && came.code > 0;
     is_of_child || came.pid == getpid().as_raw_nonzero().get() as u32
@@ -139,9 +139,9 @@ fn receiver_of_alone(came: &Came) -> Receiver {
     }
 }
 
-/// Whether this process is the first of its session. In a container that was entered from outside
-/// (`docker exec`, `nsenter`) the session's leader cannot be seen: the kernel then says 0, which
-/// rustix's `getsid` takes for impossible.
+/// Returns true if this process is the first of its session. In a container that was entered from
+/// outside (`docker exec`, `nsenter`) the session's leader cannot be seen: the kernel then says 0,
+/// which rustix's `getsid` takes for impossible.
 fn leads_session() -> bool {
     // SAFETY: asks for a number.
     let session = unsafe { libc::getsid(0) };

@@ -1,5 +1,5 @@
-//! What goes on beside the program while it is recorded, on one thread: processes that attach are
-//! given the memory, and chunks of dead threads are closed.
+//! Service beside the program while it is recorded, on one thread: processes that attach are given
+//! the memory, and chunks of dead threads are closed.
 
 use super::dead::Dead;
 use crate::Error;
@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How often dead threads are looked for, at most.
+/// Shortest interval between two searches for dead threads.
 const ROUND: Duration = Duration::from_millis(100);
 /// The largest part of the time that this may take.
 const LARGEST_SHARE: u32 = 20;
@@ -26,7 +26,7 @@ impl Stop {
         eventfd(0, EventfdFlags::CLOEXEC).map(Stop).map_err(Error::system("eventfd"))
     }
 
-    /// What becomes readable when the service is to stop.
+    /// Returns a descriptor that becomes readable when the service is to stop.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
@@ -42,13 +42,13 @@ impl Drop for Stop {
     }
 }
 
-/// What the service works on.
+/// State of the service.
 pub struct Service<'a> {
-    /// Where processes attach.
+    /// The socket at which processes attach.
     pub door: Door,
-    /// What they are given.
+    /// The recording whose memory they are given.
     pub recording: &'a Recording,
-    /// Whether chunks are given again.
+    /// True if chunks of dead threads are given again.
     pub keep_last: bool,
 }
 

@@ -23,11 +23,11 @@ pub struct Came {
     pub signal: i32,
     /// `si_code`: how it was sent.
     pub code: i32,
-    /// Who sent it: a process that can be seen from here, or 0.
+    /// Process id of the sender; 0 if it cannot be seen from here.
     pub pid: u32,
     /// As which user.
     uid: u32,
-    /// What was sent with it by `sigqueue`.
+    /// Value that `sigqueue` sent with it.
     value: u64,
 }
 
@@ -46,14 +46,14 @@ impl Signals {
     pub fn block_all() -> Result<Signals, Error> {
         let blocked = block(u64::MAX);
         let children_ignored = is_ignored(libc::SIGCHLD);
-        // Who ignores it does not hear how the program ended.
+        // A process that ignores SIGCHLD does not hear how the program ended.
         // SAFETY: the default does nothing.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let inherited = Inherited::new(blocked, children_ignored)?;
         Ok(Signals { descriptor: descriptor().map_err(Error::system("signalfd"))?, inherited })
     }
 
-    /// What the program is to get.
+    /// Returns the state that the program inherits.
     pub fn inherited(&self) -> &Inherited {
         &self.inherited
     }
@@ -155,7 +155,7 @@ pub fn block(signals: u64) -> u64 {
     before
 }
 
-/// Whether this process ignores a signal.
+/// Returns true if this process ignores a signal.
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: asks for a disposition, and changes nothing; zeros are a valid one.

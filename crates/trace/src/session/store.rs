@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Records of a processor or a GPU that make a block.
 const BLOCK_RECORDS: usize = 4096;
 
-/// How many records there are, and are not.
+/// Numbers of records in the trace and of records that are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// In the trace.
@@ -87,13 +87,13 @@ pub fn processors(streams: &[ProcessorStream], writer: &mut TraceWriter) -> Resu
     Ok(counts)
 }
 
-/// What was lost of threads that never had a chunk.
+/// Returns the losses of threads that never had a chunk.
 pub fn lost_without_chunk(log: &Log) -> LostRange {
     lost_range(log.lost_without_chunk())
 }
 
-/// Where a segment is: the order of the fields is that of the blocks. A thread id that is given again
-/// has a cursor with a larger number.
+/// Position of a segment: the order of the fields is that of the blocks. A thread id that is given
+/// again has a cursor with a larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     writer: Writer,
@@ -128,7 +128,7 @@ fn is_gpu(record: &Raw) -> bool {
     matches!(kind, Some(Kind::GpuKernel | Kind::GpuCopy | Kind::GpuMemset))
 }
 
-/// What the program counted as lost. A counter may be behind when its thread was killed.
+/// Returns the losses that the program counted. A counter may be behind when its thread was killed.
 fn lost_range(lost: Lost) -> LostRange {
     match lost {
         Lost { count: 0, .. } => LostRange::default(),
@@ -139,7 +139,7 @@ fn lost_range(lost: Lost) -> LostRange {
     }
 }
 
-/// Where the stream of a thread has got to.
+/// Progress of a thread's stream.
 #[derive(Default)]
 struct ThreadStream {
     writer: Writer,

@@ -1,4 +1,4 @@
-//! Why a program did not load the preloaded library: what kind of program it is.
+//! Reason why a program did not load the preloaded library: the kind of program that it is.
 
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How many scripts may be each other's interpreters, as the kernel has it.
+/// Longest chain of scripts that are each other's interpreters, as in the kernel.
 const MOST_SCRIPTS: usize = 5;
 /// As much as the kernel reads of a script's first line.
 const FIRST_LINE_BYTES: usize = 256;
 const NATIVE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 
-/// Why nothing was recorded of `program`, which was looked for in `search`, the value of PATH.
-/// `failed` is how many processes loaded the library and could not attach.
+/// Returns the reason why nothing was recorded of `program`, which was looked for in `search`, the
+/// value of PATH. `failed` is the number of processes that loaded the library and could not attach.
 pub fn reason(program: &OsStr, search: Option<&OsStr>, failed: u64) -> String {
     if failed > 0 {
         return no_room();
@@ -88,7 +88,7 @@ fn of_file(path: &Path, depth: usize) -> String {
     }
 }
 
-/// What an ELF file says of itself.
+/// Facts from an ELF file.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     bits: u32,

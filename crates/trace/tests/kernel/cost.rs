@@ -1,4 +1,4 @@
-//! What recording costs, by hand.
+//! Cost of recording, measured by hand.
 
 use super::program::Program;
 use super::seen::collect;

@@ -1,4 +1,4 @@
-//! What a collector saw, and what must be true of it.
+//! Results of a collector, and checks that must hold for them.
 
 use super::program::Program;
 use record::clock::{Calibration, Reading};
@@ -6,7 +6,7 @@ use record::{Kind, Raw, Record};
 use std::collections::BTreeMap;
 use trace::kernel::{Collected, Started};
 
-/// What a collector saw of a program, and the ticks just before and after.
+/// Results of a collector for a program, and the ticks just before and after.
 pub struct Seen {
     pub collected: Collected,
     pub said: BTreeMap<String, u64>,
@@ -64,7 +64,7 @@ impl Seen {
         records
     }
 
-    /// When a thread came and left: time, whether it came, the record.
+    /// Returns the times at which a thread came and left: time, true if it came, the record.
     pub fn visits(&self, thread: u32) -> Vec<(u64, bool, Record)> {
         let visit = |record: Record| {
             let (high, low) = ((record.subject >> 32) as u32, record.subject as u32);
@@ -80,7 +80,7 @@ impl Seen {
         self.records().into_iter().filter_map(visit).collect()
     }
 
-    /// Whether records of a processor are said to be missing in an interval.
+    /// Returns true if records of a processor are said to be missing in an interval.
     pub fn is_unknown(&self, from: u64, to: u64) -> bool {
         let mut lost = self.collected.processors.iter().flat_map(|stream| &stream.lost);
         lost.any(|range| range.first <= to && from <= range.last)

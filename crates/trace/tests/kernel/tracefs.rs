@@ -38,7 +38,7 @@ pub fn our_instances() -> Vec<String> {
     Look::mount().instances().into_iter().filter(|name| name.starts_with(&ours)).collect()
 }
 
-/// How many mounts of tracefs everybody sees, besides those of tests like this one.
+/// Returns the number of tracefs mounts that everybody sees, besides those of tests like this one.
 pub fn tracefs_mounts() -> usize {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
     let counts = |line: &&str| line.contains(" tracefs ") && !line.contains("keeptime-test-");

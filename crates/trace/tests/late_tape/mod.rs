@@ -34,7 +34,7 @@ struct Block {
     lost: LostRange,
 }
 
-/// When the tapes end.
+/// End of the tapes, in ticks.
 pub const END: u64 = 100_000_000;
 pub const OK: u32 = 0;
 
@@ -163,7 +163,7 @@ impl Tape {
         self.put(stream, time, Kind::Wakeup, subject, u64::from(wakee.1), number);
     }
 
-    /// What comes now is in another block.
+    /// Begins another block.
     pub fn cut(&mut self, stream: Stream) {
         self.streams[stream].blocks.push(Block::default());
     }
@@ -248,7 +248,7 @@ impl Tape {
     }
 }
 
-/// What must be true of every explained call: its parts are its whole duration.
+/// Checks an explained call: its parts must be its whole duration.
 pub fn check(survey: &Survey, call: &Explained) {
     let worst = &survey.worst[call.worst as usize];
     assert_eq!(call.duration_ns, worst.duration_ns);
@@ -284,13 +284,13 @@ pub fn holders(cause: &Cause) -> &[Holder] {
     }
 }
 
-/// Who had the lock that a call waited for, and for how long.
+/// Returns, for each part that waited for a lock, its first holder and its duration.
 pub fn holder_tids(call: &Explained) -> Vec<(u32, u64)> {
     let locks = call.parts.iter().filter(|part| matches!(part.cause, Cause::Lock { .. }));
     locks.map(|part| (holders(&part.cause)[0].task.tid, part.duration_ns)).collect()
 }
 
-/// What a call's parts are, one word each, with their lengths.
+/// Returns a call's parts, one word each, with their durations.
 pub fn story(call: &Explained) -> Vec<(&'static str, u64)> {
     let word = |cause: &Cause| match cause {
         Cause::Executing => "executing",

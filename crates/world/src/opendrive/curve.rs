@@ -5,17 +5,17 @@ use glam::DVec2;
 
 /// One geometry of a reference line.
 pub struct Geometry {
-    /// Where it begins along the line, m.
+    /// Start of the geometry along the line, m.
     pub start: f64,
     /// m.
     pub length: f64,
     /// Its pose there.
     pub pose: Pose,
-    /// How it goes on.
+    /// Its shape from there on.
     pub shape: Shape,
 }
 
-/// How a geometry goes on from its pose.
+/// Shape of a geometry from its pose on.
 pub enum Shape {
     /// Straight.
     Line,
@@ -29,7 +29,7 @@ pub enum Shape {
         along: [f64; 4],
         /// Coefficients of the way to the left.
         left: [f64; 4],
-        /// What the parameter is at the end; at the beginning it is 0.
+        /// Value of the parameter at the end; at the beginning it is 0.
         range: f64,
     },
 }

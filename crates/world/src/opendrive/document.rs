@@ -26,7 +26,7 @@ pub struct Document<'a> {
     pub junctions: BTreeMap<String, Junction>,
 }
 
-/// Where something stands, for errors.
+/// Place of an element in a file, for errors.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     file: &'a str,
@@ -47,7 +47,7 @@ pub struct RoadElement {
     pub sections: Vec<Section>,
 }
 
-/// What a road is connected with.
+/// Road or junction that a road is connected with.
 pub enum Link {
     Road { id: String, at_end: bool },
     Junction { id: String },
@@ -128,7 +128,7 @@ impl Place<'_> {
     }
 }
 
-/// What an error shows of a text that may have any length.
+/// The text, which may have any length, shortened to 120 characters for an error.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(120) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -357,7 +357,7 @@ fn geometry(element: Element, metres: &mut f64) -> Result<Geometry, Error> {
     Ok(Geometry { start: element.number("s", 0.0..=1e6)?, length, pose, shape })
 }
 
-/// Where each limit of a road begins, m, and what it is, m/s.
+/// Start of each speed limit of a road, m, and the limit, m/s.
 fn road_limits(element: Element) -> Result<Vec<(f64, f64)>, Error> {
     let mut limits = Vec::new();
     for kind in element.children("type") {

@@ -1,6 +1,6 @@
-//! Why a file was refused.
+//! Error of a file that is refused.
 
-/// Why an OpenDRIVE file was refused.
+/// Reason for which an OpenDRIVE file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
@@ -8,7 +8,7 @@ pub enum Error {
     Read {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
     /// It is not XML.
@@ -16,7 +16,7 @@ pub enum Error {
     Form {
         /// The file.
         file: String,
-        /// What the XML reader said, with line and column.
+        /// Error of the XML reader, with line and column.
         reason: roxmltree::Error,
     },
     /// An element or a value of it is missing, wrong, or in conflict with another one.
@@ -28,9 +28,9 @@ pub enum Error {
         line: usize,
         /// The element and, after a blank, the attribute, as in `geometry length`.
         element: String,
-        /// What stands there.
+        /// Content that was found there.
         found: String,
-        /// What would be right.
+        /// Content that was expected there.
         expected: String,
     },
 }

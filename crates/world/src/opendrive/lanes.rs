@@ -8,10 +8,10 @@ use glam::DVec2;
 /// m, between the points of a lane that bends.
 const STEP: f64 = 1.0;
 
-/// What is narrower on the mean is no lane, m.
+/// Smallest mean width of a lane, m.
 const NARROWEST: f64 = 0.1;
 
-/// Where a lane lies.
+/// Middle and width of a lane.
 pub struct Laid {
     /// Its middle, in the direction of travel.
     pub points: Vec<DVec2>,
@@ -22,10 +22,10 @@ pub struct Laid {
 /// Wider is no lane, m: OpenDRIVE's own parking lots and lanes of borders are below 30 m.
 const WIDEST: f64 = 100.0;
 
-/// Where no road leads to, m in either coordinate.
+/// Largest coordinate that a point of a lane may have, m.
 const FARTHEST: f64 = 2e6;
 
-/// Why a lane cannot be laid.
+/// Reason for which a lane cannot be laid.
 pub enum Excess {
     /// It has more points than there may be.
     Points,
@@ -179,7 +179,7 @@ fn holding(records: &[Record], along: f64) -> Option<&Record> {
     records.get(after.checked_sub(1)?)
 }
 
-/// What it says there; 0 where none holds.
+/// Value of the records at a distance; 0 where none holds.
 fn value(records: &[Record], along: f64) -> f64 {
     let record = holding(records, along);
     record.map_or(0.0, |record| cubic(&record.coefficients, along - record.start))

@@ -1,10 +1,10 @@
 //! Roads from a subset of ASAM OpenDRIVE, in the plane.
 //!
-//! What is read: the reference line of each road (line, arc, spiral, paramPoly3), lane offsets,
+//! The subset has the reference line of each road (line, arc, spiral, paramPoly3), lane offsets,
 //! lane sections with widths, links of roads and lanes, junctions with their connections and
-//! priorities, speed limits. Each lane of a kind that vehicles drive on becomes one
-//! [`Lane`](crate::Lane) for each section; its width is the mean of the section's. Heights, signals,
-//! objects and road marks are left out.
+//! priorities, and speed limits. Each lane of a kind that vehicles drive on becomes one
+//! [`Lane`](crate::Lane) for each section; its width is the mean of the section's. Heights,
+//! signals, objects and road marks are left out.
 //!
 //! - `document` reads the XML into plain values and checks each of them;
 //! - `curve` is a reference line: the pose at a distance from its beginning;
@@ -36,18 +36,18 @@ pub const MAX_STEPS: u64 = 50_000_000;
 /// The limit where a file says none: 50 km/h, in m/s.
 pub const DEFAULT_LIMIT: f64 = 50.0 / 3.6;
 
-/// What an OpenDRIVE file describes.
+/// Content of an OpenDRIVE file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     /// Its lanes.
     pub road: Road,
-    /// Which lane of the file each of them is, by the number of its [`LaneId`](crate::LaneId).
+    /// Lane of the file that each of them is, by the number of its [`LaneId`](crate::LaneId).
     pub origins: Vec<Origin>,
     /// Steps of work that it took to lay and connect them, of [`MAX_STEPS`].
     pub steps: u64,
 }
 
-/// What is left of [`MAX_STEPS`].
+/// Steps of [`MAX_STEPS`] that are left.
 struct Work {
     left: u64,
 }
@@ -73,11 +73,11 @@ impl Work {
 pub struct Origin {
     /// The id of its road.
     pub road: String,
-    /// Which of the road's lane sections, from 0.
+    /// Number of the road's lane section, from 0.
     pub section: usize,
     /// The lane's id: below 0 right of the reference line, above 0 left of it.
     pub lane: i32,
-    /// Whether its road is a way through a junction.
+    /// True if its road is a way through a junction.
     pub in_junction: bool,
 }
 

@@ -217,7 +217,7 @@ impl Network<'_> {
     }
 }
 
-/// Why the file is refused at the element that makes too much of something.
+/// Error that refuses the file at the element with the excess.
 fn refusal(place: Place, excess: Excess) -> Error {
     match excess {
         Excess::Points => {

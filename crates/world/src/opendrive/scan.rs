@@ -8,7 +8,7 @@ pub const MAX_ATTRIBUTES: usize = 64;
 /// More namespaces than any file declares.
 pub const MAX_NAMESPACES: usize = 16;
 
-/// What there is too much of.
+/// Excess of attributes or namespaces in an element.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Excess<'a> {
     /// Bytes before its element.
@@ -21,7 +21,7 @@ pub struct Excess<'a> {
 }
 
 /// Finds the first element with too many attributes, or the one that declares one namespace too
-/// many. What is no XML is left to the XML reader.
+/// many. Text that is no XML is left to the XML reader.
 pub fn excess(text: &str) -> Option<Excess<'_>> {
     let (mut at, mut namespaces) = (0, 0);
     while let Some(open) = text[at..].find('<') {
@@ -48,7 +48,7 @@ pub fn excess(text: &str) -> Option<Excess<'_>> {
     None
 }
 
-/// What stands in an element's first tag.
+/// Data of an element's first tag.
 struct Tag<'a> {
     name: &'a str,
     attributes: usize,

@@ -58,7 +58,7 @@ impl Scenario {
     }
 }
 
-/// Why a checked scenario still is no world.
+/// Reason for which a checked scenario still is no world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoWorld {
     /// The layout has no room for its lanes.

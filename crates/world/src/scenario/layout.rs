@@ -181,7 +181,7 @@ fn bend(before: f64, radius: f64, angle: f64, after: f64) -> (Vec<DVec2>, Vec<f6
 }
 
 impl Layout {
-    /// Where traffic may stand at the right kerb, m to the left of the ego's lane `lane`.
+    /// Right kerb, at which traffic may stand, m to the left of the ego's lane `lane`.
     pub(crate) fn kerb(&self, lane: usize) -> f64 {
         match self {
             Layout::OpenDrive(file) => file.kerb(),

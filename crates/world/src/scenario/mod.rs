@@ -2,8 +2,9 @@
 //! and by [`suite`](crate::suite); turned into a [`World`](crate::World).
 //!
 //! Places are given in the ego's route: metres along it from the beginning of the ego's lane, and
-//! metres to its left. On roads of a file they can be given in any lane of it ([`Place`]). What happens depends on the time and on where other bodies are; there is
-//! no way to make it depend on the ego, so that no hazard can wait for a late reaction.
+//! metres to its left. On roads of a file they can be given in any lane of it ([`Place`]). Events
+//! depend on the time and on where other bodies are; there is no way to make them depend on the
+//! ego, so that no hazard can wait for a late reaction.
 
 pub(crate) mod check;
 mod layout;
@@ -19,15 +20,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What happens, from the beginning to the end.
+/// Description of a drive, from its beginning to its end.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// How people call it.
+    /// Name of the scenario.
     pub name: String,
     /// s, from 1 to 600.
     pub duration_s: f64,
-    /// Where.
+    /// Road of the scenario.
     pub road: Layout,
     /// The vehicle that a driving stack drives.
     pub ego: Ego,
@@ -40,10 +41,10 @@ pub struct Scenario {
     /// The others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<Actor>,
-    /// What they do, and when.
+    /// Actions of the actors, and the moments at which they happen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
-    /// Which of it is dangerous.
+    /// Dangerous part of the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hazard: Option<Hazard>,
 }
@@ -131,16 +132,16 @@ pub struct Ego {
     pub along_m: f64,
     /// At the beginning, up to 200.
     pub speed_kmh: f64,
-    /// What it wants to drive at most; none: what the road allows.
+    /// Highest speed that it wants to drive; none: the speed limit of the road.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_kmh: Option<f64>,
-    /// Where it goes at a junction.
+    /// Direction in which it goes at a junction.
     #[serde(default)]
     pub turn: Turn,
-    /// How far the reference driver stays behind others, s, from 0.1 to 5.
+    /// Headway of the reference driver behind others, s, from 0.1 to 5.
     #[serde(default = "Ego::headway")]
     pub headway_s: f64,
-    /// How long brakes, engine and steering take to follow a command (63 %), s, up to 1.
+    /// Time that brakes, engine and steering take to follow a command (63 %), s, up to 1.
     #[serde(default = "Ego::lag")]
     pub actuation_lag_s: f64,
     /// The strongest braking, m/s², from 1 to 12.
@@ -148,7 +149,7 @@ pub struct Ego {
     pub braking_mps2: f64,
 }
 
-/// Where a vehicle goes at a junction.
+/// Direction in which a vehicle goes at a junction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Turn {
@@ -205,7 +206,7 @@ impl Traffic {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Actor {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// On which lane of an OpenDRIVE file; none: on the ego's route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,12 +228,12 @@ pub struct Actor {
     /// m; none: what is usual for its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width_m: Option<f64>,
-    /// How.
+    /// Its way of moving.
     #[serde(default)]
     pub moves: Moves,
 }
 
-/// How an actor moves until an action says otherwise.
+/// Way in which an actor moves until an action says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Moves {
@@ -242,15 +243,15 @@ pub enum Moves {
     /// Along the nearest lane of its direction, as far beside its middle as it stands, with its
     /// speed, whatever is in its way.
     Lane {
-        /// Where it goes at a junction.
+        /// Direction in which it goes at a junction.
         #[serde(default)]
         turn: Turn,
     },
     /// Along the nearest lane of its direction, behind others (intelligent driver model).
     Drives {
-        /// What it wants to drive at most.
+        /// Highest speed that it wants to drive.
         desired_kmh: f64,
-        /// Where it goes at a junction.
+        /// Direction in which it goes at a junction.
         #[serde(default)]
         turn: Turn,
         /// Does it change lanes (MOBIL)?
@@ -274,7 +275,7 @@ pub struct Action {
     pub actor: usize,
     /// At which moment.
     pub when: When,
-    /// What.
+    /// Change that the action makes.
     pub does: Does,
 }
 
@@ -293,7 +294,7 @@ pub enum When {
     },
 }
 
-/// What an action changes.
+/// Change that an action makes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Does {
@@ -391,7 +392,7 @@ impl Layout {
         }
     }
 
-    /// What is allowed, in a file where the ego starts, m/s.
+    /// Speed limit; in a file, the one where the ego starts, m/s.
     pub fn limit(&self) -> f64 {
         match self {
             Layout::Straight { limit_kmh, .. }

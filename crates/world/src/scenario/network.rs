@@ -27,7 +27,7 @@ pub struct OpenDrive {
     /// fewest lanes, after the last one it goes straight ahead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<String>,
-    /// What the file says.
+    /// Content of the file.
     #[serde(skip)]
     map: Option<Arc<Map>>,
 }
@@ -74,7 +74,7 @@ impl OpenDrive {
         Ok(())
     }
 
-    /// What the file says; none before it is read.
+    /// Content of the file; None before it is read.
     pub fn map(&self) -> Option<&Map> {
         self.map.as_deref()
     }
@@ -134,7 +134,7 @@ impl OpenDrive {
         self.map().is_some_and(|map| map.origins[lane.0].in_junction)
     }
 
-    /// How far along the route there is no junction, m.
+    /// Length of the route that is free of junctions from its beginning on, m.
     pub(crate) fn free(&self, route: &Route) -> f64 {
         let junction = route.lanes().iter().find(|(_, lane)| self.in_junction(*lane));
         junction.map_or(route.line().length(), |(start, _)| start - CORNER)

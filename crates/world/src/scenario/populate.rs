@@ -16,7 +16,7 @@ use std::f64::consts::FRAC_PI_2;
 const BESIDE_ROAD: f64 = 200.0;
 /// A place at the kerb, m.
 const SLOT: f64 = 7.0;
-/// What is left free around the scenario's own actors, m along the route.
+/// Free space around the scenario's own actors, m along the route.
 const FREE: f64 = 15.0;
 /// The most places at which it is looked whether there is room for a vehicle: 1,000 km of lanes with
 /// as many as there can be.
@@ -94,7 +94,7 @@ struct Places<'s> {
     route: &'s Route,
     /// Lanes of the route, with where they begin along it, m.
     own: BTreeMap<LaneId, f64>,
-    /// Where the scenario's actors start, and where along the route that is, m.
+    /// Places at which the scenario's actors start, and their distances along the route, m.
     taken: Vec<DVec2>,
     along: Vec<f64>,
     random: Random,
@@ -112,7 +112,7 @@ impl Places<'_> {
         self.all.push(Actor::with(body, motion, self.road));
     }
 
-    /// How many vehicles a km of this lane has.
+    /// Number of vehicles per km of this lane.
     fn per_km(&self, id: LaneId, lane: &Lane) -> f64 {
         let crosses = match &self.scenario.road {
             Layout::OpenDrive(file) => file.in_junction(id),
@@ -189,7 +189,7 @@ impl Places<'_> {
         self.along.iter().all(|at| (at - along).abs() > FREE)
     }
 
-    /// Where the road beside the ego's route ends, m along it: before a crossing.
+    /// End of the road beside the ego's route, m along it: before a crossing.
     fn beside_end(&self) -> f64 {
         let end = self.scenario.ego.along_m + BESIDE_ROAD;
         match &self.scenario.road {

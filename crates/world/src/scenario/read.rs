@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The largest file that is read, bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// Why a scenario was refused.
+/// Reason for which a scenario was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
@@ -14,7 +14,7 @@ pub enum Error {
     Read {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
     /// It is no scenario: a key is unknown or missing, a value has the wrong type, or it is not
@@ -25,7 +25,7 @@ pub enum Error {
         file: String,
         /// The path to the value, as in `actors[2].moves`.
         key: String,
-        /// What was found and what was expected, with line and column.
+        /// Found and expected content, with line and column.
         reason: String,
     },
     /// A value is out of range, or in conflict with another one.
@@ -37,7 +37,7 @@ pub enum Error {
         key: String,
         /// The value.
         found: String,
-        /// What would be right.
+        /// Description of the valid values.
         expected: String,
     },
     /// A file of roads that it names is none.
@@ -47,7 +47,7 @@ pub enum Error {
         file: String,
         /// The path to the value.
         key: &'static str,
-        /// What is wrong there.
+        /// Error in that file.
         reason: Box<crate::opendrive::Error>,
     },
 }

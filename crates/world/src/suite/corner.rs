@@ -1,15 +1,16 @@
 //! Corner cases: 329 scenarios of 11 families, each in light, medium and dense traffic.
 //!
-//! The families are named after the test or the typology that they come from, and take their
-//! ranges from there: Euro NCAP's car-to-car, car-to-pedestrian and car-to-cyclist tests, UN
-//! Regulation 157 (automated lane keeping), and the pre-crash typology of the NHTSA. What those
-//! leave open (how far away it begins) is drawn so that a reaction of 0.05 to 0.8 s, by the formula
-//! of constant braking, decides; short ones more often.
+//! The families are named after the test or the typology that they come from, and take their ranges
+//! from there: Euro NCAP's car-to-car, car-to-pedestrian and car-to-cyclist tests, UN Regulation
+//! 157 (automated lane keeping), and the pre-crash typology of the NHTSA. The values that those
+//! leave open (how far away it begins) are drawn so that a reaction of 0.05 to 0.8 s, by the
+//! formula of constant braking, decides; short ones more often.
 //!
 //! Each case is the first of its draws whose critical reaction time, of the ideal stack
 //! (`driving::critical`), is in the [band](Set::band) that is meant for it. The table says which
-//! draw that is, so that nobody has to look again. Only the ideal stack has a part in the choice. The first edition
-//! had the times of a driver without the stack's planner; they did not tell when the stack crashes.
+//! draw that is, so that nobody has to look again. Only the ideal stack has a part in the choice.
+//! The first edition had the times of a driver without the stack's planner; they did not tell when
+//! the stack crashes.
 
 use super::frozen::Stale;
 use crate::scenario::{Actor, Ego, Layout, Moves, Scenario, Traffic, Turn};
@@ -17,10 +18,10 @@ use crate::{Kind, random::Random};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
-/// How many there are.
+/// Number of corner cases.
 pub const CORNER: usize = 329;
 
-/// How many there are to confirm with.
+/// Number of cases to confirm with.
 pub const CONFIRM: usize = 330;
 
 /// Frozen with the suite's second edition.
@@ -41,7 +42,7 @@ pub enum Set {
     Confirm,
 }
 
-/// What happens.
+/// Family of cases, by the event that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
@@ -103,7 +104,7 @@ impl Family {
     }
 }
 
-/// How many others are there who have nothing to do with the hazard.
+/// Density of the traffic that has nothing to do with the hazard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Density {
@@ -124,7 +125,7 @@ pub fn corner(index: usize) -> Scenario {
 }
 
 impl Set {
-    /// How many cases there are.
+    /// Number of cases.
     pub fn size(self) -> usize {
         match self {
             Set::Corner | Set::Develop => CORNER,
@@ -152,12 +153,12 @@ impl Set {
         }
     }
 
-    /// What happens in the case of this number.
+    /// Family of the case of this number.
     pub fn family(self, index: usize) -> Family {
         self.families()[index % self.families().len()]
     }
 
-    /// How dense its traffic is.
+    /// Density of the traffic in the case of this number.
     pub fn density(self, index: usize) -> Density {
         [Density::Light, Density::Medium, Density::Dense][index / self.families().len() % 3]
     }

@@ -10,7 +10,7 @@ use crate::ego::{LENGTH, WIDTH};
 use crate::random::Random;
 use crate::scenario::{Action, Actor, Does, Ego, Hazard, KMH, Layout, Moves, Scenario, Turn, When};
 
-/// When hazards begin that begin at a time, s.
+/// Time at which a hazard begins, if it begins at a time, s.
 const BEGINS: f64 = 1.5;
 /// The same where the ego follows a car, before a stack has time to fall back, s.
 const BEGINS_BEHIND: f64 = 0.5;
@@ -52,12 +52,12 @@ fn reaction(random: &mut Random) -> f64 {
     0.05 + 0.75 * random.uniform(0.0, 1.0).powi(2)
 }
 
-/// How long before the contact a hazard that stands has to be seen, s.
+/// Time before the contact at which a hazard that stands has to be seen, s.
 fn needed(reaction: f64, ego: &Ego, speed: f64) -> f64 {
     reaction + ego.actuation_lag_s + speed / (2.0 * ego.braking_mps2)
 }
 
-/// Where the ego's front would be at a time, m.
+/// Place of the ego's front at a time, if it keeps its speed, m.
 fn front(ego: &Ego, time: f64) -> f64 {
     ego.along_m + LENGTH / 2.0 + ego.speed_kmh / KMH * time
 }
@@ -133,10 +133,10 @@ struct Walk {
 }
 
 impl Walk {
-    /// How fast people come to their speed, m/s².
+    /// Acceleration of people up to their speed, m/s².
     const RATE: f64 = 3.0;
 
-    /// How far it goes until then, m.
+    /// Distance that the pedestrian goes until `time`, m.
     fn way(&self) -> f64 {
         let speed = self.speed_kmh / KMH;
         speed * (self.time - speed / (2.0 * Walk::RATE))
@@ -147,7 +147,7 @@ impl Walk {
     }
 }
 
-/// Where along the ego's width it would be hit, m to the left of its middle: from 25 to 75 %.
+/// Place across the ego at which it would be hit, m to the left of its middle: from 25 to 75 %.
 fn hit_place(random: &mut Random) -> f64 {
     WIDTH * (random.uniform(0.25, 0.75) - 0.5)
 }

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 pub struct Frozen {
     /// The corner case's number.
     pub index: usize,
-    /// What happens.
+    /// Its family.
     pub family: Family,
-    /// Which of its draws.
+    /// Number of its draw.
     pub attempt: u32,
     /// Of its parameters.
     pub fingerprint: u64,

@@ -1,12 +1,12 @@
 //! Normal traffic: 8,000 scenarios of 25 s.
 //!
-//! Nobody breaks a rule. What is drawn: the shape of the road, its limit, the density of the
+//! Nobody breaks a rule. The draw decides the shape of the road, its limit, the density of the
 //! traffic on each kind of lane, people beside the road and over it.
 
 use crate::random::Random;
 use crate::scenario::{Ego, Layout, Scenario, Traffic, Turn};
 
-/// How many there are.
+/// Number of normal scenarios.
 pub const NORMAL: usize = 8_000;
 
 /// Frozen with the suite's first edition.

@@ -1,4 +1,4 @@
-//! What SUMO is told of the ego vehicle.
+//! Commands to SUMO about the ego vehicle.
 
 use super::{Error, Item, MOVE_TO_XY, Reader, SET_VEHICLE, Sumo, Value, Writer};
 use crate::body::Body;

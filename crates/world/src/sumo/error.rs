@@ -1,16 +1,16 @@
-//! Why SUMO's traffic could not be had.
+//! Errors of SUMO's traffic.
 
-/// What went wrong between SUMO and us.
+/// Error between SUMO and this client.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No connection, a closed one, or no answer in time.
     #[error("SUMO at {address}: {step}: {reason}")]
     Connection {
-        /// Where SUMO was expected.
+        /// Address at which SUMO was expected.
         address: String,
-        /// What was being done.
+        /// Action that failed.
         step: &'static str,
-        /// What the operating system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
     /// SUMO refused a command.
@@ -21,14 +21,14 @@ pub enum Error {
         /// SUMO's words.
         reason: String,
     },
-    /// What it sent contradicts the protocol.
+    /// A message from SUMO that contradicts the protocol.
     #[error("SUMO's answer, byte {at}: found {found}, expected {expected}")]
     Message {
         /// From the answer's first byte.
         at: usize,
-        /// What was there.
+        /// Content that was found there.
         found: String,
-        /// What the protocol has there.
+        /// Content that the protocol has there.
         expected: &'static str,
     },
     /// An interface that is too old.
@@ -47,7 +47,7 @@ pub enum Error {
     Program {
         /// Its path or name.
         program: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
     /// A program ended where it was not to.
@@ -55,11 +55,11 @@ pub enum Error {
     Ended {
         /// Its path or name.
         program: String,
-        /// When.
+        /// Phase in which it ended.
         during: &'static str,
-        /// How.
+        /// Exit status of the program.
         status: std::process::ExitStatus,
-        /// What it said last, after a colon; nothing if it said nothing.
+        /// Last lines of its output, after a colon; empty if it wrote none.
         said: String,
     },
     /// Routes of which SUMO leaves some out.
@@ -77,9 +77,9 @@ pub enum Error {
         vehicle: String,
         /// `length`, `width`, `speed` or `acceleration`.
         what: &'static str,
-        /// What SUMO said.
+        /// Value that SUMO reported.
         found: f64,
-        /// What can be.
+        /// Values that are possible.
         expected: &'static str,
     },
     /// The ego's route is not SUMO's.

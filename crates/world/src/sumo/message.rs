@@ -40,7 +40,7 @@ const STRINGS: u8 = 0x0E;
 const COMPOUND: u8 = 0x0F;
 const BYTE: u8 = 0x08;
 
-/// What a subscription says of one object.
+/// Values of one object that a subscription reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// The response's id: of which kind the object is.
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         Ok(i32::from_be_bytes(self.array(expected)?))
     }
 
-    /// How many of something follow, each of at least `size` bytes.
+    /// Reads the number of items that follow, each of at least `size` bytes.
     fn count(&mut self, size: usize, expected: &'static str) -> Result<usize, Error> {
         let count = self.integer(expected)?;
         let most = (self.bytes.len() - self.at) / size;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         content.value()
     }
 
-    /// What a subscription says of one object.
+    /// Reads the values of one object that a subscription reports.
     pub fn update(&mut self) -> Result<Update, Error> {
         let (kind, mut content) = self.command()?;
         let id = content.string()?;

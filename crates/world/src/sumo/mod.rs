@@ -1,7 +1,7 @@
 //! Traffic of another simulator: SUMO, by its TraCI socket.
 //!
 //! SUMO runs as a process of its own, started with `--remote-port`; [`Sumo`] is one client of it.
-//! It moves the traffic, and is told where the ego vehicle is. What it says is an allegation:
+//! It moves the traffic, and is told where the ego vehicle is. Its messages are not trusted:
 //! lengths, types and numbers are checked (`message`), and no answer is waited for longer than the
 //! timeout.
 //!
@@ -53,7 +53,7 @@ const LENGTH: u8 = 0x44;
 const CLASS: u8 = 0x49;
 const WIDTH: u8 = 0x4D;
 const ACCELERATION: u8 = 0x72;
-/// What is asked of each vehicle.
+/// Variables that are asked of each vehicle.
 const VARIABLES: [u8; 7] = [POSITION, ANGLE, SPEED, ACCELERATION, LENGTH, WIDTH, CLASS];
 
 /// A connection to a running SUMO.
@@ -123,7 +123,7 @@ impl Sumo {
         Ok(sumo)
     }
 
-    /// What SUMO calls itself.
+    /// Version that SUMO reports.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -168,7 +168,7 @@ impl Sumo {
         Ok(&self.bodies)
     }
 
-    /// What is on the road since the last step, by number. A number belongs to one vehicle until
+    /// Bodies on the road after the last step, by number. A number belongs to one vehicle until
     /// another simulation is loaded.
     pub fn bodies(&self) -> &[Body] {
         &self.bodies

@@ -23,7 +23,7 @@ const TAKEN: &str = "Address already in use";
 const PORTS: usize = 5;
 /// Lines of a program's last words that an error repeats.
 const WORDS: usize = 6;
-/// What SUMO says of a subscription whose vehicle has left the roads, which is no error.
+/// SUMO's message about a subscription whose vehicle has left the roads, which is no error.
 const LEFT: &str = "Answered with error to command";
 
 /// A running SUMO, with a folder for what it writes.
@@ -119,8 +119,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends by itself when its client has left; this is for one that hangs. What cannot be
-        // killed is gone.
+        // It ends by itself when its client has left; this is for one that hangs. A process that
+        // cannot be killed is gone.
         let begun = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < ENDS {
             std::thread::sleep(Duration::from_millis(5));
@@ -208,7 +208,7 @@ fn convert(sumo: &Path, roads: &Path, folder: &Path) -> Result<PathBuf, Error> {
     Ok(network)
 }
 
-/// What a program said last, after a colon.
+/// Last lines of a program's output, after a colon; empty if there are none.
 fn last_words(said: &str) -> String {
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(LEFT));
     let lines: Vec<&str> = lines.collect();

@@ -8,9 +8,9 @@ use crate::scenario::{Layout, OpenDrive, Scenario};
 use crate::world::{STEP, World};
 use glam::DVec2;
 
-/// How the ego is called in SUMO.
+/// Name of the ego in SUMO.
 const EGO: &str = "keeptime-ego";
-/// What is left free around the ego where it comes in: m, and s of the way of whoever comes.
+/// Free space around the ego where it comes in: m, and s of the way of the faster vehicle.
 const FREE: (f64, f64) = (14.0, 1.5);
 
 /// SUMO, running beside a world in the same steps.
@@ -18,7 +18,7 @@ pub struct Traffic {
     /// Before the server: it ends when its client has left.
     sumo: Sumo,
     server: Server,
-    /// What is added to SUMO's numbers.
+    /// Number that is added to SUMO's numbers.
     base: u32,
 }
 
@@ -53,7 +53,7 @@ impl Traffic {
         Ok(self.others())
     }
 
-    /// Where SUMO's vehicles are after one more step, when the ego is here before it.
+    /// Moves the ego in SUMO to this place; returns SUMO's vehicles after one more step.
     ///
     /// # Errors
     /// If SUMO has ended, does not answer within half a minute, or says what cannot be.
@@ -63,7 +63,7 @@ impl Traffic {
         Ok(self.others())
     }
 
-    /// What SUMO calls itself.
+    /// Version that SUMO reports.
     pub fn version(&self) -> &str {
         self.sumo.version()
     }

@@ -39,14 +39,14 @@ pub(crate) struct Follower {
     /// From its beginning, m.
     pub(crate) along: f64,
     pub(crate) turn: Turn,
-    /// Where it goes on.
+    /// Next lane on its way.
     pub(crate) next: Option<LaneId>,
     pub(crate) drift: Drift,
     /// None: it keeps its speed whatever is in its way.
     pub(crate) driver: Option<Driver>,
 }
 
-/// What somebody wants who heeds others.
+/// Wishes of a driver who heeds others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Driver {
     /// m/s.
@@ -59,7 +59,7 @@ pub(crate) struct Driver {
 pub(crate) struct Drift {
     from: f64,
     to: f64,
-    /// Where it begins and how long it is, in distance covered, m.
+    /// Start of the drift and its length, in distance covered, m.
     start: f64,
     over: f64,
 }

@@ -1,4 +1,4 @@
-//! What drivers and pedestrians decide when they have looked around.
+//! Decisions of drivers and pedestrians after they have looked around.
 
 use super::Traffic;
 use super::actor::{Actor, Driver, Follower, Motion, vehicle};
@@ -13,25 +13,25 @@ use crate::road::{LaneId, Road};
 const EASY_BRAKING: f64 = 1.5;
 /// Braking for a stop line that came up late, m/s².
 const LATE_BRAKING: f64 = 6.0;
-/// How far before a stop line drivers begin to look whether they have to wait, m.
+/// Distance before a stop line at which drivers begin to check if they have to wait, m.
 const STOP_LOOK: f64 = 60.0;
-/// How far over the line they still wait, m.
+/// Distance over the line up to which they still wait, m.
 const OVER: f64 = 1.0;
-/// How far before it they like to stand, m.
+/// Distance before the line at which they like to stand, m.
 const BEFORE: f64 = 0.5;
-/// What they leave free in time behind them when they cross, s.
+/// Time that they leave free behind them when they cross, s.
 const MARGIN: f64 = 2.0;
 /// Whoever is slower than this could come as fast, m/s.
 const COULD_COME: f64 = 4.0;
-/// What pedestrians leave free beside them, m.
+/// Distance that pedestrians leave free beside them, m.
 const BESIDE: f64 = 1.5;
 /// Looks around between two thoughts about a change of lanes.
 const CHANGE_LOOKS: u64 = 10;
-/// How long a change of lanes takes, s, and its shortest way, m.
+/// Duration of a change of lanes, s, and its shortest way, m.
 const CHANGE: (f64, f64) = (3.5, 12.0);
 /// The share of that way after which nothing of a vehicle is left in its old lane.
 const LEFT: f64 = 0.75;
-/// Who changes lanes may speed up by so much until then, m/s.
+/// Largest increase in speed of a driver until he has left the old lane, m/s.
 const FASTER: f64 = 3.0;
 
 impl Traffic {
@@ -59,7 +59,8 @@ impl Traffic {
         }
     }
 
-    /// How far the stop line is at which this driver has to wait, m from its front.
+    /// Distance from the driver's front to the stop line at which he has to wait, m; None if there
+    /// is none.
     fn stop_line(&self, road: &Road, actor: &Actor, it: &Follower) -> Option<f64> {
         let next = it.next?;
         let way = road.lane(next);
@@ -110,7 +111,7 @@ impl Traffic {
         }
     }
 
-    /// Where `actor` would be on the lane beside, if it pays to go there.
+    /// Place of `actor` on the lane beside; None if a change does not pay.
     fn pays(&self, road: &Road, actor: &Actor, to: LaneId) -> Option<Offset> {
         let (it, driver) = actor.driver()?;
         let wanted = desired(road, it, driver);
@@ -150,8 +151,8 @@ impl Traffic {
         Change { own, new_follower, old_follower }.pays().then_some(offset)
     }
 
-    /// Starts those who want to cross the road, if nothing comes. Who has come to a halt before them
-    /// lets them cross, after a moment.
+    /// Starts those who want to cross the road, if nothing comes. A driver who has come to a halt
+    /// before them lets them cross, after a moment.
     pub(super) fn cross(&mut self, outside: &[Body]) {
         for index in 0..self.actors.len() {
             let actor = &self.actors[index];
@@ -182,7 +183,7 @@ fn meets(pose: &Pose, over: f64, within: f64, other: &Body) -> bool {
     distance <= 0.0 || (comes && distance < within * other.speed.max(COULD_COME))
 }
 
-/// What a driver wants on this lane and before the next one, m/s.
+/// Speed that a driver wants on this lane and before the next one, m/s.
 fn desired(road: &Road, it: &Follower, driver: &Driver) -> f64 {
     let lane = road.lane(it.lane);
     let here = driver.desired.min(lane.limit);
@@ -209,7 +210,7 @@ fn behind(road: &Road, lane: LaneId, it: &Occupant, other: &Occupant) -> f64 {
     alone(road, lane, it, Some(Ahead { gap: gap(it, other), speed: other.speed }))
 }
 
-/// How far a change of lanes goes along the road, m.
+/// Distance of a change of lanes along the road, m.
 fn change_over(speed: f64) -> f64 {
     (CHANGE.0 * speed).max(CHANGE.1)
 }

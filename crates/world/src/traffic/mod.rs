@@ -32,7 +32,7 @@ pub(crate) struct Traffic {
     occupancy: Occupancy,
     /// The lanes that lead into each lane.
     feeders: Vec<Vec<LaneId>>,
-    /// Where those stand who have not moved yet, by their place among the actors.
+    /// Actors that have not moved yet, by their place among the actors, with their places on lanes.
     standing: Vec<(usize, LaneId, Occupant)>,
     /// For how many looks around those have stood who were seen to move before, by their bodies.
     halted: HashMap<u32, u64>,
@@ -64,7 +64,7 @@ impl Traffic {
         }
     }
 
-    /// How far the actor of this place has come, m.
+    /// Distance that the actor of this place has come, m.
     pub(crate) fn distance(&self, actor: usize) -> f64 {
         self.actors[actor].distance
     }

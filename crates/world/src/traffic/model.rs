@@ -7,15 +7,15 @@ const ACCELERATION: f64 = 1.5;
 const BRAKING: f64 = 2.0;
 /// The strongest that they are capable of, m/s².
 const HARDEST: f64 = 8.0;
-/// What they leave to a vehicle that stands, m.
+/// Gap that they leave to a vehicle that stands, m.
 pub(crate) const STANDSTILL: f64 = 2.0;
-/// How long they stay behind others, s.
+/// Headway behind others, s.
 pub(crate) const HEADWAY: f64 = 1.2;
-/// How much others' disadvantage counts.
+/// Weight of others' disadvantage.
 const POLITENESS: f64 = 0.3;
-/// What a change has to be worth, m/s².
+/// Smallest gain for which a change is made, m/s².
 const THRESHOLD: f64 = 0.2;
-/// What it may cost whoever is behind then, m/s².
+/// Strongest braking that a change may cost the follower in the new lane, m/s².
 const SAFE: f64 = 2.0;
 
 /// The vehicle ahead: metres from bumper to bumper, and its speed in m/s.
@@ -25,7 +25,8 @@ pub(crate) struct Ahead {
     pub(crate) speed: f64,
 }
 
-/// What a driver does at `speed` who wants `desired` (m/s) and stays `headway` s behind: m/s².
+/// Acceleration of a driver at `speed` who wants `desired` (m/s) and stays `headway` s behind,
+/// m/s².
 pub(crate) fn follow(speed: f64, desired: f64, ahead: Option<Ahead>, headway: f64) -> f64 {
     let free = (ACCELERATION * (1.0 - (speed / desired.max(0.1)).powi(4))).max(-BRAKING);
     let Some(ahead) = ahead else { return free };

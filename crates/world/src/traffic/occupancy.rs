@@ -1,10 +1,10 @@
-//! Who is on which lane, in order: what drivers see when they look around.
+//! Bodies on each lane, in order, as drivers see them when they look around.
 
 use super::model::Ahead;
 use crate::body::Body;
 use crate::road::{Lane, LaneId, Road};
 
-/// How far drivers look ahead, m.
+/// Distance that drivers look ahead, m.
 const LOOK: f64 = 150.0;
 /// The share of a lane's width in which one is in the way of its traffic.
 const CORRIDOR: f64 = 0.8;
@@ -100,7 +100,7 @@ impl Occupancy {
         &self.lanes[lane.0]
     }
 
-    /// Who is ahead of a body with this half length, on its lane or on those after it.
+    /// Nearest body ahead of `me`, on its lane or on those after it.
     pub(crate) fn ahead(
         &self,
         road: &Road,

@@ -44,8 +44,8 @@ namespace keeptime_ros {
  * number, and at most 98, because the kernel's own threads have 99. */
 uint32_t process_priority(uint32_t chain_priority);
 
-/* What decides which of two ready callbacks an executor runs: the more critical chain, and within
- * a chain the later callback, so that a chain that has begun comes to its end. */
+/* Order in which an executor runs ready callbacks: the more critical chain first, and within a
+ * chain the later callback, so that a chain that has begun comes to its end. */
 struct Rank {
     uint32_t priority;
     uint32_t position;
@@ -64,7 +64,7 @@ public:
     void callback(const rclcpp::ServiceBase::SharedPtr &service, uint32_t position);
     void callback(const rclcpp::ClientBase::SharedPtr &client, uint32_t position);
 
-    /* What a callback at this position registers for a service: the parameters are filled in;
+    /* Registration of a callback at this position for a service: the parameters are filled in;
      * memory and, with a period, execution and processor times are the caller's. */
     keeptime::Registration registration(const std::string &service, uint32_t position) const;
 
@@ -75,7 +75,7 @@ public:
     const std::string &name() const { return settings_->name; }
     uint32_t priority() const { return settings_->priority; }
     uint32_t process_priority() const { return settings_->process_priority; }
-    /* Whether it has a period, so that the server promises its deadline. */
+    /* True if it has a period, so that the server promises its deadline. */
     bool is_declared() const { return settings_->period.count() > 0; }
 
 private:

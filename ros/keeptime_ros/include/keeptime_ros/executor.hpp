@@ -68,7 +68,7 @@ public:
 private:
     struct Wake;
 
-    /* What has announced itself and was not run yet: how often, for each part of the entity. */
+    /* Announcements that were not run yet: their number for each part of the entity. */
     using Inbox = std::map<int, std::size_t>;
 
     struct Entry {

@@ -1,4 +1,4 @@
-//! What is refused of a claim, and in which words.
+//! Refusals of claims, and their words.
 
 use super::*;
 use zerocopy::FromZeros;
@@ -15,10 +15,10 @@ fn packet() -> Register {
 
 const EXEC: Exec = Exec { most_ns: Some(10), least_ns: 0, budget_ns: Some(10) };
 
-/// What is said, and the change that brings it about.
+/// Words of a refusal, and the change that causes it.
 type Case = (&'static str, fn(&mut Register));
 
-/// What is said of the packet after a change.
+/// Returns the words of the refusal of the packet after a change.
 fn said(change: impl Fn(&mut Register)) -> String {
     let mut packet = packet();
     change(&mut packet);
@@ -183,7 +183,7 @@ fn user_declares_no_more_than_its_share() {
     let (code, text) = said(asks(1, may(&[])));
     assert_eq!(code, Code::NotAllowed);
     assert!(text.contains("user 0 may not declare any"), "{text}");
-    // What another user declares does not count.
+    // The declarations of another user do not count.
     let stranger = Claim { uid: 7, ..others[0].clone() };
     let claim = asks(25, may(&[("gpu0", 25)]));
     assert_eq!(check(&file, &[stranger], &claim), Ok(()));

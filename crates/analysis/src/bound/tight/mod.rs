@@ -7,7 +7,7 @@
 //! whose bound passes its deadline gets none; what is computed for others under the assumption
 //! that it meets its deadline (`F = D`) is marked as dependent.
 //!
-//! What is better than Theorem 1, and why it may be:
+//! Improvements on Theorem 1, and why they are sound:
 //!
 //! - **Release jitter instead of a whole job.** In a window of length `t` a chain does at most
 //!   `ceil((t + F + s - C - b) / T) C` of a work `C` that begins at the earliest `b` after its
@@ -56,7 +56,7 @@ use source::{IDLE, Source, UserWork};
 #[derive(Debug, Default)]
 pub(super) struct Tight {
     fine: bool,
-    /// Whether the chain that is being bounded has changed.
+    /// True if the bound of the present chain has changed.
     changed: bool,
     /// By chain: the chains whose bounds contain something of it, as bits.
     dependents: Vec<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Tight {
     /// The longest blocking of each segment in its bucket.
     bucket_blocking: Vec<u64>,
     segment_finish: Vec<u64>,
-    /// How long after its earliest request each segment may still occupy its device.
+    /// Longest time after its earliest request for which each segment may still occupy its device.
     presence: Vec<u64>,
     /// Response of the part up to each segment, from the fine pass.
     segment_response: Vec<u64>,

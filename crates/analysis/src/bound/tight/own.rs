@@ -26,7 +26,7 @@ pub(super) struct Used {
     pub(super) blocking: u64,
     /// The segments of the bucket, in [`Tight::by_demand`].
     pub(super) bucket: Range<usize>,
-    /// Where its users stand in `by_handling`.
+    /// Place of its users in `by_handling`.
     pub(super) at: usize,
 }
 
@@ -99,8 +99,9 @@ impl Tight {
         sum
     }
 
-    /// How long lower-priority requests of the bucket hold up the own requests on an accelerator:
-    /// the longest, each as often as its chain can have it there, at most one for each own one.
+    /// Returns the time for which lower-priority requests of the bucket block the own requests on
+    /// an accelerator: the longest, each as often as its chain can have it there, at most one for
+    /// each own one.
     pub(super) fn blocked(&self, view: &View, part: &PartView, used: &Used, x: u64) -> u64 {
         let most = times(used.requests, used.blocking);
         if !self.fine || most == 0 {

@@ -82,7 +82,7 @@ impl Tight {
         lower.map(|&lower| self.held(view, part, &view.parts[lower])).max().unwrap_or(0)
     }
 
-    /// How long a callback of `lower` holds the executor while `part` waits for it.
+    /// Returns the time for which `part` waits while a callback of `lower` holds the executor.
     pub(super) fn held(&self, view: &View, part: &PartView, lower: &PartView) -> u64 {
         let handling = |index: usize| {
             let segment = &view.segments[index];
@@ -215,8 +215,8 @@ impl Tight {
         own.saturating_add(by_job.min(by_window))
     }
 
-    /// What the own requests take, and all that the chains above do on any accelerator that the
-    /// executor may wait for.
+    /// Returns the time of the own requests with their blocking, and of all that the chains above
+    /// do on any accelerator that the executor may wait for.
     pub(super) fn waits(&self, view: &View, part: &PartView, x: u64) -> u64 {
         let mut sum = self.own.demand;
         for used in &self.own.used {
@@ -235,7 +235,7 @@ impl Tight {
         sum
     }
 
-    /// Whether the executor may wait for an accelerator, for the own chain or one above it.
+    /// Returns true if the executor may wait for an accelerator, for the own chain or one above it.
     pub(super) fn waited_for(&self, view: &View, part: &PartView, accelerator: usize) -> bool {
         let uses = |index: &usize| {
             let segments = &view.segments[view.parts[*index].segments.clone()];

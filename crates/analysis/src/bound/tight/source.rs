@@ -1,4 +1,4 @@
-//! What recurs with a period, and what a chain does on an accelerator in a window.
+//! Work that recurs with a period, and the work of a chain on an accelerator in a window.
 
 use super::Tight;
 use crate::bound::jobs::{NONE, Period, times};
@@ -40,7 +40,7 @@ impl Source {
     }
 }
 
-/// What a chain does on an accelerator.
+/// Work of a chain on an accelerator.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UserWork {
     /// All of its requests as one.
@@ -74,7 +74,7 @@ impl Tight {
         }
     }
 
-    /// What a user of an accelerator does in a window without the requests of `executor`.
+    /// Returns the work of a user of an accelerator in a window without the requests of `executor`.
     pub(super) fn user_work(
         &self,
         view: &View,

@@ -1,4 +1,4 @@
-//! What a refined bound is made of.
+//! Addends of a refined bound.
 
 use super::part::SameExecutor;
 use super::{Source, Tight};

@@ -57,7 +57,7 @@ pub struct Sample {
 pub struct Event {
     fd: OwnedFd,
     ring: Ring,
-    /// What the count was when the period began.
+    /// Count at the beginning of the period.
     base: u64,
 }
 
@@ -134,7 +134,7 @@ impl Event {
         let mut count = [0; 8];
         match rustix::io::read(&self.fd, &mut count)? {
             8 => Ok(u64::from_ne_bytes(count)),
-            // What the kernel says when a pinned event found no counter.
+            // The kernel's answer if a pinned event found no counter.
             _ => Err(io::Error::other("all counters of the core are taken")),
         }
     }

@@ -8,13 +8,14 @@ use std::hint::black_box;
 
 /// Refills and write-backs.
 pub const MOST_EVENTS: usize = 2;
-/// What is copied to try a counter: several times the last cache, within these bounds.
+/// Number of bytes that are copied to try a counter: several times the last cache, within these
+/// bounds.
 const COPY_BYTES: std::ops::RangeInclusive<usize> = 64 << 20..=256 << 20;
 
 /// Events that move a line each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
-    /// What the events are called.
+    /// Name of the events.
     pub name: String,
     /// Bytes of a cache line.
     pub line_bytes: u64,
@@ -24,7 +25,7 @@ pub struct Hardware {
 
 impl Hardware {
     /// The events of this machine's processor: for ARM the architecture's `L2D_CACHE_REFILL` and
-    /// `L2D_CACHE_WB` (0x17 as in document 001, and 0x18), for others the kernel's generic
+    /// `L2D_CACHE_WB` (0x17 as in BWLOCK++, and 0x18), for others the kernel's generic
     /// `cache-misses`: requests that missed the last level of an Intel processor, or the second of
     /// an AMD one; neither has an event of a core for write-backs to the memory.
     pub fn of_this_machine() -> Hardware {
@@ -51,7 +52,7 @@ impl Hardware {
         }
     }
 
-    /// Whether the events can be counted on this core, and count a copy as what it is.
+    /// Checks that the events can be counted on this core, and that they count a copy correctly.
     ///
     /// # Errors
     /// [`Error::Count`], [`Error::Untrusted`], and [`Error::Realtime`] if the core is not ours.

@@ -1,4 +1,4 @@
-//! How it is found out that a core has spent its budget of a period.
+//! Detection of the moment at which a core has spent its budget of a period.
 //!
 //! - A share of the period: by the clock. Who ran when it was spent is read from the kernel's
 //!   record of the switch to this thread, where the kernel gives it.
@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use std::io;
 use switches::Switches;
 
-/// What became of a budget until the end of its period.
+/// Outcome of a budget, up to the end of its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was enough.
@@ -35,9 +35,9 @@ pub enum Outcome {
     Spent {
         /// By this thread, if that is known; 0 is an idle core.
         cause: Option<i32>,
-        /// When, on `CLOCK_MONOTONIC`, as the kernel or the clock says.
+        /// Time at which it was spent, on `CLOCK_MONOTONIC`, as the kernel or the clock says.
         at_ns: u64,
-        /// When the calling thread had the core after that.
+        /// Time at which the calling thread had the core after that.
         awake_ns: u64,
     },
     /// The regulator is to end.
@@ -198,8 +198,8 @@ mod tests {
 
     const BUDGET: u64 = 320;
 
-    /// What is counted on a core on which a thread takes fresh memory, until the budget is spent;
-    /// None where that may not be counted.
+    /// Returns the outcome and the count for a core on which a thread takes fresh memory, until the
+    /// budget is spent; None where that may not be counted.
     fn spent(kinds: &[SoftwareEvent]) -> Option<(Outcome, u64)> {
         let core = *realtime::thread::cores().last()?;
         let is_over = AtomicBool::new(false);
@@ -243,8 +243,8 @@ mod tests {
             (&[PageFaults, ContextSwitches], BUDGET - BUDGET / 16),
         ] {
             let mut late = Vec::new();
-            // Where more urgent threads of other programs have the core, it is stopped late, and
-            // the count goes on meanwhile.
+            // If more urgent threads of other programs have the core, it is stopped late, and the
+            // count goes on meanwhile.
             while late.len() < 100 {
                 let Some((outcome, used)) = spent(kinds) else {
                     eprintln!("SKIP: events of a core cannot be counted here");

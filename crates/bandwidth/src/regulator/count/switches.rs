@@ -1,4 +1,5 @@
-//! Which thread a core's own thread has taken the core from, by the kernel's records of switches.
+//! The thread from which a core's own thread has taken the core, by the kernel's records of
+//! switches.
 
 use super::super::ring::{Attributes, Record, Ring, open};
 use perf_event_open_sys::{bindings as abi, ioctls};

@@ -1,4 +1,4 @@
-//! What is known of one managed thread.
+//! Account of one managed thread.
 
 use super::policy::{SCHED_EXT, Scheduling, give_back};
 use super::roster::Seen;
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 /// rule, so that it does not have the core to itself for as long as it slept.
 const CREDIT_NS: f64 = 5e6;
 
-/// What became of a managed thread.
+/// Statistics of a managed thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadStatistics {
     /// The kernel's number of the thread.
@@ -20,9 +20,9 @@ pub struct ThreadStatistics {
     pub process: i32,
     /// Its name.
     pub name: String,
-    /// How long it has run since it is managed.
+    /// Time that it has run since it became managed, in nanoseconds.
     pub run_ns: u64,
-    /// How long cores were stopped because of it.
+    /// Time for which cores were stopped because of it, in nanoseconds.
     pub charged_ns: u64,
     /// Periods that it had: it ran, or its core was stopped because of it. One that several had
     /// counts for each by how long it had the core.
@@ -59,7 +59,7 @@ pub struct Account {
     pub is_in_bpf: bool,
     /// It was not at the look before.
     pub has_slept: bool,
-    /// What it had before it was set back.
+    /// Scheduling that it had before it was set back.
     before: Option<Scheduling>,
 }
 
@@ -124,17 +124,17 @@ impl Account {
         self.virtual_ns += rho * stopped_ns as f64 * self.per_weight;
     }
 
-    /// How long it had the core in the period: ran, or stopped it.
+    /// Returns the time for which it had the core in the period: it ran, or stopped the core.
     pub fn had_ns(&self) -> u64 {
         self.ran_ns + self.stopped_ns
     }
 
-    /// What it has run since the last look but one.
+    /// Returns its run time since the last look at it; 0 if it has ended.
     pub fn ran_since_ns(&self) -> u64 {
         self.run_ns().map_or(0, |now_ns| now_ns.saturating_sub(self.last_ns))
     }
 
-    /// Whether the thread is no more.
+    /// Returns true if the thread has ended.
     pub fn has_ended(&self) -> bool {
         self.run_ns().is_err()
     }

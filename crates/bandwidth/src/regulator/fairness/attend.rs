@@ -13,11 +13,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it looks for threads that are new or have moved, while cores are regulated.
+/// Interval at which it looks for threads that are new or have moved, while cores are regulated.
 const LOOK: Duration = Duration::from_millis(20);
 /// While they are not.
 const IDLE: Duration = Duration::from_millis(200);
-/// How often it asks the control thread.
+/// Interval at which it asks the control thread.
 const ASK: Duration = Duration::from_secs(1);
 /// Unanswered questions until the lock counts as free.
 const UNANSWERED: u32 = 2;
@@ -53,7 +53,7 @@ pub fn attend(
     kept.remove();
 }
 
-/// Whether the control thread receives a holder; a refusal is an answer too.
+/// Returns true if the control thread answers a new holder; a refusal is an answer too.
 fn answers(socket: &Path) -> bool {
     use rustix::io::Errno;
     let attached = Hold::attach(socket);

@@ -1,6 +1,6 @@
 //! The accounts of one core's managed threads, which each rule keeps in the same way.
 //!
-//! What is charged waits here until the next period begins, when the threads are looked at anyway.
+//! Charges wait here until the next period begins, when the threads are looked at anyway.
 
 use super::Fairness;
 use super::account::Account;

@@ -1,5 +1,5 @@
-//! What managed threads had before, in a file, for the case that the regulator is killed: then
-//! nobody gives it back to them, and the next regulator at the same socket does.
+//! The former scheduling of managed threads, in a file, for the case that the regulator is killed:
+//! then nobody gives it back to them, and the next regulator at the same socket does.
 //!
 //! ```text
 //!   keeptime regulate 1
@@ -30,7 +30,7 @@ const HEAD: &str = "keeptime regulate 1";
 /// Longest file that is read: as many lines as a machine has threads.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Where the file of the regulator at a socket stands.
+/// Place of the file of the regulator at a socket.
 #[derive(Debug)]
 pub struct Place {
     folder: OwnedFd,
@@ -99,8 +99,9 @@ impl Place {
     }
 }
 
-/// Whether only root and this user can change what a folder's names stand for. In a folder above
-/// it they can also where it is sticky: its own entries belong to them.
+/// Returns true if only root and this user can change a folder's entries. A folder above it may
+/// also be open to others if it is sticky, since the entry concerned belongs to root or to this
+/// user.
 fn is_private(folder: &Path, is_above: bool) -> bool {
     let Ok(found) = fs::symlink_metadata(folder) else { return false };
     let own = rustix::process::geteuid().as_raw();
@@ -141,7 +142,7 @@ impl Kept {
         }
     }
 
-    /// When a thread began, and what it had before anything was done to it.
+    /// Returns the time at which a thread began, and its scheduling before anything was done to it.
     fn before(&self, thread: i32) -> Option<(u64, Scheduling)> {
         let start = start_time(thread)?;
         let now = Scheduling::of(thread).ok()?;
@@ -183,7 +184,7 @@ fn parse(line: &str) -> Option<(i32, u64, Scheduling)> {
     (words.next().is_none() && before.is_shared()).then_some((thread, start, before))
 }
 
-/// When a thread began, in clock ticks since the machine started.
+/// Returns the time at which a thread began, in clock ticks since the machine started.
 fn start_time(thread: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()

@@ -1,8 +1,8 @@
-//! Who of a best-effort core's threads runs, when stopping the core is somebody's fault
-//! (throttle-fair scheduling, document 001, section IV-C).
+//! Choice of the thread that runs on a best-effort core, where threads are the cause of stops
+//! (throttle-fair scheduling, BWLOCK++, section IV-C).
 //!
-//! Equation 2: V = (run time + rho * stopped time) / weight. The thread with the smallest V runs. The
-//! document does not divide the stopped time; divided, rho = 1 means the same for every weight.
+//! Equation 2: V = (run time + rho * stopped time) / weight. The thread with the smallest V runs.
+//! The paper does not divide the stopped time; divided, rho = 1 means the same for every weight.
 //! Stopped time counts for the thread that caused it, so that the more a thread makes its core
 //! stand still, the less it runs there.
 //!
@@ -26,8 +26,8 @@ pub use user::UserRule;
 
 use std::time::Duration;
 
-/// What the thread of a core tells a throttle-fair scheduler. Called on that core, at its thread's
-/// real-time priority: no call may wait for anybody.
+/// Interface by which the thread of a core informs a throttle-fair scheduler. Called on that core,
+/// at its thread's real-time priority: no call may wait for anybody.
 pub trait Fairness: Send {
     /// The core was stopped so long because of this thread; None if nobody knows of which, 0 if it
     /// was idle.
@@ -38,9 +38,10 @@ pub trait Fairness: Send {
     fn rest(&mut self, core: usize);
 }
 
-/// How throttle-fair scheduling is put into effect on the cores of a regulator.
+/// Implementation of throttle-fair scheduling on the cores of a regulator.
 pub trait Rule: Send {
-    /// What the thread of a core is to tell: of the core with this place among the configured ones.
+    /// Returns the interface for the thread of a core: of the core with this place among the
+    /// configured ones.
     fn core(&mut self, accounts: &Accounts, index: usize) -> Box<dyn Fairness>;
     /// The managed threads that are on the regulated cores now, those that it was told of before,
     /// too. Called every 20 ms while cores are regulated, by an ordinary thread: it may wait.

@@ -5,7 +5,7 @@ use std::io;
 /// The policy of threads that a scheduler in BPF runs.
 pub const SCHED_EXT: i32 = 7;
 
-/// What the kernel knows of a thread's scheduling, in the first version of its structure.
+/// The kernel's data about a thread's scheduling, in the first version of its structure.
 #[derive(Clone, Copy)]
 pub struct Scheduling(libc::sched_attr);
 
@@ -53,7 +53,7 @@ impl Scheduling {
         self.0.sched_flags
     }
 
-    /// Whether the policy is one that shares the core by weight.
+    /// Returns true if the policy is one that shares the core by weight.
     pub fn is_shared(&self) -> bool {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&self.policy())
     }

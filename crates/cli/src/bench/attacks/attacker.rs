@@ -22,9 +22,10 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// Done actions between two lines of output.
 const REPORT_EVERY: u64 = 16;
-/// How long an answer is waited for before the connection is given up.
+/// Longest time, in ms, for which an attacker waits for an answer before it gives the connection
+/// up.
 const ANSWER_MS: i64 = 2000;
-/// How long a place in the server's queue is waited for.
+/// Longest time for which an attacker waits for a place in the server's queue.
 const CONNECT: Duration = Duration::from_secs(1);
 /// The most memory that one registration asks for.
 const MOST_BYTES: u64 = 64 << 20;
@@ -197,7 +198,8 @@ fn files(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
     };
     let kept = file.try_clone()?;
     if let Ok(registration) = session.register("vecadd", bytes, Some(file)) {
-        // What was promised to be there is taken away, before and while it is used.
+        // The attacker takes away the memory that it registered, before and while the server uses
+        // it.
         let _ = rustix::fs::fallocate(
             &kept,
             FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,

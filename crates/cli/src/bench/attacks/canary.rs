@@ -8,15 +8,15 @@ use realtime::thread;
 
 use crate::bench::floor::prioritise;
 
-/// How far ahead it sleeps. What keeps a core for less may stay unseen.
+/// Distance of the next wake-up, in nanoseconds. A loss of the core for less time may stay unseen.
 const AHEAD_NS: u64 = 500_000;
 /// Earlier wake-ups are usual.
 const LATE_NS: u64 = 100_000;
 
-/// What the thread saw of a core.
+/// Wake-ups of the thread that watches a core.
 #[derive(Default)]
 pub struct Canary {
-    /// When it was to be woken and when it was, in order; only what was late.
+    /// Due time and actual time of each late wake-up, in order.
     late: Vec<(u64, u64)>,
     latest_ns: u64,
 }

@@ -74,7 +74,7 @@ pub struct Args {
     /// The attacks
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Attack::ALL)]
     attacks: Vec<Attack>,
-    /// How much longer than its bound a request of the punctual client may take
+    /// Longest time by which a request of the punctual client may exceed its bound
     #[arg(long, default_value = "2ms", value_parser = humantime::parse_duration)]
     tolerance: Duration,
     /// Seed of the random choices
@@ -187,7 +187,7 @@ fn serve(core: usize, realtime: bool) -> anyhow::Result<Service> {
     Ok(service)
 }
 
-/// What the punctual client saw.
+/// Requests and failures of the punctual client.
 struct Punctual {
     /// Release and end of each request that was answered.
     requests: Vec<(u64, u64)>,
@@ -247,13 +247,13 @@ fn punctual(socket: &Path, stop: &AtomicBool, core: usize, realtime: bool) -> Pu
     seen
 }
 
-/// Who attacks how.
+/// Rules of the attacks: their kinds, and if other users run them.
 struct Rules<'a> {
     attacks: &'a [Attack],
     strangers: bool,
 }
 
-/// How much was attacked.
+/// Number of attacks that were done, by kind, and the seconds that they took.
 struct Done {
     counts: Vec<(Attack, Arc<AtomicU64>)>,
     seconds: f64,
@@ -356,7 +356,7 @@ fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> 
             same_since_ns = monotonic_ns();
         }
         last = now;
-        // What does not come to rest is told by the difference.
+        // A server that does not come to rest shows it by the difference of its footprints.
         if monotonic_ns() - same_since_ns > SILENCE_NS || monotonic_ns() > end_ns {
             return Ok(now);
         }

@@ -5,10 +5,10 @@ use serde_json::json;
 use crate::bench::sample::Quantiles;
 use crate::bench::service::Footprint;
 
-/// How much the resident memory of the server may differ: its allocator keeps some pages.
+/// Largest growth of the server's resident memory that passes: its allocator keeps some pages.
 const RESIDENT_TOLERANCE_KIB: u64 = 4096;
 
-/// What was measured.
+/// Results of the measurement.
 pub struct Findings {
     /// Actions by attack.
     pub done: Vec<(&'static str, u64)>,
@@ -29,13 +29,13 @@ pub struct Findings {
     pub longest_without_machine_ns: u64,
     /// Its bound, if the server guaranteed it.
     pub bound_ns: Option<u64>,
-    /// How much longer than the bound a request may take.
+    /// Longest time by which a request may exceed the bound, in nanoseconds.
     pub tolerance_ns: u64,
     /// The server, before and after the attacks.
     pub server: [Footprint; 2],
-    /// Whether the attackers were of other users.
+    /// True if the attackers ran as other users.
     pub strangers: bool,
-    /// Whether server and punctual client had real-time priorities.
+    /// True if the server and the punctual client had real-time priorities.
     pub realtime: bool,
     /// Time that the hypervisor kept the processors, over all cores.
     pub stolen_ms: f64,

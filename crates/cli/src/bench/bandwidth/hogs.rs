@@ -16,17 +16,17 @@ use realtime::thread;
 
 use super::super::hog::{access_name, parse_access};
 
-/// What a hog must have touched before it counts as running.
+/// Bytes that a hog must touch before it counts as running.
 const SETTLED_BYTES: u64 = 1 << 20;
 /// It is stopped by a regulator, or there is no core for it.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// Where a hog is and what it does.
+/// Core, access and array of a hog.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Its core.
     pub core: usize,
-    /// What it does.
+    /// Its access to each line of the array.
     pub access: Access,
     /// Its array.
     pub size: Size,
@@ -43,7 +43,7 @@ pub struct Hogs {
     pub threads: Vec<i32>,
 }
 
-/// What the hogs got in some time.
+/// Beginning of a count: the time, and the bytes that each hog had touched by then.
 pub struct Meter {
     since_ns: u64,
     bytes: Vec<u64>,
@@ -104,7 +104,7 @@ impl Hogs {
         Ok(Meter { since_ns: monotonic_ns(), bytes })
     }
 
-    /// What each got since then, in megabytes (10^6) a second.
+    /// Returns the rate of each hog since then, in megabytes (10^6) a second.
     pub fn since(&mut self, meter: &Meter) -> anyhow::Result<Vec<f64>> {
         let bytes = self.bytes()?;
         let us = (monotonic_ns() - meter.since_ns) as f64 / 1e3;

@@ -1,5 +1,5 @@
-//! What taking the lock costs its holder, and how soon it takes effect; beside what a bare futex and
-//! a bare timer take on the same core, in turns.
+//! Cost of taking the lock for its holder, and the delay until the lock takes effect; beside the
+//! times of a bare futex and a bare timer on the same core, in turns.
 
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use report::bandwidth::LockCost;

@@ -1,4 +1,4 @@
-//! What is measured of the hogs, the kernels and the budgets.
+//! Measurements of the hogs, the kernels and the budgets.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ const QUICK_MEMORY: usize = 8 << 20;
 /// Of the device's threads: what else wants their core must not be taken for the hogs' doing. The
 /// regulator's own threads on that core are more urgent, or it would take itself for broken.
 const PRIORITY: u8 = 1;
-/// How often a run with the lock is tried.
+/// Largest number of attempts of a run with the lock.
 const TRIALS: usize = 10;
-/// How long hogs are watched by themselves.
+/// Time for which hogs are measured by themselves, in nanoseconds.
 const WATCH_NS: u64 = 50_000_000;
 
 /// All that takes part.
@@ -35,11 +35,11 @@ pub struct Bench {
     pub missing: Vec<Kernel>,
     /// Cores of the accelerator.
     pub home: Vec<usize>,
-    /// How the cores of the hogs are regulated.
+    /// Regulation of the hogs' cores.
     pub manner: Manner,
     hogs: Hogs,
     protection: Option<Protection>,
-    /// How many hogs run together, in ascending order.
+    /// Numbers of hogs that run together, in ascending order.
     counts: Vec<usize>,
     repetitions: u32,
     is_realtime: bool,
@@ -95,7 +95,7 @@ impl Bench {
         })
     }
 
-    /// What qualifies the results.
+    /// Returns the marks that qualify the results.
     pub fn marks(&self) -> Vec<String> {
         let mut marks: Vec<String> = self
             .missing
@@ -163,7 +163,7 @@ impl Bench {
     }
 }
 
-/// Whether a thread of this process may have a policy.
+/// Returns true if a thread of this process may have a policy.
 fn is_granted(policy: Policy) -> bool {
     std::thread::spawn(move || thread::set_policy(policy).is_ok()).join().unwrap_or(false)
 }
@@ -200,7 +200,7 @@ pub fn hogs(bench: &mut Bench) -> anyhow::Result<HogFigures> {
     })
 }
 
-/// What one case gave.
+/// Samples of one case.
 #[derive(Default)]
 struct Case {
     hogs: usize,

@@ -59,7 +59,7 @@ pub struct Args {
     /// Hogs, each on one of the other cores: by default on all of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     hogs: Option<u32>,
-    /// What a hog does with each line of its array: read, write, read-write or fresh
+    /// Access of a hog to each line of its array: read, write, read-write or fresh
     #[arg(long, default_value = "write", value_parser = parse_access)]
     access: Access,
     /// Size of the array of each hog: half-l1d, half-l2, llc, twice-llc, or as in 64MiB
@@ -74,17 +74,17 @@ pub struct Args {
     /// The regulator's period
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = humantime::parse_duration)]
     period: Duration,
-    /// What a best-effort core may do in a period while the lock is held: a share of it, as in 5%,
-    /// or bytes a second, as in 100MB/s, which needs the processor's counters
+    /// Budget of a best-effort core in a period while the lock is held: a share of the period, as
+    /// in 5%, or bytes a second, as in 100MB/s, which needs the processor's counters
     #[arg(long, default_value = "5%", value_parser = Wanted::parse)]
     budget: Wanted,
     /// Budgets that the first kernel is measured at, too
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Wanted::parse)]
     budgets: Vec<Wanted>,
-    /// How long the lock is held under each scheduling rule, three times; 0s leaves them out
+    /// Time for which the lock is held under each scheduling rule, three times; 0s leaves them out
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     rules: Duration,
-    /// What puts throttle-fair scheduling into effect there
+    /// Implementation that puts throttle-fair scheduling into effect there
     #[arg(long, value_enum, default_value_t = By::Auto)]
     fair: By,
     /// Measure less: 3 repetitions, kernels of 8 MiB, 200 ms under each rule
@@ -117,7 +117,7 @@ impl Args {
 
 /// Runs the command: 1 if a kernel loses enough to hogs, and too little of it comes back.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // What cannot be written is said before anything is measured.
+    // A template that cannot be read ends the command before anything is measured.
     let template = args.system.as_deref().map(write::read).transpose()?;
     let mut bench = Bench::open(args)?;
     let mut run = describe(args, &bench);

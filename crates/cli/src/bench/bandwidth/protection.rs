@@ -6,7 +6,7 @@ use anyhow::Context;
 use bandwidth::regulator::{Budget, Config, Hardware, Regulator, Statistics};
 use bandwidth::{Hold, holders};
 
-/// How the best-effort cores are regulated.
+/// Regulation of the best-effort cores.
 #[derive(Clone, Debug)]
 pub struct Manner {
     /// The best-effort cores.
@@ -60,7 +60,7 @@ impl Wanted {
 }
 
 impl Manner {
-    /// How it counts, and how much.
+    /// Returns the counter and the amount of the budget, in words.
     pub fn words(&self) -> (String, String) {
         match &self.budget {
             Budget::Share(share) => ("time".into(), format!("{} %", share * 100.0)),
@@ -76,7 +76,7 @@ impl Manner {
 
 /// A regulator with one holder: this process.
 pub struct Protection {
-    /// What takes the lock.
+    /// Hold by which this process takes the lock.
     pub hold: Hold,
     regulator: Regulator,
     _folder: tempfile::TempDir,
@@ -86,7 +86,7 @@ impl Protection {
     /// Starts a regulator with a door of its own.
     ///
     /// # Errors
-    /// What the regulator says.
+    /// The regulator does not start, or its holder cannot attach to it.
     pub fn start(manner: &Manner) -> anyhow::Result<Protection> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("bandwidth.sock");
@@ -100,12 +100,12 @@ impl Protection {
         Ok(Protection { hold, regulator, _folder: folder })
     }
 
-    /// Whether cores were not regulated for some time although the lock was held.
+    /// Returns true if cores were not regulated for some time although the lock was held.
     pub fn is_broken(&self) -> bool {
         !self.statistics().losses().is_empty()
     }
 
-    /// What was done so far.
+    /// Returns the regulator's statistics so far.
     pub fn statistics(&self) -> Statistics {
         self.regulator.statistics()
     }

@@ -1,4 +1,4 @@
-//! Document 001's Figs. 5, 6 and 10: who runs on a best-effort core that is stopped at times, and
+//! BWLOCK++'s Figs. 5, 6 and 10: who runs on a best-effort core that is stopped at times, and
 //! how much it is stopped, under each scheduling rule: the experiment of `keeptime bench regulate`
 //! on all best-effort cores.
 
@@ -16,11 +16,11 @@ use crate::regulate::fair::{By, Chosen};
 /// Rounds, in each of which all rules have their turn.
 const ROUNDS: usize = 3;
 
-/// What was measured, and how.
+/// Results of all rules, with the budget and the implementation.
 pub struct Rules {
     /// The budget of a core in words.
     pub budget: String,
-    /// What put throttle-fair scheduling into effect.
+    /// Implementation that put throttle-fair scheduling into effect.
     pub chosen: Option<Chosen>,
     pub runs: Vec<RuleRun>,
 }

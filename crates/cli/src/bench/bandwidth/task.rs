@@ -1,4 +1,4 @@
-//! Kernels with the memory behaviour of document 001's six benchmarks, with data.
+//! Kernels with the memory behaviour of BWLOCK++'s six benchmarks, with data.
 //!
 //! Each has about as much memory as it is told to, in the client's own memory, where the software
 //! accelerator and a GPU that works in place find it. The data are drawn from a fixed seed.
@@ -30,7 +30,7 @@ const RATE: u64 = 1_200_000;
 const PIECE: usize = 1 << 14;
 const SEED: u64 = 1;
 
-/// A kernel, named as in the device and, in document 001's Table III, as histo, sad, bfs, spmv,
+/// A kernel, named as in the device and, in BWLOCK++'s Table III, as histo, sad, bfs, spmv,
 /// stencil, lbm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Kernel {

@@ -1,4 +1,4 @@
-//! The protected times as a system file, for document 001's response-time equation
+//! The protected times as a system file, for BWLOCK++'s response-time equation
 //! (`keeptime analyze --bandwidth-lock`).
 //!
 //! The time of a kernel is the longest that was measured of it with the lock and the most hogs. It

@@ -6,7 +6,7 @@
 //! A policy that the machine does not have, or that fails in a case, is left out there, and the
 //! result says so; the C library's default must be there.
 //!
-//! [`calls`] adds document 000's Figs. 12 and 13: what the calls themselves take.
+//! [`calls`] adds "Autonomy Today"'s Figs. 12 and 13: what the calls themselves take.
 
 mod calls;
 mod histogram;
@@ -44,7 +44,7 @@ const WARM_UP_MS: u64 = 20;
 /// Unless they are asked for, other numbers of threads take nested locks in vain.
 const NESTED_THREADS: [u32; 2] = [2, 16];
 
-/// What to measure.
+/// Request for a measurement: threads, policies, time and repetitions.
 pub struct Wish {
     /// `None` is the usual numbers.
     pub threads: Option<Vec<u32>>,
@@ -54,7 +54,7 @@ pub struct Wish {
     pub quick: bool,
 }
 
-/// How long, how often, how many.
+/// Extent of the measurement: numbers of threads, time of a run, repetitions.
 struct Extent {
     threads: Vec<u32>,
     nested_threads: Vec<u32>,
@@ -77,7 +77,7 @@ impl Wish {
     }
 }
 
-/// Which locks are wanted, and by whom.
+/// Locks that threads want, and the threads that want them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lock {
     /// One mutex, for a short time.
@@ -97,7 +97,7 @@ enum Lock {
 struct Case {
     lock: Lock,
     threads: u32,
-    /// Whether the threads have a real-time priority; of [`Lock::Launch`] the launching one only.
+    /// True if the threads have a real-time priority; of [`Lock::Launch`] the launching one only.
     fifo: bool,
 }
 
@@ -156,7 +156,7 @@ impl Case {
         }
     }
 
-    /// What the result calls it where it is left out.
+    /// Returns the name of a case that is left out, as in the result.
     fn name(self, lock: &str, policy: Policy) -> String {
         let fifo = if self.fifo { "/fifo" } else { "" };
         format!("{lock}/{}/{}{fifo}", policy.name(), self.threads)
@@ -193,7 +193,7 @@ pub fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is measured, and what is not.
+/// Programs and policies that are measured, and those that are left out.
 struct Bench {
     programs: Programs,
     extent: Extent,
@@ -297,7 +297,7 @@ impl Bench {
     }
 }
 
-/// Why this machine does not grant the real-time priority, if it does not.
+/// Returns the reason why this machine does not grant the real-time priority, if it does not.
 fn fifo_refused() -> Option<String> {
     // The program's own thread ends the runs, one priority above the measured ones.
     let ask = || thread::set_policy(Scheduling::Fifo(PRIORITY + 1)).err();

@@ -28,7 +28,7 @@ const SUB_BUFFER_BYTES: u64 = 1 << 20;
 const MOST_BUFFERS_BYTES: u64 = 2 << 30;
 /// More than the three events of a lock and its unlock occupy, which is 48.
 const PAIR_BYTES: u64 = 60;
-/// How long the session daemon may take to start, and the program to register with it.
+/// Longest time that the session daemon may take to start, and the program to register with it.
 const PATIENCE_MS: u64 = 10_000;
 
 /// LTTng on this machine.
@@ -158,7 +158,8 @@ impl Drop for Session<'_> {
     }
 }
 
-/// How many sub-buffers a processor gets for so many bytes: a power of two, as LTTng wants it.
+/// Returns the number of a processor's sub-buffers for so many bytes: a power of two, as LTTng
+/// wants it.
 fn sub_buffers(bytes: u64) -> u64 {
     let processors = realtime::machine::online_cores().len().max(1) as u64;
     let bytes = bytes.min(MOST_BUFFERS_BYTES / processors / 2);
@@ -171,7 +172,7 @@ fn command(home: &Path, words: &[&str]) -> anyhow::Result<String> {
     output_of(Command::new("lttng").arg("--no-sessiond").args(words).env("LTTNG_HOME", home))
 }
 
-/// Whether the dynamic linker finds a library; it says so and goes on when it does not.
+/// Returns true if the dynamic linker finds a library; else the linker says so and goes on.
 fn can_be_preloaded(library: &str) -> bool {
     let mut command = Command::new("true");
     // It is not to register anywhere.

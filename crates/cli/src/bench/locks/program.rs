@@ -13,7 +13,7 @@ const SOURCE: &str = include_str!("pairs.c");
 /// The optimisation is that of most programs; binding is lazy, as uftrace needs it.
 const OPTIONS: [&str; 4] = ["-O2", "-pthread", "-Wl,-z,lazy", "-o"];
 
-/// What one round of the program is.
+/// Kind of the program's rounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// A mutex is locked and unlocked.
@@ -25,7 +25,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// What it is, for people.
+    /// Returns its title, for people.
     pub fn title(self) -> &'static str {
         match self {
             Measure::Mutex => "mutex that is free",
@@ -51,10 +51,10 @@ impl Measure {
     }
 }
 
-/// What one run is to do.
+/// Parameters of one run.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// What is measured.
+    /// Kind of the rounds.
     pub measure: Measure,
     /// Core of the measured thread.
     pub core: usize,
@@ -89,14 +89,14 @@ impl Plan {
     }
 }
 
-/// What a run of the program says.
+/// Results of a run of the program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Nanoseconds of a round in the median batch.
     pub round_ns: f64,
     /// Address of the measured lock.
     pub lock: u64,
-    /// Whether the measured threads had their real-time priority.
+    /// True if the measured threads had their real-time priority.
     pub fifo: bool,
     /// Voluntary context switches of the measured threads.
     pub switches: u64,

@@ -15,7 +15,7 @@ use trace::{StreamKind, Trace};
 use super::program::{self, Measure, Plan};
 use super::variant::{Records, Run};
 
-/// What `keeptime run` is asked to record.
+/// Recording that `keeptime run` is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The locks of the CUDA libraries, of which there are none: every call is passed on.
@@ -108,7 +108,7 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Whether the recording has what this mode is to record, no less and no more.
+    /// Checks that the recording has exactly the records of this mode.
     fn check(&self, mode: Mode, plan: &Plan) -> anyhow::Result<()> {
         let locks = plan.all_rounds() * plan.measure.calls() / 2;
         let rivals = matches!(plan.measure, Measure::Two { .. });

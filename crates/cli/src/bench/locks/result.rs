@@ -1,4 +1,4 @@
-//! What the runs say, as medians with their spread, and as JSON.
+//! Results of the runs, as medians with their spread, and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Spread {
     }
 }
 
-/// What the runs of one variant say.
+/// Results of the runs of one variant.
 pub struct Row {
     pub variant: Variant,
     /// Nanoseconds of a round.
@@ -44,18 +44,18 @@ pub struct Row {
     pub lost: u64,
     /// Voluntary context switches in 100,000 rounds.
     pub switches: Spread,
-    /// Whether the measured threads had their real-time priority each time.
+    /// True if the measured threads had their real-time priority each time.
     pub fifo: bool,
     pub repetitions: usize,
 }
 
 impl Row {
-    /// What the recorder adds to a call.
+    /// Returns the time that the recorder adds to a call, in nanoseconds.
     pub fn added_per_call(&self, plan: &Plan) -> Spread {
         self.added_ns.over(plan.measure.calls() as f64)
     }
 
-    /// What the recorder adds for each of its records; `None` where it makes none.
+    /// Returns the time that the recorder adds for each of its records; `None` if it makes none.
     pub fn added_per_record(&self) -> Option<Spread> {
         self.records.filter(|records| *records > 0.0).map(|records| self.added_ns.over(records))
     }
@@ -84,7 +84,7 @@ impl Table {
         self.runs.remove(&variant);
     }
 
-    /// What a variant adds to a round, in each repetition.
+    /// Returns the nanoseconds that a variant adds to a round, in each repetition.
     fn added_ns(&self, variant: Variant) -> Vec<f64> {
         let runs = |variant| self.runs.get(&variant).into_iter().flatten();
         let pairs = runs(variant).zip(runs(Variant::Bare));
@@ -114,8 +114,8 @@ impl Table {
         })
     }
 
-    /// How many times as much as full recording a variant adds for each of its records, in each
-    /// repetition; `None` where one of them has none.
+    /// Returns the time that a variant adds for each of its records, as a multiple of that of full
+    /// recording, in each repetition; `None` if one of them has no records.
     pub fn ratio(&self, variant: Variant) -> Option<Spread> {
         let records = |variant| self.row(variant)?.records.filter(|records| *records > 0.0);
         let (other, full) = (records(variant)?, records(Variant::Full)?);

@@ -68,7 +68,7 @@ fn spread(spread: Option<Spread>) -> String {
     format!("{median:.1} ({min:.1}..{max:.1})")
 }
 
-/// What must be known to read a table.
+/// Returns the notes that a reader of a table needs.
 fn notes(table: &Table) -> String {
     let rows = table.rows();
     let mut text = String::new();

@@ -9,7 +9,7 @@ use std::process::Command;
 use super::program::{self, Measure, Plan, output_of};
 use super::variant::{Records, Run};
 
-/// Whether the machine has it.
+/// Checks that the machine has uftrace.
 pub fn find() -> anyhow::Result<()> {
     let found = output_of(Command::new("uftrace").arg("--version"));
     found.map(|_| ()).map_err(|error| error.context("uftrace is not installed (package uftrace)"))

@@ -1,4 +1,4 @@
-//! What a program is measured under: nothing, one of Keeptime's ways to record, another recorder.
+//! Variants of a measured program: bare, one of Keeptime's ways to record, another recorder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Variant {
         }
     }
 
-    /// What counts as one of its records.
+    /// Names the unit that counts as one of its records.
     pub fn record(self) -> &'static str {
         match self {
             Variant::Bare => "none",
@@ -63,7 +63,7 @@ impl Variant {
         }
     }
 
-    /// Whether it is a tool of others, which a machine may lack.
+    /// Returns true if it is a tool of others, which a machine may lack.
     pub fn is_foreign(self) -> bool {
         matches!(self, Variant::Lttng | Variant::Uftrace)
     }
@@ -72,13 +72,13 @@ impl Variant {
 /// One run of the program.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What the program said.
+    /// Results that the program printed.
     pub reading: Reading,
-    /// What was recorded; `None` without a recorder.
+    /// Records of the run; `None` without a recorder.
     pub records: Option<Records>,
 }
 
-/// What a recorder recorded of a run.
+/// Counts of the records of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Records {
     /// Records of a round.
@@ -92,7 +92,7 @@ pub struct Bench {
     program: PathBuf,
     folder: tempfile::TempDir,
     lttng: Option<Lttng>,
-    /// Which recorders are left out, and why.
+    /// Recorders that are left out, each with the reason.
     pub left_out: BTreeMap<Variant, String>,
 }
 
@@ -112,7 +112,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Whether a variant is measured by a plan. What the first touch of memory costs is a matter
+    /// Returns true if a plan measures a variant. The cost of the first touch of memory is a matter
     /// of records, not of locks, and measured once.
     pub fn has(&self, variant: Variant, plan: &Plan) -> bool {
         !self.left_out.contains_key(&variant)

@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for kernel in &args.kernels {
             let blocks_per_slice = kind.blocks_per_slice(&place, *kernel, args.slices);
             let place = Place { blocks_per_slice, ..place.clone() };
-            // What is started for the way inherits neither this thread's core nor its priority.
+            // Processes and threads of the way inherit neither this thread's core nor its priority.
             prioritise(0)?;
             thread::pin(&place.cores)?;
             let mut way = kind

@@ -1,4 +1,4 @@
-//! What was measured of preemption, and how it is told.
+//! Results of the measurement of preemption, and their text.
 
 use serde_json::json;
 
@@ -90,7 +90,7 @@ pub struct Findings {
     pub missing: Vec<(&'static str, String)>,
 }
 
-/// What stands above the rows of the cases.
+/// Returns the heading above the rows of the cases.
 pub fn heading(device: &str) -> String {
     format!(
         "How much longer an urgent kernel takes behind a less urgent one on {device}, \
@@ -101,7 +101,7 @@ pub fn heading(device: &str) -> String {
 }
 
 impl Findings {
-    /// What stands below the rows of the cases.
+    /// Returns the remarks below the rows of the cases.
     pub fn remarks(&self) -> String {
         let mut text = String::new();
         let slices = self.cases.iter().filter(|case| case.blocks_per_slice > 0);

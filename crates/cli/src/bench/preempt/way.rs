@@ -21,7 +21,7 @@ use shm::PeerSlice;
 
 use super::super::service::Service;
 
-/// Which way.
+/// Way to run an urgent kernel behind a less urgent one.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     Streams,
@@ -30,7 +30,7 @@ pub enum Kind {
     Sliced,
 }
 
-/// Which kernel, at a size that takes 100 to 200 microseconds on a GPU.
+/// Kernel, at a size that takes 100 to 200 microseconds on a GPU.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kernel {
     Matmul,
@@ -76,7 +76,7 @@ impl Kind {
         }
     }
 
-    /// Why there is no such way on a device.
+    /// Returns the reason why a device has no such way, if it has none.
     pub fn missing(self, place: &Place) -> Option<String> {
         (self == Kind::Sliced && !place.is_cuda()).then(|| {
             let device = &place.device;

@@ -1,6 +1,6 @@
-//! When a taken lock takes effect, what it costs whoever takes it, and what waiting for it costs the
-//! core; beside the floors: a thread of the same core and priority that is woken by a bare futex,
-//! and by a bare timer.
+//! Delay until a taken lock takes effect, cost of taking it, and cost for the core of a thread that
+//! waits for it; beside the floors: a thread of the same core and priority that is woken by a bare
+//! futex, and by a bare timer.
 //!
 //! All ways take turns.
 
@@ -19,29 +19,29 @@ use crate::bench::sample::{Quantiles, Samples};
 
 /// The first taking of a turn finds the thread asleep, in whichever way it waits.
 const TURNS: u32 = 5;
-/// How long the lock is held each time, and how long it is free.
+/// Time for which the lock is held each time, and time for which it is free, in nanoseconds.
 const HELD_NS: u64 = 300_000;
 const FREE_NS: u64 = 1_000_000;
-/// How long the core's work is watched in each turn, while the lock is free.
+/// Time for which the core's work is watched in each turn, while the lock is free, in nanoseconds.
 const WATCH_NS: u64 = 50_000_000;
 /// A part of the core's work.
 const STEPS: u64 = 200;
-/// How often a thread looks that is not woken.
+/// Intervals at which a thread looks that is not woken, in microseconds.
 const LOOKS: [u64; 3] = [10, 20, 40];
 
-/// What was found of one way.
+/// Results of one way.
 #[derive(Clone, Debug, Serialize)]
 pub struct Effect {
-    /// What the core's thread does when the lock is taken.
+    /// Activity of the core's thread when the lock is taken.
     pub thread: String,
     /// From the taking to the beginning of the first period.
     pub effect: Spread,
-    /// What taking it cost.
+    /// Cost of taking the lock.
     pub taking: Option<Quantiles>,
-    /// What giving it back cost.
+    /// Cost of releasing the lock.
     pub release: Option<Quantiles>,
-    /// What the core gets done while the lock is free and its thread waits like this, of what it
-    /// gets done without a regulator.
+    /// Work of the core while the lock is free and its thread waits like this, as a share of its
+    /// work without a regulator.
     pub work: Option<f64>,
 }
 
@@ -171,7 +171,7 @@ impl Worker {
         Worker { shared }
     }
 
-    /// What it gets done in a nanosecond.
+    /// Measures its work in a nanosecond.
     fn rate(&self) -> f64 {
         let (begin, before) = (monotonic_ns(), self.shared.0.load(Ordering::Relaxed));
         sleep_until_ns(begin + WATCH_NS);

@@ -1,4 +1,4 @@
-//! Document 001's section IV-C-4: each of some regulated cores runs a memory-bound and a
+//! BWLOCK++'s section IV-C-4: each of some regulated cores runs a memory-bound and a
 //! compute-bound thread of equal weight, while the lock is held, under the kernel's own scheduler
 //! and under throttle-fair scheduling.
 //!
@@ -21,9 +21,9 @@ use bandwidth::workload::{Access, PAGE_BYTES, Size};
 use crate::bench::bandwidth::{Hogs, Place};
 use crate::regulate::fair::{By, Chosen, Regulated};
 
-/// The rules: document 001's rho, none for the kernel's own scheduler.
+/// The rules: BWLOCK++'s rho, none for the kernel's own scheduler.
 pub const RULES: [Option<f64>; 3] = [None, Some(1.0), Some(3.0)];
-/// How far into a period the memory-bound thread is stopped, for document 001's stopped time
+/// Part of a period after which the memory-bound thread is stopped, for BWLOCK++'s stopped time
 /// (section VI-E), whose budgets were small.
 pub const STOPPED_AFTER: f64 = 1.0 / 6.0;
 /// For its shares of periods, which it gives as 3 to 1 under the kernel's own scheduler.
@@ -31,15 +31,15 @@ pub const SHARED_AFTER: f64 = 1.0 / 3.0;
 
 /// Half of the smallest first-level data cache that is common.
 const COMPUTE: Size = Size::Bytes(16 << 10);
-/// What a memory-bound thread takes from the kernel and gives back at a time.
+/// Memory that a memory-bound thread takes from the kernel and gives back at a time.
 const FRESH: Size = Size::Bytes(64 * PAGE_BYTES);
 /// More page faults than a period can have.
 const PLENTY: u64 = 1 << 40;
-/// How often a budget is corrected by what it did.
+/// Number of times that a budget is corrected by its measured effect.
 const CORRECTIONS: usize = 3;
-/// What a run of the search for a budget takes, in periods.
+/// Length of a run of the search for a budget, in periods.
 const TRIAL_PERIODS: u32 = 300;
-/// How long all threads may take to be managed.
+/// Longest time until all threads are managed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The cores with their threads.
@@ -52,20 +52,20 @@ pub struct Experiment {
     folder: tempfile::TempDir,
 }
 
-/// What the threads of one kind did in a span, on all cores.
+/// Measurements of the threads of one kind in a span, on all cores.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kind {
     /// Periods that they had: they ran, or their core was stopped because of them.
     pub periods: f64,
     pub run_ns: u64,
-    /// How long their cores were stopped because of them.
+    /// Time for which their cores were stopped because of them, in nanoseconds.
     pub charged_ns: u64,
     pub virtual_ns: f64,
     /// Megabytes (10^6) that they touched in a second.
     pub mb_per_s: f64,
 }
 
-/// What happened between two looks at a regulator, on all cores.
+/// Changes between two looks at a regulator, on all cores.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub periods: u64,
@@ -74,7 +74,7 @@ pub struct Span {
     pub counted: u64,
     /// The memory-bound threads, then the compute-bound ones.
     pub kinds: [Kind; 2],
-    /// What put the rule into effect.
+    /// Implementation that put the rule into effect.
     pub chosen: Chosen,
 }
 
@@ -148,7 +148,7 @@ impl Experiment {
     /// all of them. The answer has the rounds of each of [`RULES`].
     ///
     /// # Errors
-    /// What a regulator says, and if the scheduler in BPF is asked for and breaks down.
+    /// A regulator fails, or the scheduler in BPF is asked for and breaks down.
     pub fn turns(
         &mut self,
         budget: &Budget,
@@ -248,7 +248,7 @@ pub fn faults(per_period: u64) -> Budget {
     Budget::Events { event: SoftwareEvent::PageFaults, per_period }
 }
 
-/// What a thread did between two looks.
+/// Returns the changes of a thread's statistics between two looks.
 fn since(before: &Statistics, after: &Statistics, id: i32) -> anyhow::Result<ThreadStatistics> {
     let of = |statistics: &Statistics| {
         statistics.threads.iter().find(|thread| thread.thread == id).cloned()

@@ -1,4 +1,4 @@
-//! What came of the bench, whether it is what document 001 reports, and as text.
+//! Outcome of the bench, its differences from BWLOCK++, and its text.
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::bench::sample::Quantiles;
 use crate::regulate::fair::Chosen;
 use crate::status::table::Table;
 
-/// How far a share of periods may be from document 001's: 3 to 1 under the default scheduler, and
+/// Largest distance of a share of periods from BWLOCK++'s: 3 to 1 under the default scheduler, and
 /// "roughly the same number" with rho 1.
 const TOLERANCE: f64 = 0.06;
-/// Document 001, section VI-E: how much less the core is stopped with rho 1 and 3 than under the
+/// BWLOCK++, section VI-E: how much less the core is stopped with rho 1 and 3 than under the
 /// default scheduler.
 const REDUCTIONS: [(f64, f64); 2] = [(1.0, 0.39), (3.0, 0.62)];
 
@@ -30,7 +30,7 @@ pub struct Run {
     pub had_periods: [f64; 2],
     pub run_ns: [u64; 2],
     pub virtual_ns: [f64; 2],
-    /// What each touched, megabytes (10^6) a second, in each round.
+    /// Rate of each thread, megabytes (10^6) a second, in each round.
     pub mb_per_s: Vec<[f64; 2]>,
     /// The memory-bound thread's share of the periods in each round.
     pub shares: Vec<f64>,
@@ -96,7 +96,7 @@ pub struct Outcome {
     pub kernel: String,
     pub processor: String,
     pub period_ns: u64,
-    /// What put throttle-fair scheduling into effect.
+    /// Implementation that put throttle-fair scheduling into effect.
     pub fair: Option<Chosen>,
     pub effects: Vec<Effect>,
     /// The one for the shares first, the one for the stopped time second.
@@ -110,7 +110,7 @@ fn rule(fraction: f64, rho: f64) -> f64 {
 }
 
 impl Outcome {
-    /// What is not as document 001 reports it; empty is what has to be.
+    /// Returns the results that are not as BWLOCK++ reports them; an empty list is required.
     pub fn shortfalls(&self) -> Vec<String> {
         let [shares, stopped] = &self.cases[..] else {
             return vec![format!("{} budgets were tried; expected 2", self.cases.len())];
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_rule_gives_is_what_document_001_reports() {
+    fn rule_gives_the_budgets_that_bwlock_reports() {
         assert_eq!(outcome().shortfalls(), Vec::<String>::new());
         assert!((rule(1.0 / 3.0, 0.0) - 0.75).abs() < 1e-9);
         assert!((rule(1.0 / 3.0, 1.0) - 0.5).abs() < 1e-9);

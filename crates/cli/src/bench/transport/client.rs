@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::floor::prioritise;
 
-/// How long an answer is waited for.
+/// Longest time for which a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between requests everybody goes to sleep.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// What the client's process is told at its start.
+/// Parameters that the client's process gets at its start.
 #[derive(clap::Args)]
 pub struct ClientArgs {
     /// The socket of the server: a client over shared memory
@@ -46,18 +46,18 @@ pub struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// Whether this process is such a client.
+    /// Returns true if this process is such a client.
     pub fn is_wanted(&self) -> bool {
         self.client_socket.is_some() || self.client_interface.is_some()
     }
 }
 
-/// What a client answers to a line.
+/// Answer of a client to a line.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Answer {
     /// The whole, then each step, in nanoseconds.
     pub samples: Vec<(f64, [f64; STEPS])>,
-    /// How often a request was sent again.
+    /// Number of times that a request was sent again.
     pub repeated: u64,
     /// Requests without an answer in time.
     pub unanswered: u64,

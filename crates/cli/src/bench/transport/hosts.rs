@@ -13,7 +13,7 @@ const HUB: &str = include_str!("../../../tests/programs/link.py");
 /// The addresses of the server's host and of the client's.
 pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 
-/// What happens to each frame.
+/// Delay and loss of frames.
 #[derive(Clone, Copy)]
 pub struct Link {
     /// By how much it is delayed.

@@ -1,5 +1,5 @@
 //! `keeptime bench transport`: what a request to an accelerator service costs by the way it takes,
-//! and by step; document 003's Fig. 12.
+//! and by step; PAAM's Fig. 12.
 //!
 //! Each way has a client in a process of its own ([`client`]), which sends when it is told to.
 //! Ways and sizes are measured in turns, so that all see the same machine. Shared memory and
@@ -46,7 +46,7 @@ pub struct Args {
     /// The accelerator: cpu, cuda:N or vulkan:N
     #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
-    /// Which ways: shared memory, DDS on one machine, DDS between two hosts
+    /// Ways to measure: shared memory, DDS on one machine, DDS between two hosts
     #[arg(
         long,
         value_name = "LIST",

@@ -12,7 +12,7 @@ use super::Way;
 use super::client::Answer;
 use super::hosts::{self, Hosts};
 
-/// Where servers and clients are, and how they run.
+/// Device, cores, priorities and domain of servers and clients.
 pub struct Place {
     device: String,
     server_core: usize,
@@ -36,11 +36,11 @@ pub struct Peer {
     answers: BufReader<ChildStdout>,
 }
 
-/// What a client did in one turn.
+/// Results of one turn of a client.
 pub struct Batch {
     /// The requests that were answered.
     pub samples: Vec<Sample>,
-    /// How often a request was sent again.
+    /// Number of times that a request was sent again.
     pub repeated: u64,
     /// Requests without an answer in time.
     pub unanswered: u64,

@@ -1,4 +1,5 @@
-//! How far the measurement is: a line that changes on a terminal, a new line now and then elsewhere.
+//! Progress of the measurement: a line that changes on a terminal, a new line now and then
+//! elsewhere.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -9,8 +9,8 @@
 //!   all others there, and before all later ones; inside, the order is open;
 //! - nothing in between that waits for something outside which itself waits for the line.
 //!
-//! What does not fit is left for a line of its own. Lines of one run may not cross in priority
-//! where they share an executor or an accelerator; if they do, each unit is a line.
+//! A unit that does not fit is left for a line of its own. Lines of one run may not cross in
+//! priority where they share an executor or an accelerator; if they do, each unit is a line.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use super::unit::{Pace, Unit};
 pub struct Line {
     /// The units, by number.
     pub units: Vec<usize>,
-    /// Which of the copies of a unit that only has a rate; copies share its executions.
+    /// Number of this copy of a unit that only has a rate; copies share its executions.
     pub copy: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ fn drawn(units: &[Unit], before: &[BTreeSet<usize>], run: &[usize]) -> Vec<Vec<u
     if crossed { run.iter().map(|&unit| vec![unit]).collect() } else { lines }
 }
 
-/// Whether the analysis may treat these units, in topological order, as a chain.
+/// Returns true if the analysis may treat these units, in topological order, as a chain.
 fn is_line(units: &[Unit], before: &[BTreeSet<usize>], row: &[usize]) -> bool {
     // After all units before it, and before all units after it.
     let divides = |at: &usize| {
@@ -139,7 +139,8 @@ fn is_line(units: &[Unit], before: &[BTreeSet<usize>], row: &[usize]) -> bool {
     begin == row.len() && !row.iter().flat_map(outside).any(returns)
 }
 
-/// Whether the priorities of two lines cross although they share an executor or an accelerator.
+/// Returns true if the priorities of two lines cross although they share an executor or an
+/// accelerator.
 fn crosses(units: &[Unit], a: &[usize], b: &[usize]) -> bool {
     let apart = lowest(units, a) > highest(units, b) || lowest(units, b) > highest(units, a);
     let uses = |line: &[usize]| {

@@ -6,10 +6,10 @@ use system::{Graph, Segment, Work};
 
 /// The largest margin: above it, something else is wrong.
 const MAX: f64 = 100.0;
-/// What was measured says nothing of what comes: a tenth more than the longest.
+/// Factor on the longest measured time, since later times may be longer: a tenth more.
 const BEYOND: f64 = 1.1;
 
-/// Where the margin of a run comes from.
+/// Source of the margin of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MarginSource {
     /// The command line.

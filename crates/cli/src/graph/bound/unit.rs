@@ -1,4 +1,4 @@
-//! What the nodes of a graph become for the analysis: units, each released by one event.
+//! Units that the nodes of a graph become for the analysis, each released by one event.
 //!
 //! A unit is a callback, or all input callbacks of a fusion together. Most units are *periodic*:
 //! they run once for each release of the timers that they descend from, all of one period and
@@ -25,7 +25,7 @@ pub struct Unit {
     pub name: String,
     /// Its node, by number in the file.
     pub node: usize,
-    /// Whether it is the callback of the node's timer.
+    /// True if it is the callback of the node's timer.
     pub timer: bool,
     /// The lowest and the highest priority of its callbacks.
     pub priority: (u32, u32),
@@ -40,25 +40,25 @@ pub struct Unit {
     pub after: Vec<usize>,
     /// The shortest distance of the releases that it comes from.
     pub period_ns: u64,
-    /// How often it runs.
+    /// Pace of its executions.
     pub pace: Pace,
 }
 
-/// How often a unit runs.
+/// Pace of a unit's executions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pace {
     /// Once for each release of its roots.
     Periodic,
     /// At most `ceil(t / period) + burst` times are in a window of length `t`.
     Rate {
-        /// How many more than the period says.
+        /// Number of executions beyond those that the period gives.
         burst: u64,
-        /// Why nothing more is known.
+        /// Reason why nothing more is known.
         why: String,
     },
 }
 
-/// What is known of the messages of a topic.
+/// Properties of a topic's messages.
 #[derive(Debug, Clone)]
 struct Publication {
     units: Vec<usize>,
@@ -74,7 +74,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// How many there are in the time for which callbacks usually wait, to compare rates.
+    /// Returns the number of executions in 100 ms, the usual wait of callbacks, to compare rates.
     fn weight(self) -> u64 {
         self.burst + 100_000_000_u64.div_ceil(self.period_ns)
     }

@@ -1,4 +1,4 @@
-//! The curve of a calibration (document 001's Fig. 8), and what it proves.
+//! The curve of a calibration (BWLOCK++'s Fig. 8), and what it proves.
 //!
 //! A round gives the ratio of two runs that followed each other, so that a drift of the machine
 //! cancels out. Of the median of such ratios the order statistics bound what it can be, without
@@ -12,12 +12,12 @@ use std::io::Write;
 use super::Amount;
 use crate::status::table::Table;
 
-/// How probable it may be that a median lies beyond a bound.
+/// Largest probability that a median lies beyond a bound.
 const RISK: f64 = 0.05;
 /// Width of the curve's longest bar.
 const BAR: f64 = 40.0;
 
-/// What the rounds say of a budget.
+/// Verdict of the rounds on a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -42,7 +42,7 @@ pub struct Runs {
 pub struct Point {
     amount: Amount,
     runs: Runs,
-    /// How long the best-effort cores were stopped, in all runs.
+    /// Time for which the best-effort cores were stopped, in all runs, in nanoseconds.
     stopped_ns: u64,
 }
 
@@ -259,7 +259,7 @@ impl Curve {
         }
     }
 
-    /// What makes the curve doubtful.
+    /// Returns the marks that make the curve doubtful.
     fn marks(&self) -> Vec<String> {
         let mut marks = Vec::new();
         let open = self.open.slowdown();
@@ -409,7 +409,7 @@ mod tests {
         assert!(refused.is_refused());
         assert_eq!(refused.found(), None);
         assert!(refused.sentence().starts_with("Refused: beside the hogs"));
-        // When that may be chance, it is said.
+        // If that may be chance, a mark says so.
         let doubtful = curve(&[900, 950, 980, 1010, 910], &[&[1000; 5]]);
         assert!(doubtful.found().is_some());
         assert!(doubtful.marks()[0].contains("noise"), "{:?}", doubtful.marks());

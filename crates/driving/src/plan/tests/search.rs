@@ -1,4 +1,4 @@
-//! What the search leaves out, against a search that leaves out nothing.
+//! Search that leaves out candidates, against a search that leaves out nothing.
 
 use super::*;
 use crate::plan::keep::{self, Other, Own};

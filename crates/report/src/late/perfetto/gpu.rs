@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Tracks for one stream; work that would need more is moved to begin when it can.
 const MOST_LANES: usize = 16;
 
-/// When the latest work of each track ends.
+/// Tracks of the GPUs' streams, with the end of the latest work of each.
 #[derive(Default)]
 pub struct Gpus {
     /// By GPU and stream.

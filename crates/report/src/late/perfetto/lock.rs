@@ -1,4 +1,4 @@
-//! What is known of each lock at one moment, from the records of all threads.
+//! State of each lock at one moment, from the records of all threads.
 
 use crate::late::spans::lock::{Key, LockNames};
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ pub struct LockNow {
     pub waiting: u32,
     /// The number of its counter, once somebody has waited for it.
     pub counter: Option<u32>,
-    /// Who let it go last, or posted the semaphore: when, and in which stream.
+    /// Latest release of the lock, or post of the semaphore: its time in ticks, and its stream.
     pub release: Option<(u64, u32)>,
-    /// Who signalled the condition last.
+    /// Latest signal of the condition: its time in ticks, and its stream.
     pub signal: Option<(u64, u32)>,
     /// The stream of who took it last, while that one has it.
     pub holder: Option<u32>,
@@ -50,7 +50,7 @@ impl<'s> Locks<'s> {
         self.now.remove(&key);
     }
 
-    /// What a lock is called.
+    /// Name of a lock.
     pub fn name(&mut self, key: Key, at_ns: u64) -> &'s str {
         let place = self.now(key, at_ns).place;
         self.names.name(place, key.1)

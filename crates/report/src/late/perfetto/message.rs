@@ -22,7 +22,7 @@ pub struct TracePacket {
     pub data: Option<Data>,
 }
 
-/// What a packet holds.
+/// Content of a packet.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Data {
     #[prost(message, tag = "1")]
@@ -257,7 +257,7 @@ pub struct FtraceEvent {
     pub event: Option<Happening>,
 }
 
-/// What an ftrace event is.
+/// Content of an ftrace event.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Happening {
     #[prost(message, tag = "4")]

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use trace::Trace;
 
-/// What happens next.
+/// Next step in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A block of a stream begins.

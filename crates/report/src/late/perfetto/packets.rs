@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// A track, by its number in the file.
 pub type Track = u64;
 
-/// Where packets go.
+/// Output of packets.
 pub struct Packets<'o> {
     out: &'o mut dyn Write,
     buffer: Vec<u8>,
@@ -47,7 +47,7 @@ pub enum Note<'a> {
 /// Annotations of an event: what it is called, and its value.
 pub type Notes<'a> = [(&'static str, Note<'a>)];
 
-/// What an event on a track is besides its time.
+/// Event on a track, without its time.
 #[derive(Clone, Copy, Default)]
 pub struct Event<'a> {
     pub kind: u32,

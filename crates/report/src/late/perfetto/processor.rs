@@ -28,12 +28,12 @@ const SLEEPING: u32 = 1;
 /// Flag of an event that happened in an interrupt.
 const HARD_INTERRUPT: u32 = 8;
 
-/// What is known of the processors.
+/// State of the processors.
 #[derive(Default)]
 pub struct Processors {
     processors: BTreeMap<u32, Processor>,
     bundles: BTreeMap<u32, Vec<FtraceEvent>>,
-    /// When each thread left its processor, which one, and whether it was preempted.
+    /// Time at which each thread left its processor, that processor, and true if it was preempted.
     off: HashMap<u32, (u64, u32, bool)>,
     /// Open futex calls of each thread: when, the address, the operation.
     futexes: HashMap<u32, (u64, u64, u32)>,
@@ -43,7 +43,7 @@ pub struct Processors {
 
 #[derive(Default)]
 struct Processor {
-    /// Who runs.
+    /// Thread that runs.
     current: Option<u32>,
     /// The latest record, or when records came again.
     time: u64,

@@ -62,7 +62,7 @@ impl<'s> Export<'s, '_> {
             self.missing(stream, gap)?;
         }
         if next.is_none() {
-            // What is open stays open: it had not ended when the records did.
+            // Everything that is open stays open: it had not ended when the records did.
             self.threads.remove(&stream);
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use trace::late::Survey;
 use trace::{Metadata, StreamKind, Trace};
 
-/// What a track is about.
+/// Subject of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// A process image, by its number.
@@ -22,15 +22,15 @@ pub enum About {
     Held(u32, u32),
     /// A thread that made no call, by its id.
     Task(u32),
-    /// When a thread was off the processor.
+    /// Times at which a thread was off the processor.
     OffCpu(u32),
     /// A thread's futex calls.
     Futex(u32),
     /// The counters of a process image.
     Waiters(u32),
-    /// How many threads wait for a lock, by a number of its own.
+    /// Number of threads that wait for a lock, by a number of its own.
     Waiting(u32),
-    /// Where records of a processor are missing.
+    /// Missing records of a processor.
     Processor(u32),
     /// A GPU.
     Gpu(u32),
@@ -58,7 +58,7 @@ impl About {
     }
 }
 
-/// Which tracks were described.
+/// Tracks, and the set of those that were described.
 pub struct Tracks<'s> {
     trace: &'s Trace,
     survey: &'s Survey,

@@ -36,7 +36,7 @@ impl Phrase {
     }
 }
 
-/// What a part was.
+/// Description of a part.
 #[derive(Debug, Clone)]
 pub(super) struct Sentence {
     pub(super) what: What,
@@ -130,7 +130,7 @@ fn behind_whom(phrase: &mut Phrase, behind: Option<&Task>) {
     }
 }
 
-/// Who had the lock, and if that one waited for another lock, who had that, and so on.
+/// Names the holder of the lock, and if it waited for another lock, the holder of that, and so on.
 fn held(findings: &Findings<'_>, holders: &[Holder], readers: u32) -> Sentence {
     let mut sentence = Sentence::new(What::Lock, "");
     let base = &mut sentence.base;
@@ -156,7 +156,7 @@ fn held(findings: &Findings<'_>, holders: &[Holder], readers: u32) -> Sentence {
     sentence
 }
 
-/// What kept the last holder.
+/// Reason why the last holder did not go on.
 fn state(findings: &Findings<'_>, state: &HolderState) -> Phrase {
     let mut phrase = Phrase::default();
     match state {

@@ -3,7 +3,7 @@
 use record::cuda::{Category, FUNCTIONS};
 use std::collections::HashMap;
 
-/// What a call's detail is.
+/// Meaning of a call's detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::late) enum Detail {
     /// A kernel's handle.
@@ -21,9 +21,9 @@ pub(in crate::late) enum Detail {
 pub(in crate::late) struct Function<'t> {
     /// Its name, without version and variant.
     pub name: &'t str,
-    /// What it is for: `launch`, `copy`, `sync` or `driver`.
+    /// Purpose of the function: `launch`, `copy`, `sync` or `driver`.
     pub category: &'static str,
-    /// What the detail of its calls is.
+    /// Meaning of the detail of its calls.
     pub detail: Detail,
 }
 

@@ -1,4 +1,4 @@
-//! Which lock an address was.
+//! Lock that an address meant at a time.
 
 use crate::late::name::family;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use trace::late::{Family, Survey};
 /// A lock, as records name it: process image, family, address.
 pub(in crate::late) type Key = (u32, Family, u64);
 
-/// Which of the survey's locks an address meant at a time.
+/// Names of the survey's locks, by address and time.
 #[derive(Debug)]
 pub(in crate::late) struct LockNames<'s> {
     names: Vec<&'s str>,
@@ -15,7 +15,7 @@ pub(in crate::late) struct LockNames<'s> {
     lives: HashMap<Key, Vec<Life>>,
 }
 
-/// When an address meant a lock, in nanoseconds since the start of recording.
+/// Time in which an address meant a lock, in nanoseconds since the start of recording.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     place: u32,
@@ -28,7 +28,7 @@ impl<'s> LockNames<'s> {
     pub(in crate::late) fn new(survey: &'s Survey) -> LockNames<'s> {
         let mut lives: HashMap<Key, Vec<Life>> = HashMap::new();
         for (place, lock) in (0..).zip(&survey.locks) {
-            // What happened before anything was known of an address, happened to its first lock.
+            // Events before anything was known of an address belong to its first lock.
             let from_ns = if lock.generation == 0 { None } else { lock.created_at_ns };
             let (from_ns, to_ns) = (from_ns.unwrap_or(0), lock.destroyed_at_ns.unwrap_or(u64::MAX));
             let life = Life { place, generation: lock.generation, from_ns, to_ns };

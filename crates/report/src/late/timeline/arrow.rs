@@ -1,4 +1,4 @@
-//! Who let whom in, and which threads a late call depended on.
+//! Arrows from a thread to the one that it let in, and the threads that a late call depended on.
 
 use super::window::{Span, Window};
 use crate::late::spans::lock::Key;
@@ -12,7 +12,7 @@ const MOST_INVOLVED: usize = 12;
 /// From a release or a signal to the thread that it let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrow {
-    /// When, and the stream of the thread.
+    /// Time in ticks, and the stream of the thread.
     pub from: (u64, u32),
     pub to: (u64, u32),
     pub lock: Key,
@@ -84,7 +84,7 @@ pub fn involved(window: &Window, owner: impl Fn(u32, u64) -> Option<u32>) -> Vec
     streams
 }
 
-/// Whether somebody waits for a lock because of a hold.
+/// Returns true if a thread waits for a lock because of a hold.
 fn blocks(hold: &Span<Hold>, wait: &Span<Wait>) -> bool {
     let wanted = wait.what.lock == hold.what.lock || wait.what.mutex == Some(hold.what.lock);
     let readers = hold.what.read && wait.what.class == Class::Read;

@@ -1,4 +1,4 @@
-//! What a part of a call was spent with, in a few words for a label.
+//! Causes of the parts of a call, in a few words for a label.
 
 use crate::late::What;
 use crate::late::name::task;
@@ -50,7 +50,7 @@ fn behind_whom(what: &str, who: &Option<Task>) -> String {
     }
 }
 
-/// What a holder does that keeps the lock from being released.
+/// Activity of a holder that keeps the lock from being released.
 fn state(holder: &Holder, lock: &impl Fn(u32) -> String) -> String {
     match &holder.state {
         HolderState::Executing => ", which executes".to_owned(),

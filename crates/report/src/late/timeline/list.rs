@@ -26,7 +26,7 @@ const READ: i64 = 4;
 const TARGET: i64 = 8;
 
 impl Data<'_> {
-    /// What the page holds of a window, in a sentence.
+    /// Sentences on the part of a window that the page holds.
     pub(super) fn kept(&self, window: &Window, left_out: u64) -> String {
         let length = time(self.trace.clock().duration_ns(window.to - window.from));
         let mut cut = Vec::new();
@@ -55,7 +55,7 @@ impl Data<'_> {
         words
     }
 
-    /// When, and for how long, counted from the begin of the window.
+    /// Begin, counted from the begin of the window, and duration, in nanoseconds.
     fn when(&self, window: &Window, from: u64, to: u64) -> [i64; 2] {
         let clock = self.trace.clock();
         let from_ns = if from >= window.from {
@@ -96,7 +96,7 @@ impl Data<'_> {
         [task, span.depth.into(), from, duration, name, note, flags]
     }
 
-    /// What is special about a call.
+    /// Special properties of a call.
     fn note(&self, span: &Span<Call>) -> String {
         let process = self.trace.streams()[span.stream as usize].process;
         let Call { function, subject, detail, .. } = span.what;
@@ -318,7 +318,7 @@ impl Data<'_> {
         }
     }
 
-    /// What the call spent its time with, where that was taken apart.
+    /// Parts of the call by their causes, if it was taken apart.
     pub(super) fn parts(&mut self, window: &Window, explained: &[Explained]) -> Vec<i64> {
         let Some(found) = explained.iter().find(|of| of.worst == window.worst) else {
             return Vec::new();
@@ -338,7 +338,7 @@ impl Data<'_> {
             let text = self.texts.of(&text);
             parts.extend([begin + *from_ns as i64, part.duration_ns as i64, cause as i64, text]);
         }
-        // What comes after the parts that are listed in their order.
+        // The last part is the time after the parts that are listed in their order.
         let ends = |part: &Part| Some(part.from_ns? + part.duration_ns);
         let listed = found.parts.iter().filter_map(ends).max().unwrap_or(0);
         if listed < found.duration_ns && found.parts.iter().any(|part| part.from_ns.is_none()) {

@@ -1,4 +1,5 @@
-//! Who ran on which processor in a window, and what each thread of the program was meanwhile.
+//! Threads that ran on each processor in a window, and the states of the program's threads
+//! meanwhile.
 //!
 //! The state at the window's begin comes from the records before it in the same block and the one
 //! before that; then all records in the window are taken in the order of time. A thread that is
@@ -13,7 +14,7 @@ use trace::{StreamKind, Trace};
 /// Most records of the scheduler that are looked at for one window.
 const MOST_RECORDS: usize = 1 << 19;
 
-/// What a thread is to the scheduler.
+/// State of a thread for the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -36,7 +37,7 @@ pub struct Stood {
     pub from: u64,
     pub to: u64,
     pub state: State,
-    /// Where it ran, or ran last.
+    /// Processor on which it ran, or ran last.
     pub processor: u32,
 }
 
@@ -46,7 +47,7 @@ pub struct Ran {
     pub processor: u32,
     pub from: u64,
     pub to: u64,
-    /// Who; none: several, each too shortly to be shown.
+    /// Thread id; none: several threads, each too shortly to be shown.
     pub tid: Option<u32>,
     pub priority: u16,
 }
@@ -59,15 +60,15 @@ pub struct Woke {
     pub wakee: u32,
 }
 
-/// What the scheduler did in a window.
+/// Activity of the scheduler in a window.
 #[derive(Debug, Default)]
 pub struct Scheduled {
     pub ran: Vec<Ran>,
     pub stood: Vec<Stood>,
     pub woke: Vec<Woke>,
-    /// When which thread's priority changed by inheritance, from what to what.
+    /// Changes of priorities by inheritance: the time, the thread, the old and the new priority.
     pub boosts: Vec<(u64, u32, u16, u16)>,
-    /// Where records of a processor are missing, and how many.
+    /// Missing records: the processor, the gap and their number.
     pub lost: Vec<(u32, Gap)>,
     /// Records that were too many to be looked at.
     pub left_out: u64,
@@ -92,7 +93,7 @@ struct Machine {
     from: u64,
     to: u64,
     processors: HashMap<u32, Runs>,
-    /// When records of a processor came again.
+    /// Time at which records of a processor came again.
     resumed: HashMap<u32, u64>,
     threads: HashMap<u32, Now>,
     /// Threads that were ever seen.
@@ -185,7 +186,7 @@ impl Machine {
             Kind::OnCpu => self.comes(processor, now, second, 0),
             Kind::Wakeup => {
                 if now >= self.from && self.seen.insert(second) {
-                    // Who is woken was not able to run before.
+                    // A thread that is woken was not able to run before.
                     let (since, state) = (self.from, State::Blocked);
                     self.stood(second, Now { since, state, processor }, now);
                 }

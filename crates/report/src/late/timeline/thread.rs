@@ -23,7 +23,7 @@ struct Reader<'r> {
     trace: &'r Trace,
     windows: &'r mut [Window],
     stream: u32,
-    /// When the last window is over.
+    /// End of the last window.
     last: u64,
     /// The latest record.
     time: u64,
@@ -98,7 +98,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What had not ended yet.
+    /// Adds the calls, waits and holds that had not ended yet.
     fn still_open(&mut self, follower: &Follower, to: u64) {
         let (stream, end) = (self.stream, None);
         for (depth, open) in (0..).zip(follower.open()) {

@@ -20,7 +20,7 @@ pub struct Span<T> {
     pub depth: u32,
     pub from: u64,
     pub to: u64,
-    /// How it ended; none if it had not by the end of what was read.
+    /// Way in which it ended; none if it had not by the end of what was read.
     pub end: Option<End>,
     pub what: T,
 }
@@ -37,9 +37,9 @@ pub struct Window {
     pub calls: Kept<Span<Call>>,
     pub waits: Kept<Span<Wait>>,
     pub holds: Kept<Span<Hold>>,
-    /// When which condition was signalled by which stream.
+    /// Signals of conditions: the time, the stream that signalled, the condition.
     pub signals: Kept<(u64, u32, Key)>,
-    /// Where records of a stream are missing, and how many.
+    /// Missing records: the stream, the begin and the end of the gap, their number.
     pub lost: Kept<(u32, u64, u64, u64)>,
 }
 
@@ -65,13 +65,13 @@ impl Window {
         })
     }
 
-    /// How much of a time is in the window; none if it is outside.
+    /// Length of the part of a time that is in the window; none if it is outside.
     pub fn inside(&self, from: u64, to: u64) -> Option<u64> {
         (from <= self.to && to >= self.from).then(|| to.min(self.to) - from.max(self.from))
     }
 
-    /// What counts when there is too much to keep: the time in the window, but first what the
-    /// thread that this is about did itself.
+    /// Weight that decides when there is too much to keep: the time in the window, but first
+    /// everything that the thread of this window did itself.
     pub fn weight<T>(&self, span: &Span<T>) -> Option<u64> {
         let inside = self.inside(span.from, span.to)?;
         Some(if span.stream == self.stream { inside | 1 << 62 } else { inside })
@@ -83,7 +83,7 @@ impl Window {
 pub struct Kept<T> {
     items: Vec<(u64, T)>,
     most: usize,
-    /// How many there were.
+    /// Number of items that were added.
     pub total: u64,
 }
 
@@ -116,7 +116,7 @@ impl<T> Kept<T> {
         self.items.iter().map(|(_, item)| item).collect()
     }
 
-    /// How many are kept, once they are sorted.
+    /// Number of items that are kept, once they are sorted.
     pub fn len(&self) -> u64 {
         self.items.len() as u64
     }

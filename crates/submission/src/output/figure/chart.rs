@@ -22,32 +22,32 @@ const FOOT: i32 = 22;
 const LETTERS: i32 = 13;
 /// A generous width of one of them.
 const LETTER: i32 = 7;
-/// How far apart neighbours' whiskers stand, in pixels of the drawing.
+/// Distance between neighbours' whiskers, in pixels of the drawing.
 const APART: i32 = 2;
 
 /// A figure.
 pub(super) struct Chart {
-    /// Who is who.
+    /// Names of the contenders and their looks.
     pub(super) legend: Vec<(String, Look)>,
     /// Panels beside each other.
     pub(super) columns: usize,
     /// The panels, row by row.
     pub(super) panels: Vec<Panel>,
-    /// What x is.
+    /// Label of the x axis.
     pub(super) x: &'static str,
-    /// Whether x is logarithmic.
+    /// True if x is logarithmic.
     pub(super) log: bool,
-    /// Where x is labelled.
+    /// Values of x that are labelled.
     pub(super) ticks: Vec<f64>,
-    /// What y is.
+    /// Quantity on the y axis.
     pub(super) y: Quantity,
-    /// Whether each column has a y of its own.
+    /// True if each column has a y of its own.
     pub(super) apart: bool,
     /// A vertical line of a meaning.
     pub(super) border: Option<(f64, &'static str)>,
 }
 
-/// What y is.
+/// Quantity on the y axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// Nanoseconds.
@@ -62,22 +62,22 @@ pub(super) struct Panel {
     pub(super) lines: Vec<Line>,
 }
 
-/// What a contender has in a panel.
+/// Points of a contender in a panel.
 pub(super) struct Line {
     pub(super) look: Look,
     pub(super) points: Vec<Point>,
 }
 
-/// Where a line goes through.
+/// Point that a line goes through.
 #[derive(Clone, Copy)]
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// Where a whisker ends.
+    /// Value of y at which the whisker ends.
     pub(super) up: Option<f64>,
 }
 
-/// Where a panel lies, in pixels of the page, and its axes.
+/// Place of a panel, in pixels of the page, and its axes.
 struct Frame {
     left: i32,
     right: i32,

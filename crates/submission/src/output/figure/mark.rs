@@ -38,7 +38,7 @@ fn shape(area: &Area<'_>, (x, y): (i32, i32), look: Look, size: i32, ink: RGBCol
     }
 }
 
-/// Where each entry begins, and the height of all.
+/// Begin of each entry, and the height of all.
 fn places(legend: &[(String, Look)], width: i32) -> (Vec<(i32, i32)>, i32) {
     let (mut x, mut y) = (LEFT, 0);
     let mut places = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn legend_rows(legend: &[(String, Look)], width: i32) -> i32 {
     places(legend, width).1
 }
 
-/// Who is who, at the top of the drawing.
+/// Draws the names of the contenders with their looks, at the top of the drawing.
 pub(super) fn legend(area: &Area<'_>, legend: &[(String, Look)], width: i32) -> Drawn {
     let (places, _) = places(legend, width);
     for ((name, look), (x, y)) in legend.iter().zip(places) {

@@ -15,7 +15,7 @@ use chart::{Chart, Line, Panel, Point, Quantity};
 /// Repetitions that the figure of the warm-up shows.
 const FIRST: usize = 50;
 
-/// Which figure.
+/// Kind of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Submission,
@@ -28,11 +28,11 @@ pub(super) enum Kind {
 
 /// A figure and what is said of it.
 pub(super) struct Figure {
-    /// What it shows.
+    /// Kind of the figure.
     pub(super) kind: Kind,
     /// The name of its file.
     pub(super) file: String,
-    /// What it shows, in words.
+    /// Description of the figure, in words.
     pub(super) caption: String,
     /// The drawing.
     pub(super) svg: String,

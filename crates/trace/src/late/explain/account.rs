@@ -43,10 +43,10 @@ pub struct Account {
     since: u64,
     pub slices: Vec<Slice>,
     pub sums: Map<Raw, Sum>,
-    /// Where the slices of the present wait begin, and when it began.
+    /// Index of the first slice of the present wait, and the time at which that wait began.
     mark: usize,
     marked: u64,
-    /// What the thread waits for, or `NO_LOCK`.
+    /// The lock that the thread waits for, or `NO_LOCK`.
     awaited: u32,
     most: usize,
 }
@@ -70,7 +70,7 @@ impl Account {
     /// From now on the cause is another one.
     pub fn change(&mut self, present: Present, now: u64) {
         if present.raw == self.present.raw {
-            // How many readers there were at most is all that is kept of them.
+            // Of the readers, only their highest number is kept.
             let readers = self.present.readers.max(present.readers);
             self.present = Present { readers, ..present };
         } else {
@@ -90,7 +90,7 @@ impl Account {
         if slice.to <= slice.from {
             return;
         }
-        // What came before the present wait stays as it is.
+        // Slices from before the present wait stay as they are.
         match self.slices[self.mark..].last_mut() {
             Some(last) if last.raw == slice.raw => {
                 last.to = slice.to;
@@ -120,7 +120,7 @@ impl Account {
         (self.mark, self.marked, self.awaited) = (self.slices.len(), now, NO_LOCK);
     }
 
-    /// What the thread waits for.
+    /// Returns the lock that the thread waits for, or `NO_LOCK`.
     pub fn awaited(&self) -> u32 {
         self.awaited
     }
@@ -209,7 +209,7 @@ impl Account {
         }
     }
 
-    /// Whether a record that touches this can change the cause.
+    /// Returns true if a record that touches this thing can change the cause.
     #[inline]
     pub fn minds(&self, thing: Thing) -> bool {
         thing != Thing::None && self.present.interest.has(thing)

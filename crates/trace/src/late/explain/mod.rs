@@ -159,7 +159,7 @@ impl<'r> Replay<'r> {
     }
 }
 
-/// What the records of a window go through.
+/// State for the processing of one window's records.
 struct Stage<'s, 'r> {
     known_since: u64,
     survey: &'r Survey,
@@ -338,8 +338,8 @@ impl Stage<'_, '_> {
     }
 }
 
-/// Which blocks of a thread tell of a window, how the thread stands before them, and whether its
-/// records are missing at the begin of the window.
+/// Returns the blocks of a thread that cover a window, the state of the thread before them, and
+/// whether its records are missing at the begin of the window.
 fn thread_range(
     survey: &Survey,
     stream: u32,
@@ -358,7 +358,7 @@ fn thread_range(
     ((from < to).then_some(Range { stream, from, to }), snapshot, lost)
 }
 
-/// Which blocks of a processor tell of the time from a checkpoint to the end of a window.
+/// Returns the blocks of a processor that cover the time from a checkpoint to the end of a window.
 fn processor_range(stream: u32, of: &Stream, since: u64, window: &Window) -> Option<Range> {
     let in_time = |block: &Block| block.count > 0 && block.last >= since;
     let from = of.blocks.iter().position(in_time)?;

@@ -91,7 +91,7 @@ impl<'r> Names<'r> {
                 behind: self.task(by),
             },
             Raw::Preempted { by } => Cause::Preempted { by: self.task(by) },
-            // What it waits for was forgotten in the first pass.
+            // The first pass has forgotten the object that the thread waits for.
             Raw::Signal { lock: NO_LOCK } => Cause::Unexplained { reason: Reason::Lost },
             Raw::Signal { lock } => Cause::Signal {
                 lock: self.lock(lock),

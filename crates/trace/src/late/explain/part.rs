@@ -1,4 +1,4 @@
-//! What the second pass finds: the parts of a call, as plain data.
+//! Results of the second pass: the parts of a call, as plain data.
 
 use crate::late::identity::Family;
 use serde::Serialize;
@@ -22,13 +22,13 @@ pub struct Explained {
 /// A time that a call spent with one thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// When it began, from the call's begin; none for what was added up.
+    /// Begin of the part, from the call's begin; none if several parts were added up.
     pub from_ns: Option<u64>,
-    /// How long it was.
+    /// Duration of the part.
     pub duration_ns: u64,
     /// The same in ticks.
     pub ticks: u64,
-    /// How often; 1 but for what was added up.
+    /// Number of parts that were added up; 1 for a single part.
     pub times: u64,
     /// With what.
     pub cause: Cause,
@@ -47,7 +47,7 @@ pub struct Task {
     pub priority: Option<u16>,
 }
 
-/// What a call spent time with.
+/// Cause of a part of a call's time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum Cause {
@@ -57,10 +57,10 @@ pub enum Cause {
     Lock {
         /// The lock, as its place in [`crate::late::Survey::locks`].
         lock: u32,
-        /// Whether it waited for the mutex of a condition that had been signalled.
+        /// True if the call waited for the mutex of a condition that had been signalled.
         after_signal: bool,
-        /// Who had it. If that thread waited for another lock, who had that one, and so on: each
-        /// holder has the lock that the one before waits for.
+        /// Holder of the lock, and, as long as a holder waited for another lock, the holder of that
+        /// one: each holder has the lock that the one before waits for.
         holders: Vec<Holder>,
         /// Most readers that had the lock at the same time.
         readers: u32,
@@ -69,32 +69,32 @@ pub enum Cause {
     HandOver {
         /// The lock.
         lock: u32,
-        /// Whether it waited for the mutex of a condition that had been signalled.
+        /// True if the call waited for the mutex of a condition that had been signalled.
         after_signal: bool,
-        /// Who got it next, if it was another one.
+        /// The thread that got the lock next, if it was another one.
         to: Option<Task>,
-        /// Whether the lock was certainly free. Where only contended acquisitions are recorded,
-        /// somebody may have taken it without waiting.
+        /// True if the lock was certainly free. If only contended acquisitions are recorded,
+        /// another thread may have taken it without waiting.
         certain: bool,
     },
     /// It had been woken, and waited for a processor.
     WokenLate {
         /// The lock that it waited for, if it did.
         lock: Option<u32>,
-        /// Who was on the processor; thread 0 means that the processor was idle and woke up.
+        /// The thread on the processor; thread 0 means that the processor was idle and woke up.
         behind: Option<Task>,
     },
     /// It could have run on, but another thread ran on its processor.
     Preempted {
-        /// Which one.
+        /// The thread that ran instead.
         by: Option<Task>,
     },
     /// It waited for somebody's signal: a condition, semaphore, barrier, or a once control that
     /// another thread ran.
     Signal {
-        /// Which one.
+        /// Place of that object in [`crate::late::Survey::locks`].
         lock: u32,
-        /// What that is.
+        /// Family of that object.
         family: Family,
     },
     /// It was off the processor in a system call or a page fault, and waited for no lock known.
@@ -107,12 +107,12 @@ pub enum Cause {
     },
     /// Nothing tells.
     Unexplained {
-        /// Why not.
+        /// Reason why the part is not explained.
         reason: Reason,
     },
 }
 
-/// Why a part is not explained.
+/// Reason why a part is not explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -130,20 +130,20 @@ pub enum Reason {
 pub struct Holder {
     /// The lock.
     pub lock: u32,
-    /// Who: of several readers the one that has had it longest.
+    /// The thread; of several readers the one that has had the lock longest.
     pub task: Task,
     /// The kind of call that it was in; none is outside of every call, or unknown.
     pub call: Option<u32>,
-    /// Whether it had the lock for reading.
+    /// True if it had the lock for reading.
     pub read: bool,
-    /// Whether that is known from the lock's own word when the wait began, and not from a record
-    /// of the holder; it may then have let the lock go earlier.
+    /// True if that is known from the lock's own word when the wait began, and not from a record of
+    /// the holder; it may then have let the lock go earlier.
     pub assumed: bool,
-    /// What it did meanwhile.
+    /// State of the holder meanwhile.
     pub state: HolderState,
 }
 
-/// What a holder did while somebody waited for it.
+/// State of a holder while another thread waited for its lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum HolderState {
@@ -151,12 +151,12 @@ pub enum HolderState {
     Executing,
     /// It could have run, but another thread ran on its processor.
     Preempted {
-        /// Which one.
+        /// The thread that ran instead.
         by: Option<Task>,
     },
     /// It had been woken, and waited for a processor.
     WokenLate {
-        /// Who was on the processor; thread 0: nobody.
+        /// The thread that was on the processor; thread 0: none.
         behind: Option<Task>,
     },
     /// It waited for another lock, which the next holder had.
@@ -244,7 +244,7 @@ impl Sums {
 }
 
 impl HolderState {
-    /// Whether it is known that the holder did not execute.
+    /// Returns true if it is known that the holder did not execute.
     pub fn is_off(&self) -> bool {
         use HolderState::{Executing, Lost, NotFollowed, NotKnown};
         !matches!(self, Executing | Lost | NotKnown | NotFollowed)

@@ -1,6 +1,6 @@
-//! Who is on a processor, who could be, and who is not, from the records of the scheduler. The
-//! second pass explains with it; the first pass counts with it, and leaves copies of it behind
-//! ([`Processors::of`]) at which the second one can begin.
+//! State of the threads and processors, from the records of the scheduler: running, able to run, or
+//! neither. The second pass explains with it; the first pass counts with it, and leaves copies of
+//! it behind ([`Processors::of`]) at which the second one can begin.
 
 use crate::late::hash::Map;
 use crate::metadata::Tier;
@@ -23,7 +23,7 @@ pub struct Who {
     pub priority: u16,
 }
 
-/// What a thread is to the scheduler.
+/// State of a thread for the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stand {
     /// On a processor.
@@ -66,7 +66,7 @@ pub struct Processors {
     lost: Vec<(u32, Missing)>,
 }
 
-/// What is missing of a processor.
+/// Extent of a gap in a processor's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// One switch: it concerns who left and who came, and nobody else.
@@ -75,7 +75,7 @@ pub enum Missing {
     Anything,
 }
 
-/// Whether a thread wants a processor.
+/// A thread's demand for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// No, or it is not known.
@@ -91,9 +91,9 @@ pub enum Wants {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
     pub tid: u32,
-    /// When it became able to run.
+    /// Time at which the thread became able to run.
     pub able: u64,
-    /// Who was there.
+    /// The thread that ran on the processor that it came to.
     pub behind: Who,
 }
 
@@ -108,14 +108,14 @@ impl Processors {
         }
     }
 
-    /// What a thread is now.
+    /// Returns the present state of a thread.
     pub fn stand(&self, tid: u32) -> Stand {
         if self.tier == Tier::Preload {
             return Stand::NotRecorded;
         }
         let Some(task) = self.tasks.get(&tid) else { return Stand::Lost };
         let waits = matches!(task.state, Recorded::Preempted | Recorded::Woken);
-        // Who waits for a processor with a missing switch may be the one who came.
+        // A thread that waits for a processor with a missing switch may be the one that came.
         let may_have_come = |(processor, missing): &(u32, Missing)| {
             *missing == Missing::Anything || waits && *processor == task.processor
         };
@@ -134,7 +134,7 @@ impl Processors {
         }
     }
 
-    /// Whether a thread wants a processor.
+    /// Returns a thread's demand for a processor.
     pub fn wants(&self, tid: u32) -> Wants {
         match self.tasks.get(&tid) {
             Some(Task { state: Recorded::Running, .. }) => Wants::Has,
@@ -145,17 +145,17 @@ impl Processors {
         }
     }
 
-    /// How many threads want a processor.
+    /// Returns the number of threads that want a processor.
     pub fn wanting(&self) -> u32 {
         self.tasks.keys().filter(|tid| self.wants(**tid) != Wants::No).count() as u32
     }
 
-    /// Whether no records are missing now but single switches.
+    /// Returns true if no records are missing now except for single switches.
     pub fn follows(&self) -> bool {
         self.lost.iter().all(|(_, missing)| *missing == Missing::Switch)
     }
 
-    /// What is known of these threads only, and of who runs.
+    /// Returns a copy of the state of these threads and of the threads that run.
     pub fn of(&self, tids: &HashSet<u32>) -> Processors {
         let kept = |tid: &u32| {
             tids.contains(tid) || self.running.values().any(|(running, _)| running == tid)

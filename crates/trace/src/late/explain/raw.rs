@@ -1,4 +1,4 @@
-//! What a thread spends its time with right now, in ids, and what that depends on.
+//! Present cause of a thread's time, in ids, with the things that the cause depends on.
 //!
 //! A thread that waits for a lock waits for whoever has it. If that thread waits for a lock
 //! itself, its holder is looked at, and so on, until a holder waits for no lock: what that one
@@ -30,7 +30,7 @@ pub enum Raw {
     HandOver {
         lock: u32,
         relock: bool,
-        /// Who got it, if not the thread itself.
+        /// The thread that got the lock, if not the waiting thread itself.
         to: Option<Who>,
     },
     /// The lock that it waits for, if it does, and who is on its processor.
@@ -54,7 +54,7 @@ pub enum Raw {
 pub struct Chain {
     links: [Link; MOST_LINKS],
     length: u8,
-    /// What the last one does.
+    /// State of the last holder.
     pub last: Holding,
 }
 
@@ -69,7 +69,7 @@ pub struct Link {
     pub assumed: bool,
 }
 
-/// What a holder does.
+/// State of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holding {
     Stands(Stand),
@@ -119,7 +119,7 @@ pub enum Thing {
     Processor(u32),
 }
 
-/// What a cause depends on: only a record that touches one of these can change it.
+/// Things that a cause depends on: only a record that touches one of these can change it.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest {
     things: [Thing; 2 + 4 * (MOST_LINKS + 1)],
@@ -138,15 +138,15 @@ impl Interest {
         }
     }
 
-    /// Whether a thing is one of these.
+    /// Returns true if a thing is one of these.
     #[inline]
     pub fn has(&self, thing: Thing) -> bool {
         self.things[..self.length].contains(&thing)
     }
 }
 
-/// What a thread spends its time with, on what that depends, and how many readers have the lock
-/// that it waits for.
+/// Present cause of a thread's time, the things that it depends on, and the number of readers that
+/// have the lock that the thread waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Present {
     pub raw: Raw,
@@ -168,7 +168,7 @@ enum Waits {
 }
 
 impl Scene<'_> {
-    /// What the thread of a stream spends its time with.
+    /// Returns the present cause of the time of a stream's thread.
     pub fn present(&self, stream: u32, now: u64) -> Present {
         let mut interest = Interest::new();
         interest.add(Thing::Stream(stream));
@@ -198,7 +198,7 @@ impl Scene<'_> {
             Stand::Running => Raw::Executing,
             Stand::Preempted(by) => Raw::Preempted { by },
             Stand::Woken(by) => Raw::WokenLate { lock: NO_LOCK, by },
-            // Who is in a once control either runs it or sleeps until another thread has.
+            // A thread in a once control either runs it or sleeps until another thread has run it.
             Stand::Blocked => match self.threads[stream as usize].once.last() {
                 Some(lock) => Raw::Signal { lock: *lock },
                 None => Raw::Blocked,
@@ -282,7 +282,7 @@ impl Scene<'_> {
         stand
     }
 
-    /// Who has a lock, so that a thread cannot get it.
+    /// Returns the holder of a lock that keeps a thread from getting it.
     fn holder(
         &self,
         stream: u32,
@@ -347,7 +347,7 @@ impl Scene<'_> {
     }
 }
 
-/// What a wait is for now: a condition's wait is for its signal first, and then for its mutex.
+/// Present object of a wait: a condition's wait is for its signal first, and then for its mutex.
 fn waits(wait: &Wait, signalled: Option<u64>) -> Waits {
     match wait.class {
         Class::Condition if signalled.is_some() => {

@@ -21,7 +21,7 @@ pub struct Seen {
     pub calls: Vec<(u32, u64)>,
     pub held: Vec<Held>,
     pub wait: Option<Wait>,
-    /// When what it waits for was signalled last.
+    /// Time of the last signal to the object that the thread waits for.
     pub signalled: Option<u64>,
     /// Once controls that it runs or waits for.
     pub once: Vec<u32>,
@@ -43,7 +43,7 @@ pub struct LockNow {
     pub holders: Vec<Has>,
     waiting: Vec<u32>,
     pub waiting_writers: u32,
-    /// When somebody last got it or let it go, or its assumed owner woke a waiter.
+    /// Time at which a thread last got it or let it go, or its assumed owner woke a waiter.
     pub changed: u64,
     /// The thread id of who let it go, if that was the last thing that happened to it.
     pub released_by: Option<u32>,
@@ -51,7 +51,7 @@ pub struct LockNow {
     pub lost: bool,
 }
 
-/// What a record changed.
+/// Effect of a record, with the locks concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Locks whose holders or waiters changed.
@@ -59,7 +59,7 @@ pub struct Changed {
     pub what: What,
 }
 
-/// What a record did.
+/// Kind of a record's effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Nothing of the following.
@@ -136,7 +136,7 @@ impl<'s> Scene<'s> {
         self.locks.get(&lock)
     }
 
-    /// Whether a lock is none, but something that is signalled.
+    /// Returns true if an object is no lock that is held, but one that is signalled.
     pub fn is_signal(&self, lock: u32) -> bool {
         lock != NO_LOCK && !self.identities.identity(lock).key.family.held()
     }

@@ -11,7 +11,7 @@ pub struct Frame {
     pub kind: u32,
     /// Number of its function.
     pub function: u32,
-    /// When it began.
+    /// Begin of the call, in ticks.
     pub enter: u64,
     /// Stream or other handle.
     pub subject: u64,
@@ -19,13 +19,13 @@ pub struct Frame {
     pub detail: u64,
     /// Launches in the stream's queue when it began, for calls that add to a queue.
     pub outstanding: u32,
-    /// Where its steps begin among those of the thread.
+    /// Index of its first step among those of the thread.
     pub steps_from: usize,
     pub hash: Mix,
     pub too_long: bool,
     /// Locks it took.
     pub acquisitions: u32,
-    /// How long it waited for locks.
+    /// Time for which it waited for locks, in ticks.
     pub waited: u64,
 }
 
@@ -104,7 +104,7 @@ impl Longest {
     }
 }
 
-/// What is known of one kind of call.
+/// Measurements of one kind of call.
 #[derive(Clone, Debug, Default)]
 pub struct KindState {
     pub durations: Histogram,

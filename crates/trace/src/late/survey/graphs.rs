@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 const ENOUGH: u64 = 3;
 
 impl Tables<'_> {
-    /// What the trace says of graphs, apart from the sequences.
+    /// Returns the trace's findings about graphs, apart from the sequences.
     pub(super) fn graph_advice(&self, places: &Places) -> GraphAdvice {
         let units = &self.world.units;
         let cuts: Vec<(u32, u64)> =
@@ -125,8 +125,8 @@ impl Tables<'_> {
     }
 }
 
-/// Whether a sequence is a part of a longer one whose first time was cut in its midst, as the first
-/// inference of a network of equal layers is by the loading of its kernels.
+/// Returns true if a sequence is a part of a longer one whose first repetition was cut in its
+/// midst, as the first inference of a network of equal layers is by the loading of its kernels.
 fn is_fragment(sequence: &Sequence, listed: &[Sequence]) -> bool {
     let calls = &sequence.calls[..];
     let whole = sequence.length == calls.len() as u64;

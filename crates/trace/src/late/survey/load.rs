@@ -1,4 +1,4 @@
-//! How many threads of the machine wanted a processor, from the kernel's records.
+//! Number of the machine's threads that wanted a processor, from the kernel's records.
 //!
 //! A thread wants one from its wake-up until it leaves a processor and could not have run on. The
 //! number of them is compared with the number of processors over time, and for each thread the
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// Most copies of the scheduler's state that are kept for the second pass.
 const MOST_COPIES: usize = 256;
 
-/// What a thread waited for processors.
+/// Time for which a thread waited for processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorWait {
     pub ticks: u64,
@@ -151,7 +151,7 @@ impl LoadState {
         }
     }
 
-    /// What a thread waited for processors.
+    /// Returns the time for which a thread waited for processors.
     pub fn wait_of(&self, tid: u32) -> ProcessorWait {
         self.waits.get(&tid).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What the events of locks mean, for the thread and for the lock.
+//! Effect of the events of locks on the thread and on the lock.
 
 use super::World;
 use super::locks::Mark;
@@ -9,7 +9,7 @@ use crate::late::snapshot::{Held, Wait};
 use record::{Action, Class, Record};
 
 impl World {
-    /// What an event of a lock means.
+    /// Applies an event of a lock.
     pub(super) fn lock(
         &mut self,
         thread: &mut ThreadState,
@@ -127,7 +127,7 @@ impl World {
             let relock = state.condition_waited(wait, record.number, now, actor);
             thread.has_waited(relock);
         }
-        // Where only contended acquisitions are recorded, the release of a mutex that was taken
+        // If only contended acquisitions are recorded, the release of a mutex that was taken
         // without waiting is not, so it must not be taken for held.
         let known = !self.contended_only || wait.is_some_and(|(wait, _)| wait.had_mutex);
         if known && !thread.held.iter().any(|held| held.lock == mutex) {

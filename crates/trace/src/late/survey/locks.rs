@@ -21,17 +21,17 @@ const MOST_CALLERS: usize = 16;
 /// One wait or hold that stands out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// How long.
+    /// Duration of the wait or hold, in ticks.
     pub ticks: u64,
-    /// When it began.
+    /// Begin of the wait or hold.
     pub since: u64,
     /// Whose.
     pub stream: u32,
     /// In which kind of call.
     pub kind: u32,
-    /// Who had the lock when the wait began, as a thread id; 0 unknown.
+    /// Thread id of the lock's owner when the wait began; 0 unknown.
     pub owner: u32,
-    /// How many others got the lock meanwhile, or waited for it.
+    /// Number of acquisitions by other threads meanwhile, or of other threads that waited.
     pub others: u64,
 }
 
@@ -49,7 +49,7 @@ impl Instance {
     }
 }
 
-/// How often something happened, and the instance that stands out.
+/// Number of times that an event happened, and the instance that stands out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub count: u64,
@@ -79,7 +79,7 @@ pub struct LockState {
     pub timed_out: u64,
     /// Waits that had not ended when their thread's records did.
     pub never_ended: u64,
-    /// How long the waits were that ended without it.
+    /// Durations of the waits that ended without it.
     pub in_vain: Histogram,
     pub longest_in_vain: Option<Instance>,
     pub handed_over: u64,
@@ -103,7 +103,7 @@ pub struct LockState {
     pub unknown_holds: u64,
     pub kinds: Vec<(u32, u64)>,
     pub callers: Vec<(u64, u64)>,
-    /// When it was first taken in a launch.
+    /// Time at which it was first taken in a launch.
     pub first_in_launch: Option<u64>,
     waiting: u32,
     waiting_at_release: u32,
@@ -124,12 +124,12 @@ pub struct Mark {
     ahead: u32,
 }
 
-/// Who does something in which call.
+/// The thread that does something, and the call in which it does.
 #[derive(Clone, Copy, Debug)]
 pub struct Actor {
     pub stream: u32,
     pub kind: u32,
-    /// Whether what is measured may be wrong, since records are missing around it.
+    /// True if measured times may be wrong, since records are missing around them.
     pub doubtful: bool,
 }
 
@@ -303,7 +303,7 @@ impl LockState {
         self.signalled = Some(now);
     }
 
-    /// Whether nothing would be missed if it were forgotten.
+    /// Returns true if nothing would be missed if it were forgotten.
     fn forgettable(&self) -> bool {
         let quiet =
             self.contended == [0; 2] && self.gave_up + self.never_ended == 0 && self.waiting == 0;

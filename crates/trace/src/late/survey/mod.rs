@@ -7,8 +7,8 @@
 //! graph and thread; nothing grows with the number of records but the snapshots, which are
 //! limited in number ([`crate::late::snapshot`]).
 //!
-//! Where records of a thread are missing, all that was open in it is counted as unknown and
-//! forgotten; what lies in a block with unfinished records is counted as unknown as well.
+//! If records of a thread are missing, all that was open in it is counted as unknown and forgotten;
+//! all that lies in a block with unfinished records is counted as unknown as well.
 
 pub mod calls;
 mod graphs;
@@ -61,7 +61,7 @@ pub struct GpuState {
     pub memsets: Histogram,
 }
 
-/// What the first pass knows of the trace while it reads.
+/// State of the first pass while it reads the trace.
 struct Surveyor<'t> {
     trace: &'t Trace,
     world: World,

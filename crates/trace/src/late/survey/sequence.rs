@@ -7,7 +7,7 @@
 //! launches, of one kernel, or, for copies, of the same kind of host memory; handles of streams and
 //! sizes may differ from round to round.
 //!
-//! What was gathered between two cuts is reduced to its shortest period, if it is nothing but
+//! The calls between two cuts are reduced to their shortest period, if they are nothing but
 //! repetitions of it: a loop that launches the same sixty kernels ten times before it waits has a
 //! unit of sixty. The shortest period of a sequence is its length less its longest border, by the
 //! failure function of Knuth, Morris and Pratt. A period of fewer than [`LEAST_CALLS`] calls is
@@ -39,7 +39,7 @@ const FREQUENT: usize = 3;
 /// Kinds of calls that end a unit, which are counted.
 const MOST_CUTS: usize = 8;
 
-/// What a call gives to the device.
+/// Work that a call gives to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
     Launch,
@@ -52,7 +52,7 @@ pub enum Gives {
 /// A call that queues work.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// What makes it the same as another one.
+    /// Hash by which it is compared: equal for the same call.
     pub same: u64,
     pub kind: u32,
     pub acquisitions: u32,
@@ -72,7 +72,7 @@ pub struct Whose {
     pub stream: u32,
 }
 
-/// What a thread has queued since the last cut.
+/// Calls that a thread has queued since the last cut.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
     ops: Vec<Op>,
@@ -90,14 +90,14 @@ pub struct Unit {
     pub runs: u64,
     pub acquisitions: u64,
     pub waited: u64,
-    /// What ended it, with how often.
+    /// Kinds of calls that ended it, with how often.
     pub cuts: Vec<(u32, u64)>,
     /// The time of the only repetition, and of that what a graph would replace.
     first: (u64, u64),
     pub described: Option<Box<Described>>,
 }
 
-/// What is kept of a unit that was repeated.
+/// Description of a unit that was repeated.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
     /// Time of one repetition.
@@ -106,7 +106,7 @@ pub struct Described {
     pub replaced: Histogram,
     /// Its first calls: kind and detail.
     pub shown: Vec<(u32, u64)>,
-    /// Whether each of them launches a kernel.
+    /// True for each of them that launches a kernel.
     pub launches: Vec<bool>,
     /// The kernel that it launches first.
     pub first_kernel: Option<u64>,
@@ -404,7 +404,7 @@ mod tests {
         let unit: Vec<u64> = (100..260).collect();
         let mut program: Vec<u64> = (0..37).collect();
         program.extend(repeated(&unit, 200));
-        // What is cut off at the first overflow is a part of a round, and so is what is left.
+        // The calls cut off at the first overflow are a part of a round, and so are those left.
         let units = gather(&[program]);
         let all: Vec<_> = units.repeated().map(|(unit, _)| (unit.length, unit.repeats)).collect();
         let [(160, repeats)] = all[..] else { panic!("{all:?}") };

@@ -28,7 +28,7 @@ pub struct Tables<'t> {
     pub gpu: GpuState,
 }
 
-/// What everything else refers to.
+/// Clock, start, and places of threads, kinds and locks, which all other parts refer to.
 pub(super) struct Places {
     pub clock: Calibration,
     start: u64,
@@ -452,7 +452,7 @@ fn usage(state: &LockState, mode: usize, places: &Places) -> result::Use {
     }
 }
 
-/// What the word of a lock says; nothing for locks whose word is not recorded.
+/// Returns the attributes in the word of a lock; `None` for locks whose word is not recorded.
 fn attributes(family: Family, word: u32) -> Option<result::Attributes> {
     let flag = |bit: u32| word & bit != 0;
     match family {

@@ -37,7 +37,7 @@ pub struct ThreadState {
     pub about: About,
 }
 
-/// What is kept of a thread after its end.
+/// Data of a thread that is kept after its end.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     pub name: [u8; 16],
@@ -71,7 +71,7 @@ impl ThreadState {
         }
     }
 
-    /// What is open now.
+    /// Returns the calls, holds and wait that are open now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             calls: self.frames.iter().map(|frame| (frame.kind, frame.enter)).collect(),
@@ -91,7 +91,7 @@ impl ThreadState {
         Actor { stream: self.stream, kind: self.kind(), doubtful: self.doubtful }
     }
 
-    /// What identifies a lock of its process.
+    /// Returns the key of a lock of its process.
     pub fn key(&self, family: Family, address: u64) -> Key {
         Key { process: self.process, family, address }
     }
@@ -112,7 +112,7 @@ impl ThreadState {
 }
 
 impl World {
-    /// What a thread's record means.
+    /// Applies a thread's record.
     #[inline]
     pub fn apply(&mut self, thread: &mut ThreadState, record: &Record) {
         match record.kind {
@@ -202,7 +202,7 @@ impl World {
         thread.returned(&frame, ticks);
     }
 
-    /// What a call that returns means for repeated sequences and for the device's queues.
+    /// Applies a call that returns to the repeated sequences and to the device's queues.
     fn give_to_device(
         &mut self,
         thread: &mut ThreadState,
@@ -243,9 +243,9 @@ impl World {
         }
     }
 
-    /// What a call that succeeded means for repeated sequences. What it was made in is what the
-    /// program called, so that calls inside of others are no part of its sequences. It is kept out
-    /// of the loop over the records, most of which are of locks.
+    /// Applies a call that succeeded to the repeated sequences. Only the outermost call is one that
+    /// the program made, so calls inside of others are no part of its sequences. It is kept out of
+    /// the loop over the records, most of which are of locks.
     #[inline(never)]
     fn gather(&mut self, thread: &mut ThreadState, frame: &Frame, ticks: u64, captured: bool) {
         let base = self.functions.of(frame.kind).0;
@@ -345,7 +345,7 @@ impl ThreadState {
     }
 }
 
-/// What a `Thread` record says of its priority, as the kernel counts it.
+/// Returns the priority in a `Thread` record, as the kernel counts it.
 pub fn kernel_priority(number: u32) -> u16 {
     const FIFO: u32 = 1;
     const ROUND_ROBIN: u32 = 2;

@@ -1,6 +1,6 @@
 //! Work that calls give to the device: how much was launched, and how much may still be queued.
 //!
-//! How long a stream's queue is, is not recorded. It is bounded from below by what can be known:
+//! The length of a stream's queue is not recorded. It is bounded from below by what can be known:
 //! each call that queues work and succeeds adds one; a call that has waited for the stream (or was
 //! told that it is empty) takes all of it away, and one that has waited for an event or for the
 //! whole context takes away that of all streams of the process, although an event may lie in the
@@ -15,11 +15,11 @@ use crate::late::hash::Map;
 /// A stream of the device, as a program names it.
 pub type Handle = u64;
 
-/// What the calls of all processes have given to the device.
+/// Work that the calls of all processes have given to the device.
 #[derive(Debug, Default)]
 pub struct Work {
     queues: Map<(u32, Handle), Queue>,
-    /// How often everything of a process was known to be done.
+    /// Number of times that all work of a process was known to be done.
     emptied: Map<u32, u32>,
     graphs: Map<(u32, u64), GraphSize>,
     pub totals: Totals,
@@ -31,7 +31,7 @@ struct Queue {
     emptied: u32,
 }
 
-/// What one launch of a graph does.
+/// Work of one launch of a graph.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GraphSize {
     pub kernels: u32,

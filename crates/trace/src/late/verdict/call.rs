@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// Share of time, in percent, with more threads than processors that is worth a word.
 const OVERSUBSCRIBED_PERCENT: u64 = 5;
 
-/// What is wrong with these calls.
+/// Returns the verdicts about these calls.
 pub fn judge(survey: &Survey, explained: &[Explained], options: &Options) -> Vec<Verdict> {
     let parts = explained.iter().flat_map(|call| &call.parts);
     let waited: BTreeSet<u32> = parts
@@ -46,7 +46,7 @@ fn kept_from_running(holders: &[Holder]) -> Option<(&Holder, Option<&Task>)> {
     }
 }
 
-/// Whether the waiter is more urgent than the holder, and than who ran instead.
+/// Returns true if the waiter is more urgent than the holder, and than the thread that ran instead.
 fn inverted(waiter: Option<u16>, holder: &Task, by: Option<&Task>) -> bool {
     let (Some(waiter), Some(holder)) = (waiter, holder.priority) else { return false };
     let third = by.and_then(|by| by.priority);
@@ -100,7 +100,7 @@ fn preempted(
     Some(Verdict { evidence, lock: Some(lock), severity_ns, worst: shown, remedies })
 }
 
-/// What helps against holders that do not run.
+/// Returns the remedies against holders that do not run.
 fn held_up(lock: &Lock, inversion: bool) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     match lock.family {
@@ -131,7 +131,7 @@ fn shown(survey: &Survey, call: &Explained) -> Occasion {
     }
 }
 
-/// How many explained calls lost time to something, how much, and which one the most.
+/// Number of explained calls that lost time to one cause, their lost time, and the worst of them.
 struct Found<'e> {
     calls: u64,
     total_ns: u64,

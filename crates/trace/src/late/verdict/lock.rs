@@ -10,9 +10,9 @@ use crate::late::result::{Instance, Lock, Survey, Use};
 const ENOUGH_WAITS: u64 = 16;
 /// Waiters, the new one included, from which a queue is a convoy, if it is so for half the waits.
 const CONVOY_QUEUE: u64 = 3;
-/// How much longer than a hold a wait is in a convoy.
+/// Smallest ratio of the median wait to the median hold in a convoy.
 const CONVOY_RATIO: u64 = 3;
-/// What is wrong with a lock.
+/// Returns the verdicts about a lock.
 pub fn judge(survey: &Survey, lock: &Lock, options: &Options) -> impl Iterator<Item = Verdict> {
     let about = [
         convoy(lock),
@@ -39,7 +39,7 @@ fn verdict(evidence: Evidence, worst: Option<&Instance>, remedies: Vec<Remedy>) 
     Verdict { evidence, lock: None, severity_ns, worst: worst.map(occasion), remedies }
 }
 
-/// Whether a mutex lends its waiters' priority to its owner.
+/// Returns true if a mutex lends its waiters' priority to its owner.
 pub fn inherits(lock: &Lock) -> bool {
     lock.attributes.as_ref().is_some_and(|attributes| attributes.inherit)
 }

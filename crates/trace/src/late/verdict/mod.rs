@@ -1,4 +1,4 @@
-//! What is wrong, with the numbers that say so, and what would help.
+//! Verdicts: problems, with the numbers that show them, and their remedies.
 //!
 //! Each rule reads the survey's tables or the parts of the explained calls. What a rule says of a
 //! lock's whole life (convoys, starvation, unfairness, long holds) comes from the first pass, so
@@ -16,24 +16,24 @@ use serde::Serialize;
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What, and how that is known.
+    /// Kind of the problem, and the numbers that show it.
     pub evidence: Evidence,
     /// The lock that it is about, as its place in [`Survey::locks`].
     pub lock: Option<u32>,
     /// The longest time that one call or wait lost by it. Verdicts are in the order of this.
     pub severity_ns: u64,
-    /// When that was.
+    /// The worst occasion.
     pub worst: Option<Occasion>,
-    /// What would help, the most promising first.
+    /// Remedies, the most promising first.
     pub remedies: Vec<Remedy>,
 }
 
 /// One time that something went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Occasion {
-    /// When the wait, hold or call began.
+    /// Begin of the wait, hold or call.
     pub at_ns: u64,
-    /// How long it was.
+    /// Duration of the wait, hold or call.
     pub duration_ns: u64,
     /// Whose, as a place in [`Survey::threads`].
     pub thread: u32,
@@ -43,7 +43,7 @@ pub struct Occasion {
     pub explained: Option<u32>,
 }
 
-/// What is wrong.
+/// A problem, and the numbers that show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Evidence {
@@ -69,7 +69,7 @@ pub enum Evidence {
     },
     /// Readers waited while writers got the lock one after the other.
     ReaderStarvation {
-        /// How often.
+        /// Number of such waits.
         times: u64,
         /// Most writers that got it during one wait.
         most_writers: u64,
@@ -80,7 +80,7 @@ pub enum Evidence {
     },
     /// A writer waited while readers came and got the lock.
     WriterStarvation {
-        /// How often.
+        /// Number of such waits.
         times: u64,
         /// Most readers that came and got it during one wait.
         most_readers: u64,
@@ -93,7 +93,7 @@ pub enum Evidence {
     UnfairHandOver {
         /// Waits during which who came later got it first.
         overtaken: u64,
-        /// How often that happened during one wait, at most.
+        /// Largest number of acquisitions by later threads during one wait.
         most_overtaken: u64,
         /// Acquisitions by the thread that had just released it, while others waited.
         reacquired: u64,
@@ -112,11 +112,11 @@ pub enum Evidence {
         calls: u64,
         /// Time in them.
         total_ns: u64,
-        /// Who waited, the longest time.
+        /// The waiting thread of the call that lost most.
         waiter: Task,
-        /// Who had the lock.
+        /// The thread that had the lock.
         holder: Task,
-        /// Who ran instead.
+        /// The thread that ran instead of the holder.
         by: Option<Task>,
     },
     /// A call waited for a thread that had been taken off its processor.
@@ -125,9 +125,9 @@ pub enum Evidence {
         calls: u64,
         /// Time in them.
         total_ns: u64,
-        /// Who had the lock, the longest time.
+        /// The thread that had the lock, in the call that lost most.
         holder: Task,
-        /// Who ran instead.
+        /// The thread that ran instead of the holder.
         by: Option<Task>,
     },
     /// More threads want to run than there are processors.
@@ -162,7 +162,7 @@ pub enum Evidence {
         total_ns: u64,
         /// Most launches outstanding.
         most_outstanding: u32,
-        /// Whether the scheduler's records say that these calls executed; else they may have been
+        /// True if the scheduler's records say that these calls executed; else they may have been
         /// suspended.
         executing: bool,
     },
@@ -184,14 +184,14 @@ pub enum Evidence {
         repeats: u64,
         /// Time in the calls of one repetition.
         launching_ns: u64,
-        /// What a graph would save of it: an estimate.
+        /// Estimate of the time that a graph would save of it.
         estimated_saving_ns: u64,
         /// Locks taken by one repetition.
         locks: f64,
     },
 }
 
-/// What would help.
+/// A remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remedy {
@@ -217,7 +217,7 @@ pub enum Remedy {
     LockedMemory,
 }
 
-/// What is wrong, the worst first.
+/// Returns the verdicts, the worst first.
 pub fn verdicts(survey: &Survey, explained: &[Explained], options: &Options) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (place, of) in (0u32..).zip(&survey.locks) {

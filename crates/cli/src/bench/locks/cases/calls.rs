@@ -1,9 +1,9 @@
-//! Document 000's Figs. 12 and 13 as tables: what the calls themselves take.
+//! "Autonomy Today"'s Figs. 12 and 13 as tables: what the calls themselves take.
 //!
-//! Where nobody else wants the lock, one thread takes sixteen locks in a row and lets them go
+//! If nobody else wants the lock, one thread takes sixteen locks in a row and lets them go
 //! again, since one call is shorter than reading the clock: a sample is the mean of sixteen calls.
-//! Where four threads want the lock, the processor time of each call is taken, that is, without
-//! the time in which the thread was suspended, as in the document.
+//! If four threads want the lock, the processor time of each call is taken, that is, without the
+//! time in which the thread was suspended, as in the paper.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ const MUTEXES: [Policy; 5] =
     [Policy::Default, Policy::InheritNative, Policy::Inherit, Policy::Fair, Policy::FairInherit];
 const RWLOCKS: [Policy; 3] = [Policy::Default, Policy::PhaseFair, Policy::Ck];
 
-/// What one call takes under one policy.
+/// Times of one call under one policy.
 pub struct Call {
-    /// Of the document.
+    /// Of the paper.
     pub figure: u32,
     pub policy: Policy,
     /// As in the pthread functions: lock, unlock, read_lock ...

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const PARTS: u64 = 64;
 const BUCKETS: usize = PARTS as usize * 40;
 
-/// What was counted.
+/// Counted samples, in buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
     /// Samples.

@@ -82,14 +82,14 @@ impl Policy {
 pub struct Programs {
     contend: PathBuf,
     _folder: tempfile::TempDir,
-    /// Why Concurrency Kit's lock is not measured.
+    /// Reason why Concurrency Kit's lock is not measured, if it is not.
     pub no_ck: Option<String>,
 }
 
-/// What a run says.
+/// Results of a run.
 pub struct Run {
     pub reading: Reading,
-    /// What the guard says it did.
+    /// Report of the guard on its actions.
     pub guard: Option<String>,
 }
 
@@ -146,8 +146,8 @@ impl Programs {
     }
 }
 
-/// Whether the guard did what the policy is about. Of fair mutexes it says nothing when all went
-/// well.
+/// Checks that the guard did the work of the policy. The guard says nothing of fair mutexes if all
+/// went well.
 fn check(policy: Policy, said: &str) -> anyhow::Result<()> {
     let expected = match policy {
         Policy::Inherit => "mutexes made to inherit",
@@ -161,7 +161,7 @@ fn check(policy: Policy, said: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a command writes to its standard output and to its standard error.
+/// Runs a command and returns its standard output and its standard error.
 fn output_of(command: &mut Command, program: &Path) -> anyhow::Result<(String, String)> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{} does not start", program.display()))?;

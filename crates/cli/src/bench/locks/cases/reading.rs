@@ -1,4 +1,4 @@
-//! What a measured program prints.
+//! Output of a measured program.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::histogram::Histogram;
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Whether all threads that were to have it had their real-time priority.
+    /// True if all threads that should have a real-time priority had it.
     pub fifo: bool,
-    /// What the clock's two readings around each sample cost; taken off from calls, not from waits.
+    /// Cost of the clock's two readings around each sample; taken off from calls, not from waits.
     pub clock_ns: u64,
     pub measured_ns: f64,
     /// Context switches, of their own will or not, in the measured time.

@@ -1,4 +1,4 @@
-//! What was measured, as medians of the repetitions with their spread, and as JSON.
+//! Results of the measurement, as medians of the repetitions with their spread, and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::policy::Policy;
 use super::reading::Reading;
 use super::{COPY_NS, READS, SECTION_NS, THINK_NS};
 
-/// What one run says of the waits for one kind of lock.
+/// Waits of one run for one kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     pub p50_ns: f64,
@@ -54,7 +54,7 @@ pub struct Row {
     pub fifo: bool,
     /// One of each repetition.
     pub runs: Vec<Sample>,
-    /// What the guard says it did, the last time.
+    /// Report of the guard on its actions in the last repetition.
     pub guard: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Row {
         Spread::of(self.runs.iter().map(of))
     }
 
-    /// Whether each run has enough waits to tell the 99.9th percentile from the longest.
+    /// Returns true if each run has enough waits to tell the 99.9th percentile from the longest.
     pub fn has_p999(&self) -> bool {
         self.runs.iter().all(|run| run.waits > 1000)
     }

@@ -1,8 +1,8 @@
-//! What one run of a measured program is to do, as the words that both programs take.
+//! Task of one run of a measured program, as the words that both programs take.
 
 use anyhow::{Context, bail};
 
-/// Which locks are taken. The numbers are those of `contend.c`.
+/// Kind of the locks that threads take. The numbers are those of `contend.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// One mutex.
@@ -16,7 +16,7 @@ pub enum Kind {
     Ck = 3,
 }
 
-/// What is measured of the locks. The numbers are those of `contend.c`.
+/// Quantity that is measured of the locks. The numbers are those of `contend.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Calls {
     /// Waits, by the clock.
@@ -32,14 +32,14 @@ pub enum Calls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     pub kind: Kind,
-    /// Whether the program makes its mutexes inheritance mutexes.
+    /// True if the program makes its mutexes inheritance mutexes.
     pub inherit: bool,
     pub threads: u32,
     /// SCHED_FIFO priority, 0 for none: of all threads, or of the launching one only.
     pub fifo: u8,
-    /// Whether the first thread launches.
+    /// True if the first thread launches.
     pub launch: bool,
-    /// Whether each thread stays on a core of its own.
+    /// True if each thread stays on a core of its own.
     pub pin: bool,
     pub section_ns: u64,
     pub think_ns: u64,

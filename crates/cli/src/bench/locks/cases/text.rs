@@ -116,7 +116,7 @@ fn calls(calls: &[Call], figure: u32) -> String {
     }
     let what = if figure == 12 { "mutexes" } else { "read-write locks" };
     let mut text = format!(
-        "\nFig. {figure} of document 000 as a table: calls of {what}, in nanoseconds. Uncontended: \
+        "\nFig. {figure} of \"Autonomy Today\" as a table: calls of {what}, in nanoseconds. Uncontended: \
          of sixteen calls in a row.\nContended: processor time of each call, without suspension, \
          four threads.\n\
          {:<14} {:<14} {:<12} {:>27} {:>10} {:>10} {:>11}\n",

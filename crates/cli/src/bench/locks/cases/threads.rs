@@ -35,7 +35,7 @@ pub fn run(words: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared {
     shape: Shape,
     mutex: Mutex<()>,
@@ -46,7 +46,7 @@ struct Shared {
     turns_per_ns: f64,
 }
 
-/// What one thread counted: `[0]` of writers and mutexes, `[1]` of readers.
+/// Counts of one thread: `[0]` of writers and mutexes, `[1]` of readers.
 struct Counted {
     locked: [Recorder; 2],
     switches: u64,
@@ -106,7 +106,7 @@ fn measure(shape: &Shape) -> anyhow::Result<Reading> {
 }
 
 impl Shared {
-    /// What each thread does.
+    /// Runs the part of one thread and returns its counts.
     fn work(&self, number: u32) -> Counted {
         let launches = self.shape.launch && number == 0;
         if self.shape.pin {
@@ -143,8 +143,8 @@ impl Shared {
         counted
     }
 
-    /// Whether the next section of a read-write lock reads: a xorshift generator, as in the other
-    /// program.
+    /// Returns true if the next section of a read-write lock reads: a xorshift generator, as in the
+    /// other program.
     fn next_reads(&self, random: &mut u32) -> bool {
         *random ^= *random << 13;
         *random ^= *random >> 17;
@@ -211,7 +211,7 @@ fn turn(turns: u64) {
     }
 }
 
-/// How many turns of the loop a nanosecond has, at its fastest.
+/// Measures the largest number of turns of the loop in a nanosecond.
 fn turns_per_ns() -> f64 {
     const TURNS: u64 = 200_000;
     let speed = |_| {
@@ -222,7 +222,7 @@ fn turns_per_ns() -> f64 {
     (0..20).map(speed).fold(0.0, f64::max)
 }
 
-/// What two readings of the clock differ by when nothing is between them, at best.
+/// Measures the smallest difference of two readings of the clock with nothing between them.
 fn clock_ns() -> u64 {
     let difference = |_| {
         let start_ns = monotonic_ns();

@@ -1,4 +1,4 @@
-//! Published numbers of document 002: its Table 1, and the two latencies of its reference 59.
+//! Published numbers of COLA: its Table 1, and the two latencies of its reference 59.
 //!
 //! Rows 1 and 3 of the table follow from one law: an ego vehicle that goes on at its speed until it
 //! reacts, then brakes by 7.87 m/s² for something that stands. No such law gives the other two; the
