@@ -274,8 +274,10 @@ fn guarded_run_can_be_recorded_and_the_report_tells_of_hand_overs() {
         .iter()
         .map(|lock| lock["handed_over"].as_u64().unwrap())
         .sum();
-    // A waiter may also find that it was handed the mutex when it was about to give up.
-    assert!(recorded.abs_diff(handed) <= 2, "{recorded} recorded, {handed} counted");
+    // On a busy machine some are taken back. A waiter may also find that it was handed the mutex
+    // when it was about to give up.
+    let back = value["guard"]["counts"]["taken_back"].as_u64().unwrap_or(0);
+    assert!(recorded.abs_diff(handed + back) <= 2, "{recorded} recorded, {handed} + {back}");
     let report = Command::new(env!("CARGO_BIN_EXE_keeptime"))
         .arg("report")
         .arg(folder.trace())

@@ -541,7 +541,7 @@ fn report_opens_with_a_deadlock_that_ended_the_program() {
     let said = String::from_utf8_lossy(&report.stdout);
     let first = said.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(first.starts_with("deadlock: program ("), "{said}");
-    for of in [") waits for mutex M1, which program (", " waits for mutex M2, which program ("] {
+    for of in [" waits for mutex M1, which program (", " waits for mutex M2, which program ("] {
         assert!(first.contains(of), "{said}");
     }
 }
