@@ -490,6 +490,7 @@ fn limit_on_files_is_the_programs_and_ends_nothing() {
 const DEADLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -524,7 +525,7 @@ int main(void) {
     pthread_t threads[2];
     pthread_barrier_init(&both_have_one, NULL, 2);
     for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, cross, (void *)i);
-    while (!sleeps(0) || !sleeps(1)) usleep(1000);
+    while (!sleeps(0) || !sleeps(1)) sched_yield();
     raise(SIGTERM);
     return 0;
 }

@@ -94,7 +94,7 @@ fn every_signal_reaches_the_program_once() {
     assert_eq!(folder.open().metadata().outcome, Outcome::Exited(5));
 }
 
-/// As in a container that was entered from outside: session and group have the number 0.
+/// Session and group have the number 0, as in a container that was entered from outside.
 #[test]
 fn hangup_reaches_a_program_whose_session_cannot_be_seen() {
     let folder = Folder::new();

@@ -1,8 +1,8 @@
 //! `keeptime regulate --calibrate -- PROGRAM`: which budget protects a program.
 //!
-//! As BWLOCK++, section VI-C: the program alone, beside a memory hog on each best-effort core,
-//! and beside them with budgets that are halved, from 1 GB/s on (or half of each period, or 1024
-//! events in it), until it is as fast as alone, within a tolerance.
+//! The method of BWLOCK++, section VI-C: the program alone, beside a memory hog on each best-effort
+//! core, and beside them with budgets that are halved, from 1 GB/s on (or half of each period, or
+//! 1024 events in it), until it is as fast as alone, within a tolerance.
 //!
 //! A machine's speed drifts, so that what is compared runs in turns: each round has the program
 //! alone, beside hogs, and with the budget that is tried, beginning with another one each time, and

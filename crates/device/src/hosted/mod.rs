@@ -95,7 +95,7 @@ impl Default for Unit {
 pub enum Sharing {
     /// At each block boundary the highest level with work; in a level, first come, first served.
     Levels,
-    /// As a driver shares a device among processes that do not know of each other: contexts take
+    /// Time slices, as a driver shares a device among independent processes: contexts take
     /// turns, each for this long, and levels mean nothing. First come, first served in a context.
     TimeSlice {
         /// Length of a turn; it ends at the next block boundary.

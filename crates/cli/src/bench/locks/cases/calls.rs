@@ -27,7 +27,7 @@ const RWLOCKS: [Policy; 3] = [Policy::Default, Policy::PhaseFair, Policy::Ck];
 
 /// Times of one call under one policy.
 pub struct Call {
-    /// Of the paper.
+    /// Number of the paper's figure that shows this call.
     pub figure: u32,
     pub policy: Policy,
     /// As in the pthread functions: lock, unlock, read_lock ...
