@@ -18,6 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use system::Policy;
 
+/// Lanes that are there for demotions, so that these allocate nothing.
+const SPARE_LANES: usize = 4;
 /// Requests that the lowest bucket runs at once where it may.
 const CONCURRENT_LANES: usize = 8;
 
@@ -51,7 +53,7 @@ pub(crate) struct Bucket {
 }
 
 pub(crate) struct Accelerator {
-    pub id: String,
+    pub id: Arc<str>,
     pub device: Arc<dyn Device>,
     pub policy: Policy,
     pub buckets: Vec<Bucket>,
@@ -84,7 +86,7 @@ impl Accelerator {
         let failed = |reason| Error::Device { id: config.id.clone(), reason };
         let context = device.create_context().map_err(failed)?;
         let mut accelerator = Accelerator {
-            id: config.id.clone(),
+            id: config.id.as_str().into(),
             device,
             policy,
             buckets: Vec::new(),
@@ -134,7 +136,26 @@ impl Accelerator {
             cancelling: false,
             launched: Launched::default(),
         });
+        // Any lane may come to any bucket, or be spare.
+        let lanes = self.lanes.len();
+        let make_room = |list: &mut Vec<usize>| list.reserve(lanes.saturating_sub(list.len()));
+        self.buckets.iter_mut().for_each(|bucket| make_room(&mut bucket.free));
+        make_room(&mut self.spare);
         Ok(index)
+    }
+
+    /// Sees to it that there are lanes for the next demotions. For the control thread.
+    pub(crate) fn keep_spare_lanes(&mut self) {
+        while self.policy == Policy::Priority && self.spare.len() < SPARE_LANES {
+            // Without one, the next demotion tries, and reports the failure.
+            let Ok(lane) = self.add_lane(self.context, 0) else { return };
+            self.spare.push(lane);
+        }
+    }
+
+    /// Makes room for so many waiting requests.
+    pub(crate) fn make_room(&mut self, requests: usize) {
+        self.buckets.iter_mut().for_each(|bucket| bucket.queue.make_room(requests));
     }
 
     /// The device's priority level of a bucket: the same number, lowest to lowest.
@@ -172,7 +193,7 @@ impl Accelerator {
     pub(crate) fn join(&mut self, session: u64) -> Result<(), Error> {
         if self.policy == Policy::Timeslice && !self.clients.contains_key(&session) {
             self.add_client(session)
-                .map_err(|reason| Error::Device { id: self.id.clone(), reason })?;
+                .map_err(|reason| Error::Device { id: self.id.to_string(), reason })?;
         }
         Ok(())
     }
@@ -221,9 +242,13 @@ impl Accelerator {
     }
 
     /// Gives waiting requests to free lanes, the highest bucket first. Requests that the device
-    /// refuses are returned. `taken_ns` is the time of this turn of the inbox, in one.
-    pub(crate) fn advance(&mut self, taken_ns: Option<u64>, holder: &mut Holder) -> Vec<Request> {
-        let mut refused = Vec::new();
+    /// refuses go to `refused`. `taken_ns` is the time of this turn of the inbox, in one.
+    pub(crate) fn advance(
+        &mut self,
+        taken_ns: Option<u64>,
+        holder: &mut Holder,
+        mut refused: impl FnMut(Request),
+    ) {
         for bucket in self.buckets.iter_mut().rev() {
             while let Some(&lane) = bucket.free.last() {
                 let Some(request) = bucket.queue.pop() else { break };
@@ -246,12 +271,11 @@ impl Accelerator {
                         if request.locks {
                             holder.end(at_ns);
                         }
-                        refused.push(request);
+                        refused(request);
                     }
                 }
             }
         }
-        refused
     }
 
     /// The request of a lane has ended: takes it out and frees the lane.

@@ -62,8 +62,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new() -> Queue {
-        // Room for the usual case, so that the request path seldom allocates.
-        Queue { heap: BinaryHeap::with_capacity(256) }
+        Queue { heap: BinaryHeap::new() }
     }
 
     /// Adds a request; `priority` and `arrival` decide when it is its turn.
@@ -79,20 +78,31 @@ impl Queue {
         self.heap.len()
     }
 
-    /// Takes out all requests for which `unwanted` says so.
-    pub(crate) fn remove(&mut self, mut unwanted: impl FnMut(&Request) -> bool) -> Vec<Request> {
+    /// Takes out all requests for which `unwanted` says so, and gives them to `removed`. Does not
+    /// allocate.
+    pub(crate) fn remove(
+        &mut self,
+        mut unwanted: impl FnMut(&Request) -> bool,
+        mut removed: impl FnMut(Request),
+    ) {
         if !self.heap.iter().any(|entry| unwanted(&entry.request)) {
-            return Vec::new();
+            return;
         }
-        let mut removed = Vec::new();
-        for entry in std::mem::take(&mut self.heap) {
-            if unwanted(&entry.request) {
-                removed.push(entry.request);
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        let mut at = 0;
+        while at < entries.len() {
+            if unwanted(&entries[at].request) {
+                removed(entries.swap_remove(at).request);
             } else {
-                self.heap.push(entry);
+                at += 1;
             }
         }
-        removed
+        self.heap = entries.into();
+    }
+
+    /// Makes room for so many requests in all.
+    pub(crate) fn make_room(&mut self, requests: usize) {
+        self.heap.reserve(requests.saturating_sub(self.heap.len()));
     }
 
     /// Takes out everything, with the arrival numbers.

@@ -25,6 +25,7 @@ use crate::dispatch::Engine;
 use crate::holder::Seeker;
 use crate::inbox::Inbox;
 use crate::journal::{Journal, Kind};
+use crate::meter::Tally;
 use crate::refusal::Refusal;
 use crate::register::Services;
 use crate::session::{Entry, OwedRings, Session};
@@ -90,6 +91,8 @@ pub(crate) struct Control {
     arriving: VecDeque<u64>,
     next_session: u64,
     dying: Vec<Remains>,
+    /// Of chains whose registrations are gone; requests may still count in them.
+    old_tallies: Vec<Arc<Tally>>,
 }
 
 struct Connection {
@@ -143,6 +146,7 @@ impl Control {
             arriving: VecDeque::new(),
             next_session: FIRST_SESSION,
             dying: Vec::new(),
+            old_tallies: Vec::new(),
         };
         control.watch(control.acceptor.as_fd(), DOOR, epoll::EventFlags::empty())?;
         control.watch(control.engine.control.as_fd(), BELL, epoll::EventFlags::ET)?;
@@ -298,6 +302,7 @@ impl Control {
             consumer: Consumer::default(),
             registrations: Vec::new(),
             owed: OwedRings::default(),
+            evicted: false,
             doorbell: doorbell.clone(),
         });
         self.budget.charge(uid, mapping.cost_bytes());
@@ -337,14 +342,16 @@ impl Control {
         }
         if let Some(open) = connection.open {
             self.inbox.remove(open.doorbell.as_fd());
-            self.engine.forget(session);
+            let entry = self.engine.forget(session);
+            let registrations = entry.iter().flat_map(|entry| entry.registrations.iter().flatten());
+            registrations.for_each(|registration| self.keep_tally(registration));
             self.release(session, None);
             let mappings = open.memory.into_values();
             let own = mappings.filter(|mapping| !Arc::ptr_eq(mapping, &open.mapping));
             let mut mappings: Vec<Arc<Mapping>> = own.collect();
             mappings.extend(open.arriving.and_then(|arriving| arriving.prepared.mapping));
             mappings.push(open.mapping);
-            self.dying.push(Remains { session: Some(session), uid: connection.peer.uid, mappings });
+            self.dying.push(Remains { session: entry, uid: connection.peer.uid, mappings });
         }
     }
 
@@ -353,10 +360,10 @@ impl Control {
         let (notices, evictions) = self.engine.take_news();
         for (session, notice) in notices {
             let uid = self.connections.get(&session).map_or(u32::MAX, |c| c.peer.uid);
-            self.settings.journal.tell(Kind::Request, uid, || notice);
+            self.settings.journal.tell(Kind::Request, uid, || notice.to_string());
         }
         for (session, reason) in evictions {
-            self.end(session, Some((Code::Violation, reason)));
+            self.end(session, Some((Code::Violation, reason.to_string())));
         }
         let broken = |open: &Open| {
             open.mapping.is_broken() || open.memory.values().any(|mapping| mapping.is_broken())

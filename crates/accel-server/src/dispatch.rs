@@ -13,10 +13,18 @@
 //! cost a system call. The next launch comes before the answer, so that the device does not wait
 //! for it.
 //!
+//! The inbox's and the device's threads neither allocate nor free memory: an allocator may have to
+//! ask the kernel for memory, which has one lock for all threads of the process; while the control
+//! thread makes a client's memory present, or a lower thread was preempted with the lock, a thread
+//! of any priority waits for it. So lists have room for all that can be in them before anything can
+//! be, reports are put into words by the control thread, and what a client leaves is kept until
+//! only the control thread has it (`control/remains.rs`).
+//!
 //! Lock order: dispatcher, then device. The device calls back without its own lock.
 
 mod answer;
 mod intake;
+mod notice;
 mod trouble;
 
 use crate::accelerator::Accelerator;
@@ -28,12 +36,14 @@ use crate::placement::Crowd;
 use crate::session::{Allowance, Entry, Registration};
 use accel::control::{Code, Counters, Packet};
 use accel::request::Status;
+use accel::session::SLOTS;
 use answer::{Answer, Ended, publish};
+pub(crate) use notice::{Notice, Reason};
 use bandwidth::Hold;
 use device::{ContextId, Outcome};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
-use shm::{Doorbell, PeerSlice};
+use shm::Doorbell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +55,8 @@ const MAX_NOTICES: usize = 64;
 /// The dispatcher, shared by all threads of the server.
 pub(crate) struct Engine {
     state: PiMutex<State>,
+    /// Empty lists of answers, one for each thread that may answer.
+    lists: PiMutex<Vec<Vec<Answer>>>,
     overrun: Overrun,
     /// Wakes the control thread: there are notices, evictions, dead sessions that came to rest, or
     /// memory of a client that was lost.
@@ -62,13 +74,13 @@ struct State {
     arrivals: u64,
     counters: Counters,
     /// With the session that they are about.
-    notices: Vec<(u64, String)>,
-    evictions: Vec<(u64, String)>,
+    notices: Vec<(u64, Notice)>,
+    evictions: Vec<(u64, Reason)>,
     holder: Holder,
 }
 
-/// Sessions, and what is to be said of each.
-pub(crate) type Remarks = Vec<(u64, String)>;
+/// Answers for which a list has room: what one ring full of messages can need.
+const ANSWERS: usize = 4 * SLOTS;
 
 /// Next step of the inbox for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,17 +118,31 @@ impl Engine {
             allowances: HashMap::new(),
             arrivals: 0,
             counters,
-            notices: Vec::new(),
+            notices: Vec::with_capacity(MAX_NOTICES),
             evictions: Vec::new(),
             holder: Holder::default(),
         };
         let control = Arc::new(Doorbell::new()?);
         let refusals = AtomicU64::new(0);
-        Ok(Engine { state: PiMutex::new(state), overrun, control, refusals })
+        let state = PiMutex::new(state);
+        let engine = Engine { state, lists: PiMutex::default(), overrun, control, refusals };
+        // The inbox and the control thread.
+        engine.add_lists(2);
+        Ok(engine)
+    }
+
+    fn add_lists(&self, threads: usize) {
+        let mut lists = self.lists.lock();
+        lists.extend((0..threads).map(|_| Vec::with_capacity(ANSWERS)));
     }
 
     /// Adds an accelerator. Before the first session.
-    pub(crate) fn add_accelerator(&self, accelerator: Accelerator) {
+    pub(crate) fn add_accelerator(&self, mut accelerator: Accelerator) {
+        let properties = accelerator.device.properties();
+        self.add_lists(usize::from(properties.units) + usize::from(properties.copy_engines));
+        if self.overrun == Overrun::Demote {
+            accelerator.keep_spare_lanes();
+        }
         self.state.lock().accelerators.push(accelerator);
     }
 
@@ -127,6 +153,11 @@ impl Engine {
         state.allowances.retain(|_, allowance| !allowance.is_full(now_ns));
         state.counters.opened += 1;
         state.sessions.insert(entry.session.id, entry);
+        // From here on each session may have an allowance, be evicted, and fill its slots.
+        let State { sessions, allowances, evictions, accelerators, .. } = &mut *state;
+        allowances.reserve(sessions.len());
+        evictions.reserve(sessions.len());
+        accelerators.iter_mut().for_each(|each| each.make_room(sessions.len() * SLOTS));
     }
 
     /// Adds a registration to a session, with the buckets that go with it, and returns its number
@@ -140,10 +171,12 @@ impl Engine {
         let mut state = self.state.lock();
         let State { sessions, accelerators, .. } = &mut *state;
         let gone = || (Code::Violation, "the session is closed".to_string());
+        let requests = sessions.len() * SLOTS;
         let entry = sessions.get_mut(&session).ok_or_else(gone)?;
         let owner = registration.accelerator;
         let priority = registration.chain_priority;
         accelerators[owner].join(session).map_err(|error| (Code::Device, error.to_string()))?;
+        accelerators[owner].make_room(requests);
         set_spreads(accelerators, spreads);
         let free = entry.registrations.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
@@ -165,33 +198,39 @@ impl Engine {
             let share_ppm = share.map_or(0, |(pace, budget)| pace.share_ppm(budget));
             crowd.share_ppm = crowd.share_ppm.saturating_add(share_ppm);
             crowd.registrations += 1;
-            crowd.of_the_chain |= registration.chain == chain;
+            crowd.of_the_chain |= *registration.chain == *chain;
         }
         crowds
     }
 
-    /// Ends a registration and cancels its waiting requests. Returns its memory, which a running
-    /// request may still use.
-    pub(crate) fn deregister(&self, session: u64, number: u32) -> Option<PeerSlice> {
-        let (memory, answers) = {
-            let mut state = self.state.lock();
-            let State { sessions, accelerators, counters, .. } = &mut *state;
+    /// Ends a registration and cancels its waiting requests. Returns it: a running request may
+    /// still use its memory, and count in its tally.
+    pub(crate) fn deregister(&self, session: u64, number: u32) -> Option<Registration> {
+        self.answering(|state, answers| {
+            let State { sessions, accelerators, counters, .. } = state;
             let entry = sessions.get_mut(&session)?;
             let registration = entry.registrations.get_mut(number as usize)?.take()?;
-            let accelerator = &mut accelerators[registration.accelerator];
-            let mut answers = Vec::new();
-            for bucket in &mut accelerator.buckets {
+            for bucket in &mut accelerators[registration.accelerator].buckets {
                 let of_registration =
                     |r: &Request| r.session.id == session && r.registration == number;
-                let removed = bucket.queue.remove(of_registration);
-                answers
-                    .extend(removed.into_iter().map(|r| r.answer(Status::Cancelled as u32, None)));
+                let cancelled =
+                    |r: Request| answers.push(r.answer(Status::Cancelled as u32, None));
+                bucket.queue.remove(of_registration, cancelled);
             }
             counters.cancelled += answers.len() as u64;
-            (registration.memory, answers)
-        };
-        publish(answers);
-        Some(memory)
+            Some(registration)
+        })
+        .0
+    }
+
+    /// Does something under the lock, and publishes the answers that it gives when the lock is
+    /// released. Returns the time of the last one, too, or 0.
+    fn answering<T>(&self, act: impl FnOnce(&mut State, &mut Vec<Answer>) -> T) -> (T, u64) {
+        let mut answers = self.lists.lock().pop().unwrap_or_default();
+        let result = act(&mut self.state.lock(), &mut answers);
+        let answered_ns = publish(&mut answers);
+        self.lists.lock().push(answers);
+        (result, answered_ns)
     }
 
     /// Gives registrations another chain priority, for requests that arrive from now on, with the
@@ -229,16 +268,16 @@ impl Engine {
     }
 
     /// Forgets a session whose client is gone: its waiting requests are dropped, its running ones
-    /// are cancelled where the device can.
-    pub(crate) fn forget(&self, session: u64) {
-        let remains = self.state.lock().forget(session);
+    /// are cancelled where the device can. Returns it: running requests still use it.
+    pub(crate) fn forget(&self, session: u64) -> Option<Entry> {
+        let (remains, entry) = self.state.lock().forget(session);
         // Outside the lock: a device may complete what it cancels at once, on this thread.
         for (accelerator, _, stream) in &remains.lanes {
             let device = self.state.lock().accelerators[*accelerator].device.clone();
             let _ = device.cancel(*stream);
         }
-        let answers = self.state.lock().resume(&remains);
-        publish(answers);
+        self.answering(|state, answers| state.resume(&remains, answers));
+        entry
     }
 
     /// After `forget`: whether no device works for the session any more. If so, its contexts are
@@ -272,13 +311,10 @@ impl Engine {
     /// Takes the waiting messages of a session from its ring, at most a ring full.
     pub(crate) fn drain(&self, session: u64) -> Drained {
         let now_ns = monotonic_ns();
-        let mut answers = Vec::new();
-        let (drained, news) = {
-            let mut state = self.state.lock();
-            let drained = state.drain(session, now_ns, &mut answers);
+        let ((drained, news), _) = self.answering(|state, answers| {
+            let drained = state.drain(session, now_ns, answers);
             (drained, drained == Drained::Gone || !state.notices.is_empty())
-        };
-        publish(answers);
+        });
         if news {
             self.control.ring();
         }
@@ -292,20 +328,19 @@ impl Engine {
 
     /// The device's event: a request has ended.
     pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &Outcome) {
-        let (answers, news, ended) = {
-            let mut state = self.state.lock();
+        let (ended, answered_ns) = self.answering(|state, answers| {
             let now_ns = monotonic_ns();
             // None: the server has let go of its devices, which end what they still had.
-            let Some(owner) = state.accelerators.get_mut(accelerator) else { return };
+            let owner = state.accelerators.get_mut(accelerator)?;
             let overran = outcome.overrun || owner.lanes[lane].overran;
             let demoted = owner.lanes[lane].demoted;
             let ended = Ended::of(owner, lane, outcome, now_ns);
-            let Some(request) = owner.retire(lane) else { return };
+            let request = owner.retire(lane)?;
             request.tally.ended(outcome.finished_ns.saturating_sub(request.arrived_ns), overran);
             if let device::Status::Failed(code) = outcome.status {
                 state.broke_down(accelerator, &request, code);
             }
-            let mut answers = state.advance(accelerator, None);
+            state.advance(accelerator, None, answers);
             if request.locks {
                 // After the next one has begun, so that the lock is not free in between.
                 state.holder.end(now_ns);
@@ -316,9 +351,10 @@ impl Engine {
             let buried = request.session.is_dead();
             answers.push(request.answer(status as u32 | flags, Some(outcome)));
             let news = buried || !state.notices.is_empty() || !state.evictions.is_empty();
-            (answers, news, ended)
-        };
-        ended.measure(publish(answers));
+            Some((ended, news))
+        });
+        let Some((ended, news)) = ended else { return };
+        ended.measure(answered_ns);
         if news {
             self.control.ring();
         }
@@ -326,8 +362,8 @@ impl Engine {
 
     /// The device's word that a running request exceeds its declared execution time.
     pub(crate) fn overran(&self, accelerator: usize, lane: usize) {
-        let answers = self.state.lock().overran(accelerator, lane, self.overrun);
-        publish(answers);
+        let action = self.overrun;
+        self.answering(|state, answers| state.overran(accelerator, lane, action, answers));
         self.control.ring();
     }
 
@@ -350,9 +386,13 @@ impl Engine {
     }
 
     /// Takes the notices to be printed, and the sessions to be ended with the reasons.
-    pub(crate) fn take_news(&self) -> (Remarks, Remarks) {
+    pub(crate) fn take_news(&self) -> (Vec<(u64, Notice)>, Vec<(u64, Reason)>) {
         let mut state = self.state.lock();
-        (std::mem::take(&mut state.notices), std::mem::take(&mut state.evictions))
+        if self.overrun == Overrun::Demote {
+            state.accelerators.iter_mut().for_each(Accelerator::keep_spare_lanes);
+        }
+        // Drained: their room stays for those who may not allocate.
+        (state.notices.drain(..).collect(), state.evictions.drain(..).collect())
     }
 
     /// Counts a client that is not listened to.
@@ -399,7 +439,7 @@ impl Engine {
     /// The accelerators' ids and devices.
     pub(crate) fn devices(&self) -> Vec<(String, Arc<dyn device::Device>)> {
         let state = self.state.lock();
-        state.accelerators.iter().map(|a| (a.id.clone(), a.device.clone())).collect()
+        state.accelerators.iter().map(|a| (a.id.to_string(), a.device.clone())).collect()
     }
 
     /// Lets go of the devices, so that they can end. After the last session.
@@ -413,10 +453,17 @@ impl Engine {
 
 impl State {
     /// Moves waiting requests onto free lanes; what the device refuses is answered.
-    fn advance(&mut self, accelerator: usize, taken_ns: Option<u64>) -> Vec<Answer> {
-        let refused = self.accelerators[accelerator].advance(taken_ns, &mut self.holder);
-        self.counters.failed += refused.len() as u64;
-        refused.into_iter().map(|r| r.answer(Status::DeviceFailed as u32, None)).collect()
+    fn advance(
+        &mut self,
+        accelerator: usize,
+        taken_ns: Option<u64>,
+        answers: &mut Vec<Answer>,
+    ) {
+        let State { accelerators, holder, counters, .. } = self;
+        accelerators[accelerator].advance(taken_ns, holder, |refused| {
+            counters.failed += 1;
+            answers.push(refused.answer(Status::DeviceFailed as u32, None));
+        });
     }
 
     fn count(&mut self, status: device::Status) -> Status {
@@ -432,15 +479,15 @@ impl State {
         status
     }
 
-    fn notice(&mut self, session: u64, text: String) {
+    fn notice(&mut self, session: u64, notice: Notice) {
         if self.notices.len() < MAX_NOTICES {
-            self.notices.push((session, text));
+            self.notices.push((session, notice));
         }
     }
 
-    fn forget(&mut self, id: u64) -> Remains {
+    fn forget(&mut self, id: u64) -> (Remains, Option<Entry>) {
         let mut remains = Remains { lanes: Vec::new() };
-        let Some(entry) = self.sessions.remove(&id) else { return remains };
+        let Some(entry) = self.sessions.remove(&id) else { return (remains, None) };
         entry.session.bury();
         self.drop_waiting(id);
         for (index, accelerator) in self.accelerators.iter_mut().enumerate() {
@@ -451,22 +498,20 @@ impl State {
                 }
             }
         }
-        remains
+        (remains, Some(entry))
     }
 
     /// Drops the waiting requests of a session that is not served any more; nobody is told.
     fn drop_waiting(&mut self, id: u64) {
-        for accelerator in &mut self.accelerators {
-            for bucket in &mut accelerator.buckets {
-                let dropped = bucket.queue.remove(|request| request.session.id == id);
-                self.counters.cancelled += dropped.len() as u64;
-            }
+        let State { accelerators, counters, .. } = self;
+        for bucket in accelerators.iter_mut().flat_map(|each| &mut each.buckets) {
+            let of_session = |request: &Request| request.session.id == id;
+            bucket.queue.remove(of_session, |_| counters.cancelled += 1);
         }
     }
 
     /// After the cancellation of what `forget` found: lanes work on.
-    fn resume(&mut self, remains: &Remains) -> Vec<Answer> {
-        let mut answers = Vec::new();
+    fn resume(&mut self, remains: &Remains, answers: &mut Vec<Answer>) {
         for &(accelerator, lane, _) in &remains.lanes {
             let Some(owner) = self.accelerators.get_mut(accelerator) else { continue };
             if owner.lanes[lane].running.is_none() {
@@ -474,9 +519,8 @@ impl State {
             } else {
                 owner.lanes[lane].cancelling = false;
             }
-            answers.append(&mut self.advance(accelerator, None));
+            self.advance(accelerator, None, answers);
         }
-        answers
     }
 }
 

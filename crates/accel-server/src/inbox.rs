@@ -5,7 +5,8 @@
 //! comes first, and after each of them the thread looks who has rung meanwhile: nobody waits for
 //! more than one ring of somebody less critical. A client whose user rings for nothing too often is
 //! not listened to for a while: its doorbell does not even wake the thread. Its ring is looked at
-//! afterwards, so that nothing is lost.
+//! afterwards, so that nothing is lost. A session that is to be ended is not listened to at all any
+//! more: the control thread, which ends it, runs below, and until then it could ring as it likes.
 
 use crate::Error;
 use crate::dispatch::{Drained, Engine};
@@ -65,7 +66,7 @@ impl Inbox {
     /// The thread: takes requests until it is stopped.
     pub(crate) fn run(&self, engine: &Arc<Engine>) {
         let mut events = Vec::with_capacity(64);
-        let mut turn = Turn::default();
+        let mut turn = Turn::new();
         loop {
             events.clear();
             let timeout = turn.timeout();
@@ -81,9 +82,7 @@ impl Inbox {
                     session => turn.rang(session),
                 }
             }
-            for session in turn.heard_again(monotonic_ns()) {
-                self.listen(engine, session, RINGS);
-            }
+            turn.hear_again(monotonic_ns(), |session| self.listen(engine, session, RINGS));
             if let Some(session) = turn.take(engine) {
                 self.listen(engine, session, epoll::EventFlags::empty());
             }
@@ -91,8 +90,10 @@ impl Inbox {
     }
 }
 
+/// Sessions for which there is room from the start, so that this thread does not allocate.
+const SESSIONS: usize = 1024;
+
 /// Whose turn it is.
-#[derive(Default)]
 struct Turn {
     /// Sessions that have rung, the first one longest ago.
     ready: Vec<u64>,
@@ -101,6 +102,10 @@ struct Turn {
 }
 
 impl Turn {
+    fn new() -> Turn {
+        Turn { ready: Vec::with_capacity(SESSIONS), muted: Vec::with_capacity(SESSIONS) }
+    }
+
     fn rang(&mut self, session: u64) {
         let muted = self.muted.iter().any(|(id, _)| *id == session);
         if !muted && !self.ready.contains(&session) {
@@ -118,12 +123,18 @@ impl Turn {
         Some(Timespec { tv_sec: 0, tv_nsec: wait_ns as i64 })
     }
 
-    /// Sessions that are listened to again. Their rings are ready: nobody knows who rang meanwhile.
-    fn heard_again(&mut self, now_ns: u64) -> Vec<u64> {
-        let over = self.muted.extract_if(.., |(_, until)| *until <= now_ns);
-        let over: Vec<u64> = over.map(|(session, _)| session).collect();
-        self.ready.extend(&over);
-        over
+    /// Calls `listen` for each session that is listened to again. Their rings are ready: nobody
+    /// knows who rang meanwhile.
+    fn hear_again(&mut self, now_ns: u64, mut listen: impl FnMut(u64)) {
+        let Turn { ready, muted } = self;
+        muted.retain(|&(session, until_ns)| {
+            let over = until_ns <= now_ns;
+            if over {
+                listen(session);
+                ready.push(session);
+            }
+            !over
+        });
     }
 
     /// One turn for the most critical of the ready sessions. Returns a session that is not listened
@@ -136,7 +147,8 @@ impl Turn {
         };
         let session = self.ready.remove(next);
         match engine.drain(session) {
-            Drained::Empty | Drained::Gone => {}
+            Drained::Empty => {}
+            Drained::Gone => return Some(session),
             Drained::More => self.ready.push(session),
             Drained::Mute => {
                 engine.count_muting();
@@ -162,7 +174,7 @@ mod tests {
                 accelerator: 0,
                 kernel: device::KernelId(0),
                 fixed_arguments: Vec::new(),
-                chain: String::new(),
+                chain: "".into(),
                 chain_priority,
                 budget_ns: None,
                 locks: false,
@@ -178,6 +190,7 @@ mod tests {
             consumer: Consumer::default(),
             registrations: priorities.iter().map(registration).collect(),
             owed: OwedRings::default(),
+            evicted: false,
             doorbell: Arc::new(Doorbell::new().unwrap()),
         }
     }
@@ -188,7 +201,7 @@ mod tests {
         for (id, priorities) in [(1, &[0][..]), (2, &[]), (3, &[5, 99]), (4, &[99, 1])] {
             engine.add_session(session(id, priorities));
         }
-        let mut turn = Turn::default();
+        let mut turn = Turn::new();
         (1..=4).for_each(|id| turn.rang(id));
         let mut order = Vec::new();
         while !turn.ready.is_empty() {
@@ -231,10 +244,28 @@ mod tests {
     }
 
     #[test]
+    fn session_that_is_to_be_ended_wakes_nobody_any_more() {
+        let (inbox, engine) = (Inbox::new().unwrap(), Engine::new(system::Overrun::Count).unwrap());
+        let entry = session(1, &[]);
+        let (doorbell, memory) = (entry.doorbell.clone(), entry.memory.clone());
+        inbox.add(1, doorbell.as_fd()).unwrap();
+        engine.add_session(entry);
+        assert!(shm::Producer::default().push(memory.ring(), &[u64::MAX; 8]).unwrap());
+        let mut turn = Turn::new();
+        turn.rang(1);
+        assert_eq!(turn.take(&engine), Some(1));
+        inbox.listen(&engine, 1, epoll::EventFlags::empty());
+        doorbell.ring();
+        assert_eq!(woken_by(&inbox), 0);
+        assert!(turn.timeout().is_none(), "it is heard again");
+        assert_eq!(engine.counters().evictions, 1);
+    }
+
+    #[test]
     fn rings_for_nothing_mute_a_session_for_a_while() {
         let engine = Engine::new(system::Overrun::Count).unwrap();
         engine.add_session(session(1, &[]));
-        let mut turn = Turn::default();
+        let mut turn = Turn::new();
         let mut turns = 0;
         let muted = loop {
             turn.rang(1);
@@ -248,8 +279,10 @@ mod tests {
         turn.rang(1);
         assert_eq!(turn.take(&engine), None);
         assert!(turn.ready.is_empty(), "a muted session has a turn");
-        assert!(turn.heard_again(0).is_empty());
-        assert_eq!(turn.heard_again(u64::MAX), [1]);
-        assert_eq!(turn.ready, [1]);
+        let mut heard = Vec::new();
+        turn.hear_again(0, |session| heard.push(session));
+        assert!(heard.is_empty());
+        turn.hear_again(u64::MAX, |session| heard.push(session));
+        assert_eq!((heard, turn.ready), (vec![1], vec![1]));
     }
 }

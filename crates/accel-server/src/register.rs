@@ -63,7 +63,7 @@ impl Prepared {
             accelerator: self.accelerator,
             kernel: self.kernel,
             fixed_arguments: self.fixed_arguments,
-            chain: self.chain,
+            chain: self.chain.into(),
             chain_priority: self.priority,
             budget_ns: self.budget_ns,
             locks: self.locks,

@@ -56,7 +56,7 @@ pub(crate) struct Registration {
     pub kernel: device::KernelId,
     /// Leading arguments that the service fixes; the request gives the others.
     pub fixed_arguments: Vec<u64>,
-    pub chain: String,
+    pub chain: Arc<str>,
     pub chain_priority: u32,
     /// Declared execution time.
     pub budget_ns: Option<u64>,
@@ -78,6 +78,8 @@ pub(crate) struct Entry {
     pub consumer: Consumer,
     pub registrations: Vec<Option<Registration>>,
     pub owed: OwedRings,
+    /// The dispatcher takes nothing more of it; the control thread ends it.
+    pub evicted: bool,
     pub doorbell: Arc<Doorbell>,
 }
 

@@ -89,10 +89,10 @@ impl Control {
     }
 
     pub(super) fn deregister(&mut self, session: u64, number: u32) -> Result<(), Refusal> {
-        let memory = self.engine.deregister(session, number);
-        if memory.is_none() {
+        let Some(registration) = self.engine.deregister(session, number) else {
             return Err((Code::Unknown, format!("registration {number}: no such registration")));
-        }
+        };
+        self.keep_tally(&registration);
         self.release(session, Some(number));
         let open = self.connections.get_mut(&session).and_then(|c| c.open.as_mut());
         if let Some(open) = open
@@ -101,7 +101,7 @@ impl Control {
         {
             self.let_go(session, mapping);
         }
-        drop(memory);
+        drop(registration);
         self.send(session, control::Done { kind: control::Done::KIND }.as_bytes(), &[]);
         Ok(())
     }

@@ -1,7 +1,10 @@
-//! The memory of clients and registrations that are gone: kept until no device uses it any more,
-//! then unmapped.
+//! Clients and registrations that are gone: their memory is kept until no device uses it any more,
+//! then unmapped, and all that their requests hold on to is kept until none is left, so that this
+//! thread frees it and no real-time thread does.
 
 use super::Control;
+use crate::meter::Tally;
+use crate::session::{Entry, Registration};
 use realtime::clock::thread_cpu_ns;
 use shm::Mapping;
 use std::sync::Arc;
@@ -9,14 +12,23 @@ use std::sync::Arc;
 /// Mappings of a client that is gone, kept until no device uses them any more.
 pub(super) struct Remains {
     /// None when only a registration has ended.
-    pub(super) session: Option<u64>,
+    pub(super) session: Option<Entry>,
     pub(super) uid: u32,
     pub(super) mappings: Vec<Arc<Mapping>>,
 }
 
 impl Control {
+    /// Keeps the tally of a registration that is gone, until no request counts in it any more.
+    pub(super) fn keep_tally(&mut self, registration: &Registration) {
+        let known = |tally: &Arc<Tally>| Arc::ptr_eq(tally, &registration.tally);
+        if !self.old_tallies.iter().any(known) {
+            self.old_tallies.push(registration.tally.clone());
+        }
+    }
+
     /// Unmaps what nobody uses any more.
     pub(super) fn bury(&mut self) {
+        self.old_tallies.retain(|tally| Arc::strong_count(tally) > 1);
         let mut dying = std::mem::take(&mut self.dying);
         dying.retain_mut(|remains| {
             let begin_ns = thread_cpu_ns();
@@ -29,8 +41,12 @@ impl Control {
 
     /// Unmaps the memory that nobody uses any more; returns true if none is left.
     fn bury_one(&mut self, remains: &mut Remains) -> bool {
-        if remains.session.is_some_and(|session| !self.engine.at_rest(session)) {
-            return false;
+        if let Some(entry) = &remains.session {
+            // Besides the devices, a thread may be about to answer a last request.
+            let answering = || Arc::strong_count(&entry.session) > 1;
+            if !self.engine.at_rest(entry.session.id) || answering() {
+                return false;
+            }
         }
         remains.session = None;
         let devices = self.engine.devices();

@@ -34,9 +34,9 @@ impl Request {
 }
 
 /// Publishes answers, and returns the time of the last one. Never blocks, whatever the clients do.
-pub(super) fn publish(answers: Vec<Answer>) -> u64 {
+pub(super) fn publish(answers: &mut Vec<Answer>) -> u64 {
     let mut answered_ns = 0;
-    for Answer { session, slot, opening, mut outcome } in answers {
+    for Answer { session, slot, opening, mut outcome } in answers.drain(..) {
         answered_ns = monotonic_ns();
         outcome.answered_ns = answered_ns;
         session.answer(slot, opening, &outcome);

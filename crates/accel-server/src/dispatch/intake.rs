@@ -1,6 +1,7 @@
 //! From a message in a client's ring to a request in a bucket: every field is checked here.
 
 use super::answer::Answer;
+use super::notice::{Notice, Reason};
 use super::{Drained, State};
 use crate::bucket::Request;
 use crate::meter::Tally;
@@ -27,15 +28,18 @@ impl State {
         let mut taken = 0;
         while taken < SLOTS {
             let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
+            if entry.evicted {
+                return Drained::Gone;
+            }
             let message = match entry.consumer.pop(entry.memory.ring()) {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
-                Err(error) => return self.evict(id, error.to_string()),
+                Err(error) => return self.evict(id, Reason::Ring(error)),
             };
             taken += 1;
             let order = match Order::decode(&message) {
                 Ok(order) => order,
-                Err(error) => return self.evict(id, error.to_string()),
+                Err(error) => return self.evict(id, Reason::Message(error)),
             };
             match self.take(id, order, now_ns, answers) {
                 Ok(cost) => wasted += cost,
@@ -43,7 +47,7 @@ impl State {
             }
         }
         for accelerator in 0..self.accelerators.len() {
-            answers.append(&mut self.advance(accelerator, Some(now_ns)));
+            self.advance(accelerator, Some(now_ns), answers);
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return Drained::Gone };
         let cost = wasted + u32::from(entry.owed.turn(taken as u32));
@@ -63,12 +67,12 @@ impl State {
         order: Order,
         now_ns: u64,
         answers: &mut Vec<Answer>,
-    ) -> Result<u32, String> {
+    ) -> Result<u32, Reason> {
         let (Order::Launch { slot, launch_id, .. } | Order::Cancel { slot, launch_id, .. }) = order;
-        let Some(entry) = self.sessions.get(&id) else { return Err("closed".into()) };
+        // Only the control thread removes it, under the lock.
+        let Some(entry) = self.sessions.get(&id) else { return Ok(0) };
         let session = entry.session.clone();
-        let in_use = || format!("slot {slot} is in use or does not exist");
-        let opening = session.open(slot).ok_or_else(in_use)?;
+        let opening = session.open(slot).ok_or(Reason::Slot(slot))?;
         let status = match order {
             Order::Launch { registration, request, .. } => {
                 match self.prepare(entry, registration, &request) {
@@ -157,11 +161,8 @@ impl State {
         }
         registration.tally.exceeded();
         if !std::mem::replace(&mut registration.told_excess, true) {
-            let text = format!(
-                "chain {}: process {pid} sends requests more often than it declared",
-                registration.chain
-            );
-            self.notice(id, text);
+            let chain = registration.chain.clone();
+            self.notice(id, Notice::Excess { chain, pid });
         }
     }
 
@@ -169,19 +170,25 @@ impl State {
     fn cancel(&mut self, id: u64, slot: u16, launch_id: u64, answers: &mut Vec<Answer>) -> Status {
         let is_target =
             |r: &Request| r.session.id == id && r.slot == slot && r.launch_id == launch_id;
-        let buckets = self.accelerators.iter_mut().flat_map(|a| a.buckets.iter_mut());
-        let Some(target) = buckets.flat_map(|bucket| bucket.queue.remove(is_target)).next() else {
-            return Status::TooLate;
-        };
-        self.counters.cancelled += 1;
-        answers.push(target.answer(Status::Cancelled as u32, None));
-        Status::Done
+        let before = answers.len();
+        for bucket in self.accelerators.iter_mut().flat_map(|a| a.buckets.iter_mut()) {
+            let cancelled =
+                |target: Request| answers.push(target.answer(Status::Cancelled as u32, None));
+            bucket.queue.remove(is_target, cancelled);
+        }
+        let cancelled = answers.len() - before;
+        self.counters.cancelled += cancelled as u64;
+        if cancelled == 0 { Status::TooLate } else { Status::Done }
     }
 
-    /// Ends a session whose client is not served any more; the control thread does the rest.
-    pub(super) fn evict(&mut self, id: u64, reason: String) -> Drained {
-        self.counters.evictions += 1;
-        self.evictions.push((id, reason));
+    /// Ends a session whose client is not served any more, once; the control thread does the rest.
+    pub(super) fn evict(&mut self, id: u64, reason: Reason) -> Drained {
+        if let Some(entry) = self.sessions.get_mut(&id)
+            && !std::mem::replace(&mut entry.evicted, true)
+        {
+            self.counters.evictions += 1;
+            self.evictions.push((id, reason));
+        }
         Drained::Gone
     }
 }

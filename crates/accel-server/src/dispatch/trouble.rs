@@ -2,6 +2,7 @@
 
 use super::State;
 use super::answer::Answer;
+use super::notice::{Named, Notice, Reason};
 use crate::bucket::Request;
 use device::FailureCode;
 use system::Overrun;
@@ -13,19 +14,15 @@ impl State {
         if !is_lost(code) {
             return;
         }
-        let what = self.in_words(accelerator, request);
+        let named = self.named(accelerator, request);
+        let session = request.session.id;
         if code == FailureCode::Endless as u32 {
-            let why = format!("{what} never ended; the device is set up anew");
-            self.evict(request.session.id, why);
-            self.drop_waiting(request.session.id);
+            self.evict(session, Reason::Endless(named));
+            self.drop_waiting(session);
             return;
         }
-        let then = match self.accelerators[accelerator].device.statistics().fault {
-            Some(why) => format!("cannot be set up anew: {why}"),
-            None => "is set up anew".to_owned(),
-        };
-        let session = request.session.id;
-        self.notice(session, format!("{what} was lost: the device broke down, and {then}"));
+        let fault = self.accelerators[accelerator].device.statistics().fault;
+        self.notice(session, Notice::Lost { request: named, fault });
     }
 
     /// A running request has taken longer than it declared.
@@ -34,38 +31,35 @@ impl State {
         accelerator: usize,
         lane: usize,
         action: Overrun,
-    ) -> Vec<Answer> {
-        let Some(owner) = self.accelerators.get(accelerator) else { return Vec::new() };
-        let Some(request) = &owner.lanes[lane].running else { return Vec::new() };
+        answers: &mut Vec<Answer>,
+    ) {
+        let Some(owner) = self.accelerators.get(accelerator) else { return };
+        let Some(request) = &owner.lanes[lane].running else { return };
         let declared_us = request.launch.budget_ns.unwrap_or(0) / 1000;
-        let what = self.in_words(accelerator, request);
         let session = request.session.id;
-        let mut text = format!("{what} runs longer than the declared {declared_us} us");
+        let request = self.named(accelerator, request);
         let owner = &mut self.accelerators[accelerator];
         owner.lanes[lane].overran = true;
         self.counters.overruns += 1;
-        if action == Overrun::Demote {
-            match owner.demote(lane) {
-                Ok(()) if owner.lanes[lane].demoted => {
-                    self.counters.demotions += 1;
-                    text += ", demoted to the lowest bucket";
-                }
-                Ok(()) => {}
-                Err(error) => text += &format!(", cannot be demoted: {error}"),
-            }
-        }
-        self.notice(session, text);
-        self.advance(accelerator, None)
+        let demoted = match action {
+            Overrun::Demote => owner.demote(lane).map(|()| owner.lanes[lane].demoted),
+            _ => Ok(false),
+        };
+        self.counters.demotions += u64::from(demoted == Ok(true));
+        self.notice(session, Notice::Overran { request, declared_us, demoted });
+        self.advance(accelerator, None, answers);
     }
 
-    /// Names a request in words: its accelerator, chain, launch id and process.
-    fn in_words(&self, accelerator: usize, request: &Request) -> String {
-        let owner = &self.accelerators[accelerator].id;
+    /// Names a request: its accelerator, chain, launch id and process.
+    fn named(&self, accelerator: usize, request: &Request) -> Named {
         let session = self.sessions.get(&request.session.id);
         let registration = session.and_then(|s| s.registrations.get(request.registration as usize));
-        let chain = registration.and_then(Option::as_ref).map_or("?", |r| r.chain.as_str());
-        let (id, pid) = (request.launch_id, request.session.pid);
-        format!("{owner}: chain {chain}, request {id} of process {pid}")
+        Named {
+            accelerator: self.accelerators[accelerator].id.clone(),
+            chain: registration.and_then(Option::as_ref).map(|of| of.chain.clone()),
+            launch_id: request.launch_id,
+            pid: request.session.pid,
+        }
     }
 }
 

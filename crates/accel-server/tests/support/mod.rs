@@ -1,6 +1,8 @@
 //! A server on a socket of its own, and clients that are processes of their own.
 #![allow(dead_code)]
 
+pub mod raw;
+
 use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
 use accel_server::{GpuHost, Options, Server};
 use std::path::{Path, PathBuf};

@@ -140,6 +140,7 @@ impl<B: Backend> Hosted<B> {
         let shared = Arc::new(Shared {
             schedule: PiMutex::new(Schedule::new(setup.sharing, levels, least, backend.burst())),
             backend,
+            workspaces: PiMutex::new(Vec::with_capacity(unit::WORKSPACES)),
             seats: [seats(units), seats(1)],
         });
         let mut device = Hosted {
@@ -220,7 +221,7 @@ impl<B: Backend> Hosted<B> {
         launch: Launch,
         event: &Event,
     ) -> Result<(), Error> {
-        let workspace = (0..plan.workspace).map(|_| AtomicU64::new(0)).collect();
+        let workspace = self.shared.workspace(plan.workspace);
         let finishes = plan.finishes;
         let mut order = Some(Order { launch, event: event.clone(), workspace, finishes });
         // A refused order is dropped after the lock is released.

@@ -48,11 +48,6 @@ pub(super) enum Next {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Wakes(pub [u64; 2]);
 
-/// Parts of a retired operation, to be dropped after the lock is released.
-pub(super) struct Remains(
-    #[expect(dead_code, reason = "only dropped")] Result<Option<Order>, Arc<Work>>,
-);
-
 /// Operations that one device holds at most.
 const MAX_OPERATIONS: usize = 1 << 16;
 /// Operations and streams that fit before submission has to allocate.
@@ -95,6 +90,10 @@ pub(super) struct Schedule {
     streams: Table<Stream>,
     operations: Vec<Operation>,
     free: Vec<u32>,
+    /// Work without an order, and work whose operation is retired while a thread still holds it. A
+    /// thread holds one at most, so that there is always one to take the place of a held one.
+    spare: Vec<Arc<Work>>,
+    held: Vec<Arc<Work>>,
     ready: [Ready; 2],
     /// Operations that are over but not told, because no thread held them.
     deliveries: VecDeque<u32>,
@@ -116,12 +115,16 @@ impl Schedule {
             Sharing::Levels => [levels, levels].map(|n| Ready::by_level(n.into())),
             Sharing::TimeSlice { slice_ns } => [Ready::in_turns(slice_ns), Ready::by_level(1)],
         };
+        // Each unit and the copy engine.
+        let threads = least.len() + 1;
         Schedule {
             sharing,
             contexts: Table::new(),
             streams: Table::new(),
             operations: Vec::with_capacity(CAPACITY),
             free: Vec::with_capacity(CAPACITY),
+            spare: (0..threads).map(|_| Arc::default()).collect(),
+            held: Vec::with_capacity(threads),
             ready,
             deliveries: VecDeque::with_capacity(CAPACITY),
             idle: [0; 2],
@@ -156,6 +159,11 @@ impl Schedule {
         let full = Error::Exhausted { what: "streams", limit: Table::<Stream>::LIMIT };
         let key = self.streams.insert(stream).ok_or(full)?;
         self.context(id)?.streams += 1;
+        // The first operation of each stream finds its place made.
+        while self.operations.len() < self.streams.iter().count() {
+            let slot = self.add_operation();
+            self.free.push(slot);
+        }
         Ok(StreamId(key))
     }
 
@@ -298,12 +306,18 @@ impl Schedule {
     }
 
     /// Removes an operation whose event was signalled, and promotes the next one of its stream.
-    pub fn retire(&mut self, slot: u32) -> Remains {
+    /// Returns its order, for the caller to drop when the lock is released, unless another thread
+    /// still holds its work: that thread finds it with [`Schedule::let_go`].
+    pub fn retire(&mut self, slot: u32) -> Option<Order> {
         let operation = &mut self.operations[slot as usize];
-        let remains = match Arc::get_mut(&mut operation.work) {
-            Some(work) => Ok(work.end()),
+        let order = match Arc::get_mut(&mut operation.work) {
+            Some(work) => work.end(),
             // Another unit has counted down but not let go yet.
-            None => Err(std::mem::take(&mut operation.work)),
+            None => {
+                let fresh = self.spare.pop().unwrap_or_default();
+                self.held.push(std::mem::replace(&mut operation.work, fresh));
+                None
+            }
         };
         let key = operation.stream;
         self.free.push(slot);
@@ -315,7 +329,17 @@ impl Schedule {
                 None => self.forget_stream(key),
             }
         }
-        Remains(remains)
+        order
+    }
+
+    /// The order of a retired operation whose work no thread holds any more. Each thread asks after
+    /// it has let go of a work.
+    pub fn let_go(&mut self) -> Option<Order> {
+        let at = self.held.iter_mut().position(|work| Arc::get_mut(work).is_some())?;
+        let mut work = self.held.swap_remove(at);
+        let order = Arc::get_mut(&mut work).and_then(Work::end);
+        self.spare.push(work);
+        order
     }
 
     fn least_of(&self, engine: Engine, unit: usize) -> usize {
@@ -407,17 +431,7 @@ impl Schedule {
     }
 
     fn occupy(&mut self, stream: StreamId, engine: Engine, blocks: u32, order: Order) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.operations.push(Operation {
-                work: Arc::default(),
-                engine,
-                stream: 0,
-                sequence: 0,
-                blocks: 0,
-                taken: 0,
-            });
-            self.operations.len() as u32 - 1
-        });
+        let slot = self.free.pop().unwrap_or_else(|| self.add_operation());
         self.sequence += 1;
         let operation = &mut self.operations[slot as usize];
         Arc::get_mut(&mut operation.work)
@@ -428,6 +442,18 @@ impl Schedule {
         operation.sequence = self.sequence;
         (operation.blocks, operation.taken) = (blocks, 0);
         slot
+    }
+
+    fn add_operation(&mut self) -> u32 {
+        self.operations.push(Operation {
+            work: Arc::default(),
+            engine: Engine::Compute,
+            stream: 0,
+            sequence: 0,
+            blocks: 0,
+            taken: 0,
+        });
+        self.operations.len() as u32 - 1
     }
 
     fn destroy_streams(&mut self, which: impl Fn(&Stream) -> bool) {

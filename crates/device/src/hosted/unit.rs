@@ -7,8 +7,8 @@
 
 use super::Backend;
 use super::pace::Pace;
-use super::schedule::{Engine, Next, Remains, Schedule, Wakes};
-use super::work::Work;
+use super::schedule::{Engine, Next, Schedule, Wakes};
+use super::work::{Order, Work};
 use crate::Level;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
@@ -22,9 +22,14 @@ use std::thread::Thread;
 pub(super) struct Shared<B> {
     pub schedule: PiMutex<Schedule>,
     pub backend: B,
+    /// Workspaces of launches that are over: threads that may not allocate use them again.
+    pub workspaces: PiMutex<Vec<Vec<AtomicU64>>>,
     /// The threads, by engine.
     pub seats: [Box<[Seat]>; 2],
 }
+
+/// Workspaces that are kept.
+pub(super) const WORKSPACES: usize = 64;
 
 /// Worker or buffer with which a thread runs blocks.
 pub(super) enum Runner<W> {
@@ -79,15 +84,41 @@ impl<B: Backend> Shared<B> {
     /// Retires the operation that this thread ended, and finds out what it does next.
     fn next(&self, engine: Engine, unit: usize, ended: Option<u32>) -> (Next, u64) {
         let mut schedule = self.schedule.lock();
-        let remains: Option<Remains> = ended.map(|slot| schedule.retire(slot));
+        let remains = [ended.and_then(|slot| schedule.retire(slot)), schedule.let_go()];
         // Read under the lock, so that the start times of operations are in the order of choice.
         let now_ns = monotonic_ns();
         let next = schedule.take(engine, unit, now_ns);
         let wakes = schedule.wake(None);
         drop(schedule);
         self.rouse(wakes);
-        drop(remains);
+        remains.into_iter().flatten().for_each(|order| self.drop_order(order));
         (next, now_ns)
+    }
+
+    /// Zeroed words that the blocks of a launch share, from a launch that is over if there was one.
+    pub fn workspace(&self, words: usize) -> Vec<AtomicU64> {
+        if words == 0 {
+            return Vec::new();
+        }
+        let mut workspace = {
+            let mut kept = self.workspaces.lock();
+            let enough = kept.iter().position(|other| other.capacity() >= words);
+            enough.map(|at| kept.swap_remove(at)).unwrap_or_default()
+        };
+        workspace.resize_with(words, AtomicU64::default);
+        workspace
+    }
+
+    /// Lets go of what is left of a launch, but for its workspace.
+    fn drop_order(&self, Order { mut workspace, .. }: Order) {
+        if workspace.capacity() == 0 {
+            return;
+        }
+        workspace.clear();
+        let mut kept = self.workspaces.lock();
+        if kept.len() < kept.capacity() {
+            kept.push(workspace);
+        }
     }
 
     /// Runs blocks that started at `start_ns`. True if that ended the operation.
