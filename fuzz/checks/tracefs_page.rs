@@ -4,7 +4,7 @@ use trace::kernel::events::{Event, Formats};
 use trace::kernel::page::{Head, PageError, parse_head, parse_page};
 
 /// Descriptions of a kernel's events.
-pub const FORMATS: &str = include_str!("../../crates/trace/tests/data/tracefs-formats.txt");
+pub const FORMATS: &str = include_str!("../../crates/observe/trace/tests/data/tracefs-formats.txt");
 
 /// Ends the description of events in an input; the page follows.
 const END: &[u8] = b"\nEND\n";

@@ -1,5 +1,5 @@
 //! The packages for ROS 2, built by colcon with Debian's ament_cmake and generators of messages.
-//! `ros/keeptime_ros/test/workspace` has what Debian has not, above all rclcpp's stand-in.
+//! `crates/ros/keeptime_ros/test/workspace` has what Debian has not, above all rclcpp's stand-in.
 
 use std::path::Path;
 
@@ -56,7 +56,8 @@ const CMAKE: [&str; 2] = ["--cmake-args", "-DPython3_EXECUTABLE=/usr/bin/python3
 fn colcon(folder: &Path, verb: &str) -> Step {
     program(folder)
         .arg(verb)
-        .args(["--base-paths", "ros", "ros/keeptime_ros/test/workspace", "--build-base"])
+        .args(["--base-paths", "crates/ros/keeptime_msgs", "crates/ros/keeptime_ros"])
+        .args(["crates/ros/keeptime_ros/test/workspace", "--build-base"])
         .arg(folder.join("build"))
         .arg("--install-base")
         .arg(folder.join("install"))

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::step::Step;
 
 /// Files that must be covered, and how far.
-const COVERED: &str = "crates/accel-server/src/";
+const COVERED: &str = "crates/serve/accel-server/src/";
 const LEAST_PERCENT: f64 = 85.0;
 
 /// Runs the server's tests instrumented, and fails when too few lines were run.

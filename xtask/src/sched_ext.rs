@@ -1,4 +1,4 @@
-//! `cargo xtask sched-ext`: boots a kernel that has sched_ext in QEMU, tests the scheduler of `sched/`
+//! `cargo xtask sched-ext`: boots a kernel that has sched_ext in QEMU, tests the scheduler of `crates/memory/throttle-fair/scheduler/`
 //! there, and repeats BWLOCK++'s section IV-C-4 with `keeptime bench regulate`.
 //!
 //! The kernel is a package of Debian's, unpacked into the folder that cargo builds into, as is

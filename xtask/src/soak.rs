@@ -38,7 +38,7 @@ fn attacked(args: &Args) -> anyhow::Result<()> {
 /// itself is instrumented; `tsan.supp` says what looks like a race for that.
 fn sanitized() -> anyhow::Result<()> {
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
-    let suppressions = crate::root().join("crates/guard/tsan.supp");
+    let suppressions = crate::root().join("crates/observe/guard/tsan.supp");
     let run = |tests: &str| {
         Step::cargo("test -p guard --target x86_64-unknown-linux-gnu --target-dir")
             .arg(crate::target().join("soak"))

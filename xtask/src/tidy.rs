@@ -1,11 +1,12 @@
 //! `cargo xtask tidy`: what a reviewer should not have to look for.
 //!
 //! - The format and the lints are clean.
-//! - Every crate is named in ARCHITECTURE.md, and every crate that it names exists.
+//! - Every crate is named in ARCHITECTURE.md, and every crate that it names exists; its list of
+//!   dependencies is that of the manifests.
 //! - No file names a place on one developer's machine.
 //! - Long source files are listed; that is a warning.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -39,7 +40,7 @@ pub fn run() -> anyhow::Result<()> {
     for step in steps {
         failures.extend(step.run().err().map(|error| error.to_string()));
     }
-    eprintln!("==> crates named in ARCHITECTURE.md");
+    eprintln!("==> crates and arrows of ARCHITECTURE.md");
     failures.extend(architecture(&crate::root())?);
     eprintln!("==> machine paths and long files");
     for (path, text) in tracked_texts(&crate::root())? {
@@ -63,49 +64,101 @@ fn architecture(root: &Path) -> anyhow::Result<Vec<String>> {
     let Ok(page) = std::fs::read_to_string(root.join("ARCHITECTURE.md")) else {
         return Ok(vec!["ARCHITECTURE.md is missing".into()]);
     };
-    let mut crates = BTreeSet::new();
-    for entry in std::fs::read_dir(root.join("crates"))? {
-        let entry = entry?;
-        if entry.path().join("Cargo.toml").exists() {
-            crates.insert(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    let named = named_crates(&page);
-    let unnamed = crates
-        .difference(&named)
-        .map(|name| format!("ARCHITECTURE.md does not name crates/{name}"));
-    let absent = named
-        .difference(&crates)
-        .map(|name| format!("ARCHITECTURE.md names crates/{name}, which does not exist"));
-    Ok(unnamed.chain(absent).collect())
+    let Workspace { folders, arrows } = workspace(root)?;
+    let named = named_folders(&page);
+    let mut failures = Vec::new();
+    failures.extend(folders.difference(&named).map(|of| format!("the code map lacks {of}")));
+    let absent = named.iter().filter(|folder| !root.join(folder).exists());
+    failures.extend(absent.map(|folder| format!("the code map names {folder}, which is not there")));
+    let drawn = arrows_of(&page);
+    let edges = |map: &BTreeMap<String, BTreeSet<String>>| -> BTreeSet<String> {
+        let edges = map.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+        edges.map(|(from, to)| format!("{from} -> {to}")).collect()
+    };
+    let (real, drawn) = (edges(&arrows), edges(&drawn));
+    failures.extend(real.difference(&drawn).map(|edge| format!("no arrow for {edge}")));
+    failures.extend(drawn.difference(&real).map(|edge| format!("{edge} is in no manifest")));
+    Ok(failures.into_iter().map(|failure| format!("ARCHITECTURE.md: {failure}")).collect())
 }
 
-/// The crates that a page names: as `crates/NAME` anywhere, or as the first word of a line that is
-/// indented below a line `crates/`.
-fn named_crates(page: &str) -> BTreeSet<String> {
+/// The crates of the workspace but this one.
+struct Workspace {
+    /// Folders, from the root.
+    folders: BTreeSet<String>,
+    /// By crate, the other crates of the workspace that it needs, tests aside.
+    arrows: BTreeMap<String, BTreeSet<String>>,
+}
+
+fn workspace(root: &Path) -> anyhow::Result<Workspace> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .context("cannot start cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let own: BTreeSet<String> = packages.iter().map(|package| text(&package["name"])).collect();
+    let mut workspace = Workspace { folders: BTreeSet::new(), arrows: BTreeMap::new() };
+    for package in packages.iter().filter(|package| package["name"] != "xtask") {
+        let manifest = text(&package["manifest_path"]);
+        let folder = Path::new(&manifest).parent().and_then(|of| of.strip_prefix(root).ok());
+        workspace.folders.extend(folder.map(|of| of.to_string_lossy().into_owned()));
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let normal = dependencies.filter(|dependency| dependency["kind"].is_null());
+        let to = normal.map(|dependency| text(&dependency["name"])).filter(|to| own.contains(to));
+        workspace.arrows.insert(text(&package["name"]), to.collect());
+    }
+    Ok(workspace)
+}
+
+/// The folders of crates that the code map names: the first word of a line, or, below a line that
+/// is a folder alone, that folder with the first word of each line that is indented once.
+fn named_folders(page: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut indent = None;
-    let mut listing = false;
-    for line in page.lines() {
-        for (at, prefix) in line.match_indices("crates/") {
-            names.insert(first_name(&line[at + prefix.len()..]));
-        }
-        let depth = line.len() - line.trim_start().len();
-        if line.trim_start().starts_with("crates/") {
-            (listing, indent) = (true, None);
-        } else if line.trim().is_empty() || depth == 0 {
-            listing = false;
-        } else if listing && depth == *indent.get_or_insert(depth) {
-            names.insert(first_name(line.trim_start()));
+    let mut group = None;
+    let mut depth = None;
+    for line in code_blocks(page).flatten() {
+        let indent = line.len() - line.trim_start().len();
+        let first = line.split_whitespace().next().unwrap_or_default();
+        match (&group, indent) {
+            (_, 0) => {
+                let crates = first.starts_with("crates/") || first.starts_with("lab/");
+                let alone = crates && first.ends_with('/') && line.trim() == first;
+                (group, depth) = (alone.then(|| first.to_owned()), None);
+                if crates && !alone {
+                    names.insert(first.trim_end_matches([',', '/']).to_owned());
+                }
+            }
+            (Some(group), _) if indent == *depth.get_or_insert(indent) => {
+                names.insert(format!("{group}{first}"));
+            }
+            _ => {}
         }
     }
-    names.remove("");
     names
 }
 
-fn first_name(text: &str) -> String {
-    let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    text.chars().take_while(is_part).collect()
+/// The arrows in a block that has lines `crate -> crate, crate` and nothing else.
+fn arrows_of(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let is_arrow =
+        |line: &&str| line.split_once(" -> ").is_some_and(|(from, _)| !from.contains(' '));
+    let is_list = |block: &Vec<&str>| block.iter().all(is_arrow);
+    let blocks = code_blocks(page).filter(is_list);
+    let lines = blocks.flatten().filter_map(|line| line.split_once(" -> "));
+    lines
+        .map(|(from, to)| (from.to_owned(), to.split(", ").map(str::to_owned).collect()))
+        .collect()
+}
+
+/// The lines of each block of code of a page.
+fn code_blocks(page: &str) -> impl Iterator<Item = Vec<&str>> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    blocks.map(|block| block.lines().skip(1).filter(|line| !line.trim().is_empty()).collect())
 }
 
 fn machine_paths(path: &str, text: &str) -> Vec<String> {
@@ -147,13 +200,21 @@ fn tracked_texts(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
 mod tests {
     use super::*;
 
+    const PAGE: &str = "See crates/shm.\n```\ncrates/base/\n  shm      memory\n           of all kinds\n\
+                        \x20 name     names\ncrates/cli  the command\nlab/a, b  two\nxtask/ tasks\n```\n\
+                        a -> b\n```\nX  a path -> b\n```\n```\naccel -> shm, name\ncli -> accel\n```\n";
+
     #[test]
-    fn crates_are_read_from_paths_and_from_the_listing() {
-        let page = "See crates/shm/src/lib.rs and `crates/accel-c`.\n\
-                    ```\ncrates/\n  shm      memory\n  device   accelerators\n           of all kinds\n\
-                    xtask/     tasks\n  other    nothing\n```\n";
-        let named: Vec<_> = named_crates(page).into_iter().collect();
-        assert_eq!(named, ["accel-c", "device", "shm"]);
+    fn crates_are_read_from_the_code_map() {
+        let named: Vec<_> = named_folders(PAGE).into_iter().collect();
+        assert_eq!(named, ["crates/base/name", "crates/base/shm", "crates/cli", "lab/a"]);
+    }
+
+    #[test]
+    fn arrows_are_read_from_the_block_that_has_nothing_else() {
+        let arrows = arrows_of(PAGE);
+        let of = |from: &str| arrows[from].iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!((arrows.len(), of("accel"), of("cli")), (2, vec!["name", "shm"], vec!["accel"]));
     }
 
     #[test]

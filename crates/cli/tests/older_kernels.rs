@@ -1,7 +1,7 @@
 //! `keeptime run` and a server with its client on kernels as old as Linux 5.3, by a filter that
 //! refuses what came later.
 
-#[path = "../../preload/tests/support/refusals.rs"]
+#[path = "../../observe/preload/tests/support/refusals.rs"]
 mod refusals;
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Folder, preload_library};
 
 /// One of the programs that test the preload library.
 fn program(folder: &Folder, name: &str) -> String {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/programs");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../observe/preload/tests/programs");
     let (source, program) = (sources.join(name).with_extension("c"), folder.0.join(name));
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-O1", "-pthread", "-o"]).arg(&program).arg(source);

@@ -2,9 +2,9 @@
 //! binding, which knows nothing of Keeptime but the `.msg` and `.srv` files. On loopback, each test
 //! in a domain of its own.
 
-#[path = "../../ros/tests/attacker/mod.rs"]
+#[path = "../../ros/ros/tests/attacker/mod.rs"]
 mod attacker;
-#[path = "../../ros/tests/interfaces/mod.rs"]
+#[path = "../../ros/ros/tests/interfaces/mod.rs"]
 mod interfaces;
 #[path = "../../../fuzz/checks/random.rs"]
 mod random;
@@ -37,7 +37,7 @@ fn peer(python: &PathBuf, what: &str, domain: u16) -> Command {
     let here = env!("CARGO_MANIFEST_DIR");
     let mut command = Command::new(python);
     command.arg(format!("{here}/tests/programs/ros_peer.py")).arg(what).arg(domain.to_string());
-    command.arg(format!("{here}/../../ros/keeptime_msgs"));
+    command.arg(format!("{here}/../ros/keeptime_msgs"));
     command
 }
 

@@ -3,7 +3,7 @@
 //! security is refused.
 
 #[cfg(feature = "dds-security")]
-#[path = "../../ros/tests/keystore/mod.rs"]
+#[path = "../../ros/ros/tests/keystore/mod.rs"]
 mod keystore;
 
 use std::path::Path;
@@ -132,7 +132,7 @@ mod secured {
         let here = env!("CARGO_MANIFEST_DIR");
         let mut command = Command::new(python);
         command.arg(format!("{here}/tests/programs/ros_peer.py")).arg("client");
-        command.arg(domain.to_string()).arg(format!("{here}/../../ros/keeptime_msgs"));
+        command.arg(domain.to_string()).arg(format!("{here}/../ros/keeptime_msgs"));
         if let Some((keystore, name)) = enclave {
             command.env("ROS_SECURITY_ENABLE", "true").env("ROS_SECURITY_STRATEGY", "Enforce");
             command.env("ROS_SECURITY_KEYSTORE", keystore.path());

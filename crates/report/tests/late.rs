@@ -2,7 +2,7 @@
 //! them in a terminal, to machines and on a page.
 
 mod late_findings;
-#[path = "../../trace/tests/late_tape/mod.rs"]
+#[path = "../../observe/trace/tests/late_tape/mod.rs"]
 mod late_tape;
 
 use late_findings::{findings, text};

@@ -1,5 +1,5 @@
 /*
- * The kernels of Keeptime's CUDA device (crates/device-cuda/kernels/builtin.cu), in C: what they
+ * The kernels of Keeptime's CUDA device (crates/serve/device-cuda/kernels/builtin.cu), in C: what they
  * compute, in the order of the blocks, not how a GPU does it.
  */
 #include "gpu.h"

@@ -1,5 +1,5 @@
 /*
- * The kernels of the submission study (crates/submission/kernels), in C: what they compute, in one
+ * The kernels of the submission study (lab/submission/kernels), in C: what they compute, in one
  * piece for all blocks, not how a GPU does it.
  */
 #include "gpu.h"

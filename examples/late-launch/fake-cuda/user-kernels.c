@@ -1,6 +1,6 @@
 /*
  * Kernels that users of Keeptime's CUDA device bring along: those of its tests
- * (crates/device-cuda/tests/faults.cu), of which two go wrong, and that of examples/gpu-service.
+ * (crates/serve/device-cuda/tests/faults.cu), of which two go wrong, and that of examples/gpu-service.
  */
 #include "gpu.h"
 

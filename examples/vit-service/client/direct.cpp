@@ -1,5 +1,5 @@
 /*
- * A request in this process, as the server does it (crates/device-cuda/src/worker.rs, replay.rs):
+ * A request in this process, as the server does it (crates/serve/device-cuda/src/worker.rs, replay.rs):
  * the first time copy, service and copy are put into a stream; the second time they are captured;
  * from then on they are one launch of a graph. An event tells the end.
  *

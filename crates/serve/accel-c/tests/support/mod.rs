@@ -1,0 +1,163 @@
+//! Builds the libraries, compiles programs against them, and runs programs and servers.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use accel_server::{Options, Server};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use system::System;
+
+/// Folder of the header.
+pub const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+
+/// A standard of C or C++.
+#[derive(Clone, Copy, Debug)]
+pub enum Language {
+    C(&'static str),
+    Cpp(&'static str),
+}
+
+/// Kind of the library that a program is linked to.
+#[derive(Clone, Copy, Debug)]
+pub enum Library {
+    Shared,
+    Static,
+}
+
+/// A file of the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(path)
+}
+
+/// The folder with libkeeptime.so and libkeeptime.a, built on first use: cargo does not build a
+/// library that no test links to. The profile and the target folder are those of this test.
+pub fn libraries() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        // CARGO_TARGET_TMPDIR is TARGET/tmp.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
+        let (profile, folder) =
+            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "accel-c", "--profile", profile])
+            .arg("--target-dir")
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(status.expect("cargo starts").success(), "the libraries cannot be built");
+        target.join(folder)
+    })
+}
+
+/// A path that no other test uses.
+pub fn fresh(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let file = format!("{name}-{}-{number}", std::process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(file)
+}
+
+/// A compiler with all warnings as errors.
+pub fn compiler(language: Language) -> Command {
+    let (program, standard) = match language {
+        Language::C(standard) => ("cc", standard),
+        Language::Cpp(standard) => ("c++", standard),
+    };
+    let mut command = Command::new(program);
+    command.arg(format!("-std={standard}"));
+    command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-Wshadow", "-Wconversion"]);
+    command.arg("-I").arg(INCLUDE);
+    command
+}
+
+/// Compiles a source file to a program. It is removed when it goes out of scope.
+pub fn program(language: Language, library: Library, source: &Path) -> Program {
+    let mut command = compiler(language);
+    command.arg(source);
+    linked(command, library)
+}
+
+/// Runs a compiler that was given its sources, to make a program.
+pub fn linked(mut command: Command, library: Library) -> Program {
+    let path = fresh("program");
+    let folder = libraries();
+    command.arg("-o").arg(&path);
+    match library {
+        Library::Shared => {
+            command.arg("-L").arg(folder).arg("-lkeeptime");
+            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+        }
+        Library::Static => {
+            command.arg(folder.join("libkeeptime.a")).args(["-lpthread", "-ldl", "-lm"]);
+        }
+    }
+    succeed(&mut command);
+    Program(path)
+}
+
+/// A compiled program.
+pub struct Program(PathBuf);
+
+impl Program {
+    /// Runs it with a socket in its environment.
+    pub fn run(&self, socket: &Path) -> Output {
+        self.command(socket).output().expect("the program starts")
+    }
+
+    /// Path of the program.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The command that runs it.
+    pub fn command(&self, socket: &Path) -> Command {
+        let mut command = Command::new(&self.0);
+        command.env("KEEPTIME_SOCKET", socket);
+        command
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+pub fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    expect_success(&output)
+}
+
+/// Checks that a program succeeded, and returns its output.
+pub fn expect_success(output: &Output) -> String {
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    out.into_owned()
+}
+
+/// A server of one software accelerator, in this process, at a socket of its own.
+pub fn server() -> Server {
+    server_at(&socket())
+}
+
+/// A server of one software accelerator, in this process.
+pub fn server_at(socket: &Path) -> Server {
+    server_with(socket, "")
+}
+
+/// A server of one software accelerator, in this process, with more fields of `server`.
+pub fn server_with(socket: &Path, more: &str) -> Server {
+    // Normal scheduling: the test shares its machine.
+    let text = format!("accelerators: [{{id: gpu0, buckets: 4}}]\nserver: {{priority: 0{more}}}\n");
+    let system = System::parse(&text, "test.yaml").expect("a correct system file");
+    let options = Options { socket: Some(socket.to_owned()), ..Options::default() };
+    Server::start(&system, options).expect("the server starts")
+}
+
+/// A path for a socket, shorter than the target folder's may be.
+pub fn socket() -> PathBuf {
+    std::env::temp_dir().join(fresh("keeptime").file_name().expect("a name"))
+}
