@@ -1,7 +1,7 @@
 /*
  * vector_add: adds two vectors on the accelerator, three ways, and checks every sum.
  *
- *     cargo build --release -p accel-c
+ *     cargo build --release -p keeptime-accel-c
  *     cc -std=c99 -Icrates/serve/accel-c/include examples/c/vector_add.c \
  *         -Ltarget/release -lkeeptime -Wl,-rpath,$PWD/target/release -o vector_add
  *     ./vector_add [SOCKET]

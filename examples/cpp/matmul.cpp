@@ -1,7 +1,7 @@
 /*
  * matmul: multiplies two matrices on the accelerator, in five lines, and checks the product.
  *
- *     cargo build --release -p accel-c
+ *     cargo build --release -p keeptime-accel-c
  *     c++ -std=c++17 -Icrates/serve/accel-c/include examples/cpp/matmul.cpp \
  *         -Ltarget/release -lkeeptime -Wl,-rpath,$PWD/target/release -o matmul
  *     ./matmul

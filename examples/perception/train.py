@@ -1,6 +1,6 @@
 """Trains the network of examples/perception and writes it as model.onnx.
 
-train.py GRIDS, a file of `cargo run --release -p driving --example perception -- grids`.
+train.py GRIDS, a file of `cargo run --release -p keeptime-driving --example perception -- grids`.
 Takes numpy, jax and onnx. Nothing of it runs in a drive.
 """
 import sys

@@ -33,7 +33,7 @@ pub fn tests() -> anyhow::Result<()> {
         eprintln!("==> SKIP: the packages for ROS 2 by colcon: no {}", packages.join(" "));
         return Ok(());
     }
-    Step::cargo("build -p accel-c").run()?;
+    Step::cargo("build -p keeptime-accel-c").run()?;
     let target = std::path::absolute(crate::target())?;
     let folder = target.join("colcon");
     colcon(&folder, "build").args(["--packages-skip", "keeptime_ros"]).args(CMAKE).run()?;

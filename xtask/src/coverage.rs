@@ -24,7 +24,7 @@ pub fn run() -> anyhow::Result<()> {
     let _ = std::fs::remove_dir_all(&profiles);
     std::fs::create_dir_all(&profiles)?;
     // Test processes that are killed leave empty profiles; each process has a file of its own.
-    Step::cargo("test -p accel-server --target-dir")
+    Step::cargo("test -p keeptime-accel-server --target-dir")
         .arg(&folder)
         .env("RUSTFLAGS", "-C instrument-coverage")
         .env("LLVM_PROFILE_FILE", profiles.join("%p-%m.profraw"))

@@ -14,21 +14,20 @@ pub struct Args {
     /// The policies to compare
     #[arg(long, default_value = "priority,fifo,timeslice")]
     policy: String,
-    /// More options for `keeptime chains`, after --
+    /// More options for `keeptime-lab chains`, after --
     #[arg(last = true)]
     more: Vec<String>,
 }
 
 /// Builds, announces how long it takes, and runs.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    // Without the typesetter of one benchmark's report, which takes longer to build than the rest.
-    Step::cargo("build -p cli --release --no-default-features").run()?;
+    crate::laboratory()?;
     let policies = args.policy.split(',').count();
     let plural = if policies == 1 { "policy" } else { "policies" };
     eprintln!("==> The chains now run for real under {policies} {plural}, {} each.", args.duration);
     let report = crate::target().join("chains-report.html");
     eprintln!("==> The page with the plots will be {}.", report.display());
-    Step::program(crate::target().join("release/keeptime"))
+    Step::program(crate::target().join("release/keeptime-lab"))
         .args(["chains", SYSTEM, "--policy", &args.policy, "--duration", &args.duration, "--html"])
         .arg(&report)
         .args(&args.more)

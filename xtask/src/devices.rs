@@ -33,12 +33,15 @@ const ONNX: Package = Package {
 pub fn run() -> anyhow::Result<()> {
     vulkan_driver();
     let library = onnx_library()?;
-    let crates = "-p device -p device-cuda -p device-onnx -p device-vulkan -p submission";
+    let crates = "-p keeptime-device -p keeptime-device-cuda -p keeptime-device-onnx \
+                  -p keeptime-device-vulkan -p keeptime-submission";
     Step::cargo(&format!("test {crates}")).env(ONNX_VARIABLE, &library).run()?;
-    Step::cargo("run --release -p cli --no-default-features -- bench submission --quick --output")
-        .arg(crate::target().join("submission"))
-        .env(ONNX_VARIABLE, &library)
-        .run()
+    Step::cargo(
+        "run --release -p keeptime-lab --no-default-features -- bench submission --quick --output",
+    )
+    .arg(crate::target().join("submission"))
+    .env(ONNX_VARIABLE, &library)
+    .run()
 }
 
 /// ONNX Runtime's library, fetched if it is not there; the one that the variable names, if any.

@@ -120,8 +120,8 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    let models = "test --release -p shm -p guard -p bandwidth --test loom --test mutex_loom \
-                  --test rwlock_loom";
+    let models = "test --release -p keeptime-shm -p keeptime-guard -p keeptime-bandwidth --test loom \
+                  --test mutex_loom --test rwlock_loom";
     Step::cargo(models)
         .args(["--config", TIME_LIMIT, "--target-dir"])
         .arg(target().join("loom"))
@@ -129,6 +129,15 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
         .run()?;
     colcon::tests()?;
     security::tests()
+}
+
+/// Builds the laboratory and the tool beside it. Without the typesetter of one benchmark's report,
+/// which takes longer to build than the rest.
+fn laboratory() -> anyhow::Result<()> {
+    Step::cargo(
+        "build --release -p keeptime-lab -p keeptime -p keeptime-preload --no-default-features",
+    )
+    .run()
 }
 
 /// The root of the repository.

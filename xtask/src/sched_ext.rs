@@ -1,5 +1,5 @@
 //! `cargo xtask sched-ext`: boots a kernel that has sched_ext in QEMU, tests the scheduler of `crates/memory/throttle-fair/scheduler/`
-//! there, and repeats BWLOCK++'s section IV-C-4 with `keeptime bench regulate`.
+//! there, and repeats BWLOCK++'s section IV-C-4 with `keeptime-lab bench regulate`.
 //!
 //! The kernel is a package of Debian's, unpacked into the folder that cargo builds into, as is
 //! virtme-ng, whose guest is this machine's own file system, read only. The processor is emulated and
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     tools()?;
     let image = kernel(&folder, args.kernel.as_deref())?;
     let virtme = virtme(&folder)?;
-    let (keeptime, test) = (keeptime()?, test_program()?);
+    let (laboratory, test) = (laboratory()?, test_program()?);
     let script = format!(
         "echo -1 > /proc/sys/kernel/sched_rt_runtime_us; export TMPDIR=/run; cd {} && \
          {} --test-threads=1 && \
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
          --write throttle-fair.json --check > throttle-fair.txt; echo $? > status",
         results.display(),
         test.display(),
-        keeptime.display(),
+        laboratory.display(),
         args.fair,
         args.period_us,
         u64::from(args.periods) * args.period_us,
@@ -260,12 +260,12 @@ fn virtme(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(unpacked)
 }
 
-const BUILD: &str = "-p throttle-fair --features sched-ext";
+const BUILD: &str = "-p keeptime-throttle-fair --features sched-ext";
 
-/// The command, with the scheduler in it.
-fn keeptime() -> anyhow::Result<PathBuf> {
-    Step::cargo("build -p cli --no-default-features --features sched-ext").run()?;
-    Ok(std::path::absolute(crate::target())?.join("debug/keeptime"))
+/// The laboratory, with the scheduler in it.
+fn laboratory() -> anyhow::Result<PathBuf> {
+    Step::cargo("build -p keeptime-lab --no-default-features --features sched-ext").run()?;
+    Ok(std::path::absolute(crate::target())?.join("debug/keeptime-lab"))
 }
 
 /// The program that holds the scheduler's tests. The tests that need no such kernel are run here.

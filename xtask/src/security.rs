@@ -43,10 +43,11 @@ pub fn tests() -> anyhow::Result<()> {
         eprintln!("==> SKIP: DDS security: {MISSING}");
         return Ok(());
     };
-    let mut tests =
-        Step::cargo("test -p ros -p cli --test security --test ros_security --features")
-            .arg(feature)
-            .args(["--config", crate::TIME_LIMIT]);
+    let mut tests = Step::cargo(
+        "test -p keeptime-ros -p keeptime --test security --test ros_security --features",
+    )
+    .arg(feature)
+    .args(["--config", crate::TIME_LIMIT]);
     if let Some(python) = python()? {
         tests = tests.env(VARIABLE, python);
     }
@@ -58,10 +59,10 @@ pub fn tests() -> anyhow::Result<()> {
 /// None where neither can be had.
 pub fn feature() -> Option<&'static str> {
     if debian::have(&PACKAGES, is_there) {
-        return Some("cli/dds-security");
+        return Some("keeptime/dds-security");
     }
     let has = |program| debian::runs(Command::new(program).arg("--version"));
-    (has("perl") && has("make")).then_some("cli/dds-security-vendored")
+    (has("perl") && has("make")).then_some("keeptime/dds-security-vendored")
 }
 
 fn is_there() -> bool {

@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: what takes long, and shows only then.
 //!
 //! - The locks' tests under ThreadSanitizer.
-//! - Attacks on a server by users without privileges (`keeptime bench attacks`), beside a client
+//! - Attacks on a server by users without privileges (`keeptime-lab bench attacks`), beside a client
 //!   of the highest priority. They need root, for users of their own and for real-time priorities.
 
 use crate::step::Step;
@@ -26,8 +26,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn attacked(args: &Args) -> anyhow::Result<()> {
-    Step::cargo("build --release -p cli --no-default-features").run()?;
-    Step::program(crate::target().join("release/keeptime"))
+    crate::laboratory()?;
+    Step::program(crate::target().join("release/keeptime-lab"))
         .args(["bench", "attacks", "--duration", &args.attacks])
         .args(["--packets", &args.packets.to_string()])
         .args(["--sessions", &args.sessions.to_string()])
@@ -40,7 +40,7 @@ fn sanitized() -> anyhow::Result<()> {
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
     let suppressions = crate::root().join("crates/observe/guard/tsan.supp");
     let run = |tests: &str| {
-        Step::cargo("test -p guard --target x86_64-unknown-linux-gnu --target-dir")
+        Step::cargo("test -p keeptime-guard --target x86_64-unknown-linux-gnu --target-dir")
             .arg(crate::target().join("soak"))
             .args(tests.split(' '))
             .env("RUSTC_BOOTSTRAP", "1")

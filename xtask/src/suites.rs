@@ -234,7 +234,7 @@ fn keeptime(args: &Args) -> anyhow::Result<PathBuf> {
     let program = match &args.keeptime {
         Some(program) => program.clone(),
         None => {
-            Step::cargo("build -p cli -p preload").run()?;
+            Step::cargo("build -p keeptime -p keeptime-preload").run()?;
             crate::target().join("debug/keeptime")
         }
     };

@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: what a reviewer should not have to look for.
 //!
 //! - The format and the lints are clean.
-//! - Every crate is named in ARCHITECTURE.md, and every crate that it names exists; its list of
-//!   dependencies is that of the manifests.
+//! - Every crate is named in ARCHITECTURE.md or lab/ARCHITECTURE.md, and every crate that they name
+//!   exists; their lists of dependencies are those of the manifests.
 //! - No file names a place on one developer's machine.
 //! - Long source files are listed; that is a warning.
 
@@ -31,7 +31,7 @@ pub fn run() -> anyhow::Result<()> {
     // The same again for what is in no ordinary build.
     match security::feature() {
         Some(feature) => steps.push(
-            Step::cargo("clippy -p ros -p cli --all-targets --features")
+            Step::cargo("clippy -p keeptime-ros -p keeptime --all-targets --features")
                 .arg(feature)
                 .args(["--", "-D", "warnings"]),
         ),
@@ -61,15 +61,17 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 fn architecture(root: &Path) -> anyhow::Result<Vec<String>> {
-    let Ok(page) = std::fs::read_to_string(root.join("ARCHITECTURE.md")) else {
-        return Ok(vec!["ARCHITECTURE.md is missing".into()]);
-    };
+    let mut page = String::new();
+    for name in ["ARCHITECTURE.md", "lab/ARCHITECTURE.md"] {
+        page += &std::fs::read_to_string(root.join(name)).context(name)?;
+    }
     let Workspace { folders, arrows } = workspace(root)?;
     let named = named_folders(&page);
     let mut failures = Vec::new();
     failures.extend(folders.difference(&named).map(|of| format!("the code map lacks {of}")));
     let absent = named.iter().filter(|folder| !root.join(folder).exists());
-    failures.extend(absent.map(|folder| format!("the code map names {folder}, which is not there")));
+    failures
+        .extend(absent.map(|folder| format!("the code map names {folder}, which is not there")));
     let drawn = arrows_of(&page);
     let edges = |map: &BTreeMap<String, BTreeSet<String>>| -> BTreeSet<String> {
         let edges = map.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
@@ -102,16 +104,26 @@ fn workspace(root: &Path) -> anyhow::Result<Workspace> {
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let own: BTreeSet<String> = packages.iter().map(|package| text(&package["name"])).collect();
-    let mut workspace = Workspace { folders: BTreeSet::new(), arrows: BTreeMap::new() };
-    for package in packages.iter().filter(|package| package["name"] != "xtask") {
+    let folder = |package: &serde_json::Value| {
         let manifest = text(&package["manifest_path"]);
-        let folder = Path::new(&manifest).parent().and_then(|of| of.strip_prefix(root).ok());
-        workspace.folders.extend(folder.map(|of| of.to_string_lossy().into_owned()));
+        let folder = Path::new(&manifest).parent()?.strip_prefix(root).ok()?;
+        Some(folder.to_string_lossy().into_owned())
+    };
+    // A crate is called by its folder; its package has the project's name before it.
+    let called = |folder: &str| folder.rsplit('/').next().unwrap_or_default().to_owned();
+    let crates: BTreeMap<String, String> = packages
+        .iter()
+        .filter(|package| package["name"] != "xtask")
+        .filter_map(|package| Some((text(&package["name"]), called(&folder(package)?))))
+        .collect();
+    let mut workspace = Workspace { folders: BTreeSet::new(), arrows: BTreeMap::new() };
+    for package in packages {
+        let Some(from) = crates.get(&text(&package["name"])) else { continue };
+        workspace.folders.extend(folder(package));
         let dependencies = package["dependencies"].as_array().into_iter().flatten();
         let normal = dependencies.filter(|dependency| dependency["kind"].is_null());
-        let to = normal.map(|dependency| text(&dependency["name"])).filter(|to| own.contains(to));
-        workspace.arrows.insert(text(&package["name"]), to.collect());
+        let to = normal.filter_map(|dependency| crates.get(&text(&dependency["name"])).cloned());
+        workspace.arrows.insert(from.clone(), to.collect());
     }
     Ok(workspace)
 }
@@ -150,9 +162,7 @@ fn arrows_of(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     let is_list = |block: &Vec<&str>| block.iter().all(is_arrow);
     let blocks = code_blocks(page).filter(is_list);
     let lines = blocks.flatten().filter_map(|line| line.split_once(" -> "));
-    lines
-        .map(|(from, to)| (from.to_owned(), to.split(", ").map(str::to_owned).collect()))
-        .collect()
+    lines.map(|(from, to)| (from.to_owned(), to.split(", ").map(str::to_owned).collect())).collect()
 }
 
 /// The lines of each block of code of a page.

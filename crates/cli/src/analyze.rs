@@ -17,7 +17,7 @@ use anyhow::Context;
 use report::analysis::{Bounds, Names};
 use system::System;
 
-use crate::graph::bound::margin::TimeMargin;
+use graph_bounds::TimeMargin;
 
 /// Options of `keeptime analyze`.
 #[derive(clap::Args)]

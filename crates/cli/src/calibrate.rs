@@ -26,8 +26,8 @@ use realtime::clock::monotonic_ns;
 use realtime::thread;
 use system::{Admission, Limits, Overrun, Policy, Service, System};
 
-use crate::status::table::Table;
 use memory::Needs;
+use terminal::table::Table;
 
 /// Requests before the first one that counts: a tenth of the samples, within these bounds.
 const WARM_UP: std::ops::RangeInclusive<usize> = 5..=1000;

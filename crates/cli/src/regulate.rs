@@ -6,7 +6,7 @@
 //! restores.
 
 mod calibrate;
-pub mod fair;
+mod fair;
 mod file;
 pub mod load;
 mod loss;
@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use bandwidth::regulator::{Managed, Statistics};
-use fair::{By, Regulated};
 use program::Program;
 use settings::{Options, Settings};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use throttle_fair::{By, Regulated};
 
 use crate::log::{Lines, Log};
 
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long)]
     hold: bool,
     /// End after this time, as in 10s
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     duration: Option<Duration>,
     /// Print a line each second
     #[arg(long, short)]
@@ -55,10 +55,6 @@ pub struct Args {
     /// program to protect, with --calibrate
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
-}
-
-pub fn parse_time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time, as in 1ms"))
 }
 
 /// Events for which the main thread waits.

@@ -18,7 +18,7 @@ use report::late::{Findings, Focus, Look, perfetto, timeline};
 use trace::Trace;
 use trace::late::{Group, Options};
 
-use crate::output;
+use terminal::output;
 
 /// Columns where there is no terminal.
 const WIDTH: usize = 100;
@@ -30,7 +30,7 @@ const SEARCHED: usize = 64;
 /// Options of `keeptime report`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The trace, as `keeptime run --record` or `keeptime drive --trace` wrote it
+    /// The trace, as `keeptime run --record` or `keeptime-lab drive --trace` wrote it
     file: PathBuf,
     /// Take apart so many of the worst calls
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -5,6 +5,7 @@ mod gateway;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use accel_server::{GpuHost, Options, Server};
@@ -21,7 +22,7 @@ pub struct Args {
     /// The system file: accelerators, services, chains, and the `server` section
     config: PathBuf,
     /// Arbitrate by this policy instead of the configured one
-    #[arg(long, value_parser = parse_policy)]
+    #[arg(long, value_parser = Policy::from_str)]
     policy: Option<Policy>,
     /// Treatment of a chain that would break a promise, instead of the configured one: enforce
     /// (refuse it), report (let it in and say who has no guarantee) or off
@@ -42,16 +43,9 @@ pub struct Args {
     /// Write counters and device statistics here, as JSON, when the server ends
     #[arg(long)]
     summary: Option<PathBuf>,
-}
-
-/// Parses the name of a policy.
-pub fn parse_policy(name: &str) -> Result<Policy, String> {
-    match name {
-        "priority" => Ok(Policy::Priority),
-        "fifo" => Ok(Policy::Fifo),
-        "timeslice" => Ok(Policy::Timeslice),
-        _ => Err("expected priority, fifo or timeslice".into()),
-    }
+    /// Process id of the starting process; the server is killed when that ends
+    #[arg(long, hide = true)]
+    parent: Option<i32>,
 }
 
 fn parse_admission(name: &str) -> Result<Admission, String> {
@@ -71,6 +65,9 @@ fn parse_accelerator_cores(text: &str) -> Result<(String, Vec<usize>), String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(parent) = args.parent {
+        realtime::process::die_with(parent)?;
+    }
     let system = System::read(&args.config)?;
     crate::ros_gateway::check(&system).with_context(|| args.config.display().to_string())?;
     // Before the server has threads, so that none of them takes the signal.

@@ -184,7 +184,7 @@ impl Subject<'_> {
             analysis: analyze::analyze(&self.system, &self.model, Variant::Tight)?,
             system: self.model.clone(),
             what,
-            command: crate::command_line::this_command(),
+            command: terminal::command_line::this_command(),
             searched: false,
             marks: Vec::new(),
             chains,

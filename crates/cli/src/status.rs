@@ -2,7 +2,6 @@
 //!
 //! Exit status 0 when the server answered, 2 when there is none.
 
-pub mod table;
 mod text;
 
 use std::io::Write;

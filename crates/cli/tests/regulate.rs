@@ -3,6 +3,8 @@
 //! Times are compared with each other, never with a clock: other programs run on these cores too.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -373,31 +375,6 @@ fn next_regulator_restores_what_a_killed_one_has_left() {
     next.end(Signal::TERM);
 }
 
-#[test]
-fn the_more_stopped_time_counts_the_less_the_memory_bound_task_runs() {
-    let (_alone, Some(_)) = (alone(), core()) else { return };
-    let options = ["--rounds", "2", "--duration", "400ms", "--takings", "20", "--json"];
-    in_one_of_a_few(|| {
-        let output = keeptime().args(["bench", "regulate"]).args(options).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let cases = outcome["cases"].as_array().unwrap();
-        let effects = outcome["effects"].as_array().unwrap();
-        assert!(!cases.is_empty() && !effects.is_empty(), "{outcome}");
-        let are_in_order = cases.iter().all(|case| {
-            let share = |run: &Value| {
-                let had = [0, 1].map(|task| run["had_periods"][task].as_f64().unwrap());
-                had[0] / (had[0] + had[1])
-            };
-            let shares: Vec<_> = case["runs"].as_array().unwrap().iter().map(share).collect();
-            shares[0] > shares[1] + 0.05 && shares[1] > shares[2] + 0.05
-        });
-        let count = |effect: &Value| effect["effect"]["count"].as_u64().unwrap();
-        let are_enough = effects.iter().all(|effect| count(effect) >= 10);
-        if are_in_order && are_enough { Ok(()) } else { Err(outcome.to_string()) }
-    });
-}
-
 /// The kernel keeps real-time threads from a core for 50 ms of each second that they fill. That is
 /// no stop that does not end.
 #[test]
@@ -510,4 +487,29 @@ fn calibration_writes_a_budget_that_regulate_reads() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("never took the lock"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn users_and_groups_that_may_hold_the_lock_can_open_the_socket() {
+    let (_alone, Some(core)) = (alone(), core()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let socket = folder.path().join("bandwidth.sock");
+    let options = ["--user", "nobody", "--group", "games"];
+    let regulate = Regulate::start_at(core, &options, folder, &socket);
+    let user = |name| bandwidth::holders::user_id(name).unwrap();
+    let group = |name| bandwidth::holders::group_id(name).unwrap();
+    let opens = |user: u32, group: u32| {
+        let script = "import socket, sys\n\
+                      client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
+                      try: client.connect(sys.argv[1])\n\
+                      except PermissionError: sys.exit(13)\n";
+        let mut python = Command::new("python3");
+        python.args(["-c", script]).arg(&regulate.socket).uid(user).gid(group);
+        python.status().unwrap().code()
+    };
+    assert_eq!(opens(user("nobody"), 65530), Some(0), "the user");
+    assert_eq!(opens(65531, group("games")), Some(0), "one of the group");
+    assert_eq!(opens(65531, 65530), Some(13), "somebody else");
+    regulate.end(Signal::TERM);
 }

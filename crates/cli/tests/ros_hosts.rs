@@ -1,5 +1,5 @@
 //! Three hosts on a network with faults: a server and two machines without accelerators, each a
-//! network namespace, between them a hub (`programs/link.py`) that loses, repeats, reorders and
+//! network namespace, between them a hub (`link.py` of `keeptime-lab bench transport`) that loses, repeats, reorders and
 //! delays frames, or stalls. Needs root, `ip` and `/dev/net/tun`.
 
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +31,7 @@ impl Network {
         }
         let ports = names.iter().zip(ADDRESSES).map(|(name, address)| format!("{name}={address}"));
         let mut hub = Command::new("python3")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/link.py"))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/lab/src/bench/transport/link.py"))
             .args(ports)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

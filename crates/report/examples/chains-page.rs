@@ -1,5 +1,5 @@
 //! Writes the page, the table and the JSON of a made-up result:
-//! `cargo run -p report --example chains-page -- FOLDER`
+//! `cargo run -p keeptime-report --example chains-page -- FOLDER`
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;

@@ -17,8 +17,8 @@ pub use html::html;
 pub use json::json;
 pub use table::table;
 
-use crate::stats::Summary;
 use serde::{Deserialize, Serialize};
+use stats::Summary;
 
 /// The policy that the others are compared with.
 pub const PRIORITY: &str = "priority";

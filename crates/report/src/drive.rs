@@ -1,7 +1,7 @@
 //! One scenario, driven under one policy after another: what happened, and why the vehicle reacted
 //! when it did.
 //!
-//! [`DriveRun`] is filled by `keeptime drive`. [`table`] and [`conclusion`] show it in a terminal,
+//! [`DriveRun`] is filled by `keeptime-lab drive`. [`table`] and [`conclusion`] show it in a terminal,
 //! [`json`](json()) to machines, [`html`](html()) as one page: what happened as a moving picture,
 //! and the modules' work around the reaction.
 
@@ -17,8 +17,8 @@ pub use html::html;
 pub use json::json;
 pub use table::table;
 
-use crate::stats::Summary;
 use serde::Serialize;
+use stats::Summary;
 
 /// A scenario and how it was driven.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -1,7 +1,7 @@
 //! Results from the trace of a drive: how long each module took and waited, how long frames took to
 //! become commands, and the critical paths of the worst of them.
 //!
-//! Filled by `keeptime report` from a trace that `keeptime drive --trace` wrote.
+//! Filled by `keeptime report` from a trace that `keeptime-lab drive --trace` wrote.
 
 mod headline;
 mod html;

@@ -16,8 +16,8 @@ pub use html::html;
 pub use json::json;
 pub use table::table;
 
-use crate::stats::Summary;
 use serde::{Deserialize, Serialize};
+use stats::Summary;
 
 /// The method that the others are compared with.
 pub const KEEPTIME: &str = "keeptime";

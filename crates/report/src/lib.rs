@@ -52,7 +52,6 @@ pub mod graph;
 pub mod late;
 pub mod page;
 pub mod simulation;
-pub mod stats;
 pub mod study;
 pub mod text;
 pub mod theme;

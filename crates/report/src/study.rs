@@ -14,7 +14,7 @@ pub use html::html;
 pub use json::json;
 pub use table::table;
 
-use crate::stats::{ascending, nearest_rank};
+use stats::{ascending, nearest_rank};
 
 /// The method whose sets had no miss while they were simulated: no analysis accepts more.
 pub const SIMULATION: &str = "simulation";

@@ -1,7 +1,7 @@
 //! Cost of a request to an accelerator service by the way it takes: shared memory, DDS on one
 //! machine, DDS between hosts; and by step, as in PAAM's Fig. 12.
 //!
-//! [`TransportRun`] is filled by `keeptime bench transport`. [`table`] shows it in a terminal,
+//! [`TransportRun`] is filled by `keeptime-lab bench transport`. [`table`] shows it in a terminal,
 //! [`json`](json()) to machines, [`html`](html()) as one page.
 
 mod html;
@@ -13,7 +13,7 @@ pub use html::html;
 pub use json::json;
 pub use table::table;
 
-use crate::stats::Summary;
+use stats::Summary;
 
 /// Number of steps of a request.
 pub const STEPS: usize = 9;

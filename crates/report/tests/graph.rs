@@ -147,7 +147,8 @@ fn path_without_a_bound_says_why() {
 
 #[test]
 fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
-    use graph::bounds::{CallbackBound, GraphBounds, PathBound, json, table};
+    use graph::bounds::{json, table};
+    use graph_bounds::{CallbackBound, GraphBounds, PathBound};
     let path = PathBound { id: "hot".into(), bound_us: Some(1_000.2), reason: None };
     let callback = CallbackBound {
         name: "Fuse".into(),

@@ -18,7 +18,7 @@ fn sample() -> StudyRun {
         experiment: "fig14a".to_owned(),
         title: "Schedulable sets".to_owned(),
         about: "Some sets.".to_owned(),
-        command: "keeptime study fig14a".to_owned(),
+        command: "keeptime-lab study fig14a".to_owned(),
         parameters: vec![("wait".to_owned(), "suspend".to_owned())],
         seed: 7,
         sets: 200,

@@ -4,8 +4,8 @@ use crate::Method;
 use crate::measure::Sample;
 use crate::network::Shape;
 use crate::study::{Case, Study};
-use report::stats::Summary;
 use serde::Serialize;
+use stats::Summary;
 
 /// One of the two times of a repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

@@ -16,7 +16,7 @@ use submission::summary::{Spread, Time};
 use submission::{Method, Select};
 
 fn machine() -> Machine {
-    let command = "keeptime bench submission --output <here>".into();
+    let command = "keeptime-lab bench submission --output <here>".into();
     Machine { host: "test".into(), command, ..Machine::this(&Seat::default()) }
 }
 

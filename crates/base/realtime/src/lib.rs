@@ -28,6 +28,7 @@ pub mod machine;
 pub mod memory;
 pub mod memory_group;
 pub mod mutex;
+pub mod process;
 pub mod thread;
 pub mod work;
 

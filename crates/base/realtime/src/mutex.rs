@@ -322,16 +322,11 @@ mod tests {
                     take(mutex);
                 });
                 let waiter = told.recv().unwrap();
-                let asleep = || {
-                    let stat = std::fs::read_to_string(format!("/proc/self/task/{waiter}/stat"));
-                    stat.is_ok_and(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('S'))
-                };
-                // In its first system call, or in the last one.
-                for _ in 0..2 {
-                    while !asleep() {
-                        std::thread::yield_now();
-                    }
-                    std::thread::sleep(Duration::from_millis(5));
+                // The kernel's word that it sleeps for this lock.
+                let call = format!("{} {:#x} ", libc::SYS_futex, mutex.raw.get().addr());
+                let file = format!("/proc/self/task/{waiter}/syscall");
+                while !std::fs::read_to_string(&file).unwrap().starts_with(&call) {
+                    std::thread::yield_now();
                 }
                 scope.spawn(move || {
                     pin(&[last]).unwrap();

@@ -1,5 +1,5 @@
 //! The ring and the completion protocol under the loom model checker, with mutants that must
-//! fail. Run with `RUSTFLAGS="--cfg loom" cargo test -p shm --release --test loom`.
+//! fail. Run with `RUSTFLAGS="--cfg loom" cargo test -p keeptime-shm --release --test loom`.
 #![cfg(loom)]
 
 use loom::sync::Arc;

@@ -8,7 +8,7 @@ use report::graph::bounds::{json, table};
 use system::System;
 
 use super::Args;
-use crate::graph::bound::bounds;
+use graph_bounds::bounds;
 
 /// Bounds the graph of a file on the cores of the file.
 ///

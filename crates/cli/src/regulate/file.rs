@@ -82,7 +82,7 @@ fn apply(options: &mut Options, entry: &Entry) -> Result<(), String> {
     let found = |value: &str, why: String| format!("found {value:?}, {why}");
     let time = || {
         let value = one()?;
-        super::parse_time(value).map_err(|why| found(value, why))
+        terminal::time(value).map_err(|why| found(value, why))
     };
     match entry.key.as_str() {
         "cores" => {

@@ -7,10 +7,10 @@ use bandwidth::regulator::{Budget, CoreStatistics, Spread, Statistics, ThreadSta
 use realtime::machine;
 use serde_json::{Value, json};
 
-use super::fair::Chosen;
 use super::settings::Settings;
 use crate::log::Lines;
-use crate::status::table::Table;
+use terminal::table::Table;
+use throttle_fair::Chosen;
 
 /// Above this share of stopped time the kernel's own limit on real-time threads has a part.
 const CORE_LIMIT: f64 = 0.95;

@@ -7,8 +7,9 @@ use anyhow::{Context, bail, ensure};
 use bandwidth::holders;
 use bandwidth::regulator::{Attention, Budget, Config, Hardware, Managed, SoftwareEvent};
 
-use super::fair::{By, Fair};
+use super::fair::Fair;
 use super::file;
+use throttle_fair::By;
 
 /// Without a budget, what best-effort cores may do: BWLOCK++'s section IV-C-4, in bytes.
 const BYTES_PER_SECOND: u64 = 100_000_000;
@@ -24,7 +25,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub cores: Option<Vec<usize>>,
     /// The regulator's period, 100us to 1s [1ms]
-    #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     pub period: Option<Duration>,
     /// Budget of each of the cores while the lock is held: a share of each period (10%), events in
     /// a period (40), or bytes a second (100MB/s)
@@ -60,7 +61,7 @@ pub struct Options {
     #[arg(long)]
     pub priority: Option<u8>,
     /// For how long after a release taking the lock again costs no wake-up [1ms]
-    #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     pub linger: Option<Duration>,
     /// Way in which a core learns that the lock is taken: bell, whoever takes it wakes the core's
     /// thread; or look, the thread looks by itself for as long as there is a holder [bell]
@@ -68,7 +69,7 @@ pub struct Options {
     pub attention: Option<Attention>,
     /// Interval at which a thread looks by itself, while it lingers or with --attention look, 5us
     /// to 1ms [20us]
-    #[arg(long, value_name = "TIME", value_parser = super::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     pub look: Option<Duration>,
     /// Users who may hold the lock besides root and this one; may be repeated
     #[arg(long, value_name = "USER")]

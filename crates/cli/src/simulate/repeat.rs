@@ -3,7 +3,7 @@
 use analysis::simulate::{Release, Scenario};
 use system::System;
 
-use crate::command_line::quoted;
+use terminal::command_line::quoted;
 
 use super::scenario::{DEFAULT, EXECUTIONS, JITTERS, KAPPAS, SPLITS, TIES};
 use super::{Args, per_chain};

@@ -6,8 +6,8 @@ use accel::control::Measured;
 use accel::snapshot::{Accelerator, Bandwidth, Chain, Memory, Session, Snapshot, Standing};
 use accel_server::short_time;
 
-use super::table::Table;
 use super::{exceeds, standing};
+use terminal::table::Table;
 
 /// The whole page; `own_pid` is the process that asks.
 pub fn render(socket: &Path, snapshot: &Snapshot, own_pid: u32) -> String {

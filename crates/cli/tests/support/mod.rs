@@ -4,29 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use trace::Trace;
 
-/// The preload library, built on first use: cargo does not build a library that no test links
-/// to. The profile and the target folder are those of this test.
-pub fn preload_library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        // CARGO_TARGET_TMPDIR is TARGET/tmp.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
-        let (profile, folder) =
-            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "preload", "--profile", profile])
-            .arg("--target-dir")
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(status.expect("cargo starts").success(), "the preload library cannot be built");
-        target.join(folder).join("libkeeptime_preload.so")
-    })
-}
+pub use testing::preload_library;
 
 /// A folder that no other test uses, removed when it goes out of scope.
 pub struct Folder(pub PathBuf);

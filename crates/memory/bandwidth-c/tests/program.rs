@@ -10,23 +10,6 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Libraries that a static library of Rust needs in addition.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
-/// The folder with both libraries, built here: cargo does not build a library that no test links
-/// to. The profile and the target folder are those of this test.
-fn libraries() -> PathBuf {
-    // CARGO_TARGET_TMPDIR is TARGET/tmp.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
-    let (profile, folder) =
-        if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "bandwidth-c", "--profile", profile])
-        .arg("--target-dir")
-        .arg(target)
-        .current_dir(ROOT)
-        .status();
-    assert!(status.expect("cargo starts").success(), "the libraries cannot be built");
-    target.join(folder)
-}
-
 fn compile(compiler: [&str; 3], library: &[String]) -> PathBuf {
     let [program, standard, language] = compiler;
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
@@ -94,7 +77,7 @@ fn priority(process: u32) -> u32 {
 
 #[test]
 fn c_program_takes_the_lock_by_hand() {
-    let folder = libraries();
+    let folder = testing::built_folder("keeptime-bandwidth-c");
     let shared = [format!("-L{}", folder.display()), "-lkeeptime_bandwidth".into()];
     let shared = [&shared[..], &[format!("-Wl,-rpath,{}", folder.display())]].concat();
     let fixed = folder.join("libkeeptime_bandwidth.a").display().to_string();
@@ -108,7 +91,7 @@ fn c_program_takes_the_lock_by_hand() {
 
 #[test]
 fn library_exports_three_functions() {
-    let library = libraries().join("libkeeptime_bandwidth.so");
+    let library = testing::built_folder("keeptime-bandwidth-c").join("libkeeptime_bandwidth.so");
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();

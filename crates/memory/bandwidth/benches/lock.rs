@@ -6,7 +6,7 @@
 //! sleeps and is woken, which is the floor of that on this machine. `ceiling`: as awake, and the calling
 //! thread is raised and restored.
 //!
-//! `cargo bench -p bandwidth --bench lock`
+//! `cargo bench -p keeptime-bandwidth --bench lock`
 
 #![allow(missing_docs, reason = "criterion generates a public function")]
 

@@ -1,5 +1,5 @@
 //! Streams and their work under the loom model checker, with mutants that must fail. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p bandwidth --release --test activity_loom`.
+//! `RUSTFLAGS="--cfg loom" cargo test -p keeptime-bandwidth --release --test activity_loom`.
 //!
 //! The driver of the model is two counters for each stream: pieces of work that were submitted,
 //! and that have ended. The lock is held too little if at any time more were submitted than ended

@@ -1,5 +1,5 @@
 //! Taking the lock against going to sleep, under the loom model checker, with mutants that must
-//! fail. Run with `RUSTFLAGS="--cfg loom" cargo test -p bandwidth --release --test loom`.
+//! fail. Run with `RUSTFLAGS="--cfg loom" cargo test -p keeptime-bandwidth --release --test loom`.
 #![cfg(loom)]
 
 use bandwidth::mutant::Mutant;

@@ -1,6 +1,6 @@
 //! Throttle-fair scheduling (BWLOCK++, section IV-C) on kernels with sched_ext.
 //!
-//! [`load`] loads the scheduler of `crates/memory/throttle-fair/scheduler/throttle_fair.bpf.c` as a rule for a regulator of the
+//! [`load`] loads the scheduler of `scheduler/throttle_fair.bpf.c` as a rule for a regulator of the
 //! crate `bandwidth`, which tells it who is managed, when a period begins and who has made a core
 //! stop. It takes the feature `sched-ext`, and clang to build that; without it [`load`] says so.
 //!
@@ -21,6 +21,7 @@
 //!
 //! [`ThrottleFair`] is the scheduler itself, for who regulates in another way.
 
+mod choice;
 mod error;
 mod kernel;
 #[cfg(feature = "sched-ext")]
@@ -32,6 +33,7 @@ mod scheduler;
 #[cfg(feature = "sched-ext")]
 mod slots;
 
+pub use choice::{By, Chosen, Regulated, StartError};
 pub use error::Error;
 pub use kernel::available;
 #[cfg(feature = "sched-ext")]

@@ -6,7 +6,7 @@
 //! types, which must give the same results, and once its nearest ready-made test, preemptive
 //! fixed priority, with the accelerator as the processor.
 //!
-//! `cargo bench -p analysis --bench analyses`
+//! `cargo bench -p keeptime-analysis --bench analyses`
 
 #![allow(missing_docs, reason = "criterion generates a public function")]
 

@@ -1,6 +1,6 @@
 //! Tries to prove the bounds wrong: random systems, bounded and simulated.
 //!
-//! `KEEPTIME_SYSTEMS=100000 cargo test --release -p analysis --test falsify -- --nocapture` tries
+//! `KEEPTIME_SYSTEMS=100000 cargo test --release -p keeptime-analysis --test falsify -- --nocapture` tries
 //! as many systems of each kind as one likes, with `KEEPTIME_SEED` for others; without the
 //! variables the number is one for every build. A failure prints the seed of the system and the
 //! scenario, which give the schedule again.

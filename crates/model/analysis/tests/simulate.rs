@@ -615,7 +615,7 @@ fn hyperperiod_is_the_least_common_multiple() {
     assert_eq!(with(&[u64::MAX, u64::MAX - 1]), None);
 }
 
-/// Measures the number of simulations in a second: `cargo test --release -p analysis --test
+/// Measures the number of simulations in a second: `cargo test --release -p keeptime-analysis --test
 /// simulate -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]

@@ -55,6 +55,19 @@ pub enum Policy {
     Timeslice,
 }
 
+impl std::str::FromStr for Policy {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Policy, &'static str> {
+        match name {
+            "priority" => Ok(Policy::Priority),
+            "fifo" => Ok(Policy::Fifo),
+            "timeslice" => Ok(Policy::Timeslice),
+            _ => Err("expected priority, fifo or timeslice"),
+        }
+    }
+}
+
 /// Treatment of a request that runs longer than it declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]

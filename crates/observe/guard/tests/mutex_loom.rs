@@ -1,5 +1,5 @@
 //! Mutexes under the loom model checker, with mutants that must fail. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p guard --release --test mutex_loom`.
+//! `RUSTFLAGS="--cfg loom" cargo test -p keeptime-guard --release --test mutex_loom`.
 #![cfg(loom)]
 
 use guard::mutant::Mutant;

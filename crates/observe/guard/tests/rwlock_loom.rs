@@ -1,5 +1,5 @@
 //! The phase-fair read-write lock under the loom model checker, with mutants that must fail. Run
-//! with `RUSTFLAGS="--cfg loom" cargo test -p guard --release --test rwlock_loom`.
+//! with `RUSTFLAGS="--cfg loom" cargo test -p keeptime-guard --release --test rwlock_loom`.
 //!
 //! A deadline in the model is over whenever a thread would have to sleep until it. The lock at the
 //! door is the kernel's, one step to enter and one to leave; the queue behind it is a cell of

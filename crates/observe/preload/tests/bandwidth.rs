@@ -419,7 +419,7 @@ fn checks_of_the_driver_pass_with_the_lock_too() {
 
 /// Prints what taking the lock adds to calls of the driver, in nanoseconds: runs with and without
 /// it in turn. Run with
-/// `cargo test -p preload --release --test bandwidth -- --ignored --nocapture adds`.
+/// `cargo test -p keeptime-preload --release --test bandwidth -- --ignored --nocapture adds`.
 #[test]
 #[ignore = "a measurement, for a release build"]
 fn what_the_lock_adds_to_a_launch() {

@@ -1,5 +1,5 @@
 //! The tests of CPython's own threads, processes and signals, bare and under the library. They
-//! take minutes: `cargo test -p preload --test python -- --ignored`.
+//! take minutes: `cargo test -p keeptime-preload --test python -- --ignored`.
 
 mod support;
 

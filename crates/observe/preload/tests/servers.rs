@@ -1,4 +1,4 @@
-//! Real servers, bare and under the library: `cargo test -p preload --test servers -- --ignored`.
+//! Real servers, bare and under the library: `cargo test -p keeptime-preload --test servers -- --ignored`.
 
 mod support;
 

@@ -5,7 +5,7 @@
 //! beside them four processors with switches and wake-ups. Then it is read without being looked
 //! at, surveyed, and its worst calls are explained.
 //!
-//! `cargo bench -p trace --bench late -- [RECORDS]`, by default 20 million (640 MB in the target
+//! `cargo bench -p keeptime-trace --bench late -- [RECORDS]`, by default 20 million (640 MB in the target
 //! folder, removed afterwards).
 
 use record::{Action, Class, Kind, Raw, Record, SwitchDetail};

@@ -1,4 +1,4 @@
-//! Benefit and cost of the memory-bandwidth lock on a machine: `keeptime bench bandwidth`.
+//! Benefit and cost of the memory-bandwidth lock on a machine: `keeptime-lab bench bandwidth`.
 //!
 //! The numbers are those of BWLOCK++'s Figs. 1 and 5 to 10: how much co-running hogs slow a kernel
 //! down ([`KernelRun`]), how much of that the lock takes back, at which budget ([`BudgetPoint`]),
@@ -12,8 +12,8 @@ mod table;
 pub use html::html;
 pub use table::table;
 
-use crate::stats::{ascending, nearest_rank};
 use serde::Serialize;
+use stats::{ascending, nearest_rank};
 
 /// From this slowdown on, what the lock takes back counts.
 pub const SLOW: f64 = 1.15;

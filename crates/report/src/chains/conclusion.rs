@@ -7,7 +7,7 @@
 use super::table::critical_misses;
 use super::unit::{Unit, count};
 use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, over_bound};
-use crate::stats::Summary;
+use stats::Summary;
 
 /// Ratios inside this distance of 1 are no difference.
 const SAME: f64 = 0.05;

@@ -7,9 +7,9 @@ use super::unit::{Unit, count};
 use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, over_bound, plot};
 use crate::Error;
 use crate::page::render;
-use crate::stats::Summary;
 use minijinja::context;
 use minijinja::value::Value;
+use stats::Summary;
 
 /// One self-contained page: what was won, what qualifies it, every number, and the distributions.
 ///

@@ -8,10 +8,10 @@ use super::unit::Unit;
 use super::{ChainInfo, ChainResult, ChainsRun};
 use crate::Error;
 use crate::drawing::{Area, Axis, Drawn, FINE, dashed, draw, line, text};
-use crate::stats::{Summary, ascending};
 use crate::theme::{BAND, BOUND, GRID, Ink, LIMIT, MUTED, PAPER, SERIES, TEXT};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
+use stats::{Summary, ascending};
 
 /// Most points of one distribution line; the largest samples are never left out.
 const MAX_POINTS: usize = 600;

@@ -1,7 +1,7 @@
 //! The answer in one sentence for each drive.
 
 use super::{CriticalPath, FlowDrive, FlowRun, ms};
-use crate::stats::Summary;
+use stats::Summary;
 
 /// Each drive's longest way from a frame to a command, and what most of it was.
 pub fn headline(run: &FlowRun) -> String {

@@ -3,9 +3,9 @@
 use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes, headline, middleware, ms};
 use crate::Error;
 use crate::page::render;
-use crate::stats::Summary;
 use minijinja::context;
 use minijinja::value::Value;
+use stats::Summary;
 
 /// Width of the longest bar.
 const WIDE: f64 = 640.0;

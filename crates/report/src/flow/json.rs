@@ -1,8 +1,8 @@
 //! The result for machines.
 
 use super::{CriticalPath, FlowDrive, FlowRun, ModuleTimes, middleware};
-use crate::stats::Summary;
 use serde_json::{Value, json};
+use stats::Summary;
 
 /// The result as JSON, without the spans; docs/drive.md says what it has.
 pub fn json(run: &FlowRun) -> Value {

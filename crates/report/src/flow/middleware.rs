@@ -1,10 +1,10 @@
 //! Times that messages took on their way between modules (COLA, figure 8: middleware).
 
 use super::{FlowDrive, ms};
-use crate::stats::Summary;
 use crate::text::clean;
 use minijinja::context;
 use serde_json::{Value, json};
+use stats::Summary;
 
 /// The messages of a topic.
 #[derive(Clone, Debug, PartialEq)]

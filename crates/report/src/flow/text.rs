@@ -1,8 +1,8 @@
 //! The result in a terminal.
 
 use super::{CriticalPath, FlowDrive, FlowRun, headline, middleware, ms};
-use crate::stats::Summary;
 use crate::text::clean;
+use stats::Summary;
 
 /// The tables, at most 100 columns.
 pub fn text(run: &FlowRun) -> String {

@@ -4,9 +4,9 @@ use super::conclusion::sentences;
 use super::{GraphRun, MethodRun, above, ms, plot, words};
 use crate::Error;
 use crate::page::render;
-use crate::stats::Summary;
 use minijinja::context;
 use minijinja::value::Value;
+use stats::Summary;
 
 /// One self-contained page: what was won, what qualifies it, distributions and every number.
 ///

@@ -1,8 +1,8 @@
 //! The result for machines.
 
 use super::{GraphRun, MethodRun, PathInfo, Times};
-use crate::stats::Summary;
 use serde_json::{Map, Value, json};
+use stats::Summary;
 
 /// The result as JSON: `methods`, by method `paths`, `cycles` and `callbacks`, with null where
 /// there is no number; further keys say what qualifies the numbers.

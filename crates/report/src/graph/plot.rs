@@ -2,10 +2,10 @@
 
 use crate::Error;
 use crate::drawing::{Area, Axis, Drawn, FINE, dashed, draw, line, text};
-use crate::stats::ascending;
 use crate::theme::{GRID, LIMIT, MUTED, SERIES};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
+use stats::ascending;
 
 /// Sizes, in pixels of the page.
 const WIDTH: i32 = 1040;

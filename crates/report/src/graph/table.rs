@@ -1,9 +1,9 @@
 //! The result in a terminal, at most 100 columns.
 
 use super::{GraphRun, MethodRun, above, ms};
-use crate::stats::Summary;
 use crate::text::{clean, pad};
 use anstyle::{AnsiColor, Style};
+use stats::Summary;
 use unicode_width::UnicodeWidthStr;
 
 /// The widest name of a callback; longer ones are cut.

@@ -40,7 +40,7 @@ pub fn sample() -> ChainsRun {
     ChainsRun {
         system_name: "examples/paam-case-study-1.yaml".to_owned(),
         machine: "AMD EPYC 7763, 8 cores, Linux 6.1.0".to_owned(),
-        command: "keeptime chains examples/paam-case-study-1.yaml --duration 60".to_owned(),
+        command: "keeptime-lab chains examples/paam-case-study-1.yaml --duration 60".to_owned(),
         date: "2025-06-03 14:20".to_owned(),
         duration_s: 60.0,
         marks: vec![

@@ -1,7 +1,7 @@
 //! One way and back of a message between two processes, over DDS:
 //!
 //! ```text
-//! cargo run --release -p ros --example latency -- [BYTES] [COUNT] [DOMAIN]
+//! cargo run --release -p keeptime-ros --example latency -- [BYTES] [COUNT] [DOMAIN]
 //! ```
 //!
 //! Starts itself as the process that sends each message back. Prints half of the round trip, the

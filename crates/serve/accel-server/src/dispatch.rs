@@ -79,6 +79,9 @@ struct State {
     holder: Holder,
 }
 
+/// Notices to be printed, and sessions to be ended with the reasons.
+pub(crate) type News = (Vec<(u64, Notice)>, Vec<(u64, Reason)>);
+
 /// Answers for which a list has room: what one ring full of messages can need.
 const ANSWERS: usize = 4 * SLOTS;
 
@@ -385,7 +388,7 @@ impl Engine {
     }
 
     /// Takes the notices to be printed, and the sessions to be ended with the reasons.
-    pub(crate) fn take_news(&self) -> (Vec<(u64, Notice)>, Vec<(u64, Reason)>) {
+    pub(crate) fn take_news(&self) -> News {
         let mut state = self.state.lock();
         if self.overrun == Overrun::Demote {
             state.accelerators.iter_mut().for_each(Accelerator::keep_spare_lanes);

@@ -7,83 +7,28 @@
 use accel::control::Measured;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Steps of one power of two.
-const STEPS: u64 = 16;
-/// The first power that is split in steps; smaller numbers are counted one by one.
-const FIRST: u32 = STEPS.ilog2();
-/// Longer times are counted as this power of two, which is 18 minutes.
-const LAST: u32 = 40;
-const PLACES: usize = ((LAST - FIRST + 2) as u64 * STEPS) as usize;
+/// Times in nanoseconds: a percentile is at most a sixteenth too large, the maximum exact.
+pub(crate) type Times = stats::Shared<4>;
 
-/// A histogram whose steps are at most one sixteenth wide, with an exact maximum. Wait-free, any
-/// number of threads.
-pub(crate) struct Histogram {
-    counts: Box<[AtomicU64]>,
-    max_ns: AtomicU64,
-}
-
-impl Histogram {
-    pub(crate) fn new() -> Histogram {
-        let counts = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Histogram { counts, max_ns: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn add(&self, ns: u64) {
-        // Relaxed: see the module's words.
-        self.counts[place(ns)].fetch_add(1, Ordering::Relaxed);
-        self.max_ns.fetch_max(ns, Ordering::Relaxed);
-    }
-
-    /// Returns the statistics of the times so far. The percentiles are upper edges of their steps.
-    pub(crate) fn measured(&self) -> Measured {
-        let counts: Vec<u64> = self.counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
-        let count: u64 = counts.iter().sum();
-        let max_ns = self.max_ns.load(Ordering::Relaxed);
-        let quantile = |permille: u64| {
-            let rank = (count * permille).div_ceil(1000).max(1);
-            let mut below = 0;
-            let reached = counts.iter().position(|&c| {
-                below += c;
-                below >= rank
-            });
-            reached.map_or(0, |place| edge(place).min(max_ns))
-        };
-        Measured { count, p50_ns: quantile(500), p99_ns: quantile(990), max_ns }
-    }
-}
-
-fn place(ns: u64) -> usize {
-    let ns = ns.min((2 << LAST) - 1);
-    if ns < STEPS {
-        return ns as usize;
-    }
-    let power = ns.ilog2();
-    let step = (ns >> (power - FIRST)) - STEPS;
-    (u64::from(power - FIRST + 1) * STEPS + step) as usize
-}
-
-/// The largest time of a place.
-fn edge(place: usize) -> u64 {
-    let (row, step) = (place as u64 / STEPS, place as u64 % STEPS);
-    match row {
-        0 => step,
-        _ => ((STEPS + step + 1) << (row - 1)) - 1,
-    }
+/// The statistics of some times, as they are reported.
+pub(crate) fn measured(times: &Times) -> Measured {
+    let stats::Spread { count, p50, p99, greatest } = Times::spread([times]);
+    Measured { count, p50_ns: p50, p99_ns: p99, max_ns: greatest }
 }
 
 /// Measurements of one accelerator.
 pub(crate) struct Meter {
     /// From a request's launch to its end without the time that it ran: launch and completion.
     /// Only of requests that had the device for themselves.
-    pub sigma: Histogram,
+    pub sigma: Times,
     /// Time that the server spends on a request while the request does not occupy its bucket: from
     /// its arrival to its launch, if it did not have to wait, and from its end to its answer.
-    pub epsilon: Histogram,
+    pub epsilon: Times,
 }
 
 impl Meter {
     pub(crate) fn new() -> Meter {
-        Meter { sigma: Histogram::new(), epsilon: Histogram::new() }
+        Meter { sigma: Times::default(), epsilon: Times::default() }
     }
 }
 
@@ -162,34 +107,6 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_time_lies_at_most_a_sixteenth_below_its_edge() {
-        let mut ns = 1u64;
-        let mut last = 0;
-        while ns < 1 << LAST {
-            let edge = edge(place(ns));
-            assert!(edge >= ns && edge - ns <= ns / STEPS, "{ns}: {edge}");
-            assert!(place(ns) >= last, "{ns}");
-            last = place(ns);
-            ns += 1 + ns / 37;
-        }
-        assert_eq!(place(u64::MAX), PLACES - 1);
-    }
-
-    #[test]
-    fn percentiles_are_not_the_maximum() {
-        let histogram = Histogram::new();
-        assert_eq!(histogram.measured(), Measured::default());
-        for ns in 1..=1000 {
-            histogram.add(ns * 1000);
-        }
-        histogram.add(77_000_000);
-        let measured = histogram.measured();
-        assert_eq!((measured.count, measured.max_ns), (1001, 77_000_000));
-        assert!((500_000..540_000).contains(&measured.p50_ns), "{measured:?}");
-        assert!((990_000..1_060_000).contains(&measured.p99_ns), "{measured:?}");
-    }
 
     #[test]
     fn pace_allows_what_a_punctual_chain_can_do_and_no_more() {

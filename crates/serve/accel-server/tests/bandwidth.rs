@@ -304,7 +304,7 @@ fn nobody_asks_the_regulator_when_no_service_does() {
 
 /// Measures the time that the lock adds to a request that does nothing, with three kinds of
 /// regulator: turns with and without in turn, on one server, and a pause after each request. Run
-/// with `cargo test -p accel-server --test bandwidth -- --ignored --exact --nocapture
+/// with `cargo test -p keeptime-accel-server --test bandwidth -- --ignored --exact --nocapture
 /// what_the_lock_adds_to_a_request`.
 #[test]
 #[ignore = "a measurement"]

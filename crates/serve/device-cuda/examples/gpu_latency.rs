@@ -1,6 +1,6 @@
 //! Duration of a launch of 100 us on a GPU, alone and while others keep the GPU full.
 //!
-//!     cargo run --release -p device-cuda --example gpu_latency
+//!     cargo run --release -p keeptime-device-cuda --example gpu_latency
 
 use device::{Device, Event, Launch, Level};
 use device_cuda::{Config, start};

@@ -1,6 +1,6 @@
 //! Reads the digits of `examples/digits` on a device, and says how long one takes.
 //!
-//! `ORT_DYLIB_PATH=.../libonnxruntime.so.1.31.1 cargo run --release -p device-onnx --example digits`
+//! `ORT_DYLIB_PATH=.../libonnxruntime.so.1.31.1 cargo run --release -p keeptime-device-onnx --example digits`
 
 use device::{Device, Event, Launch, Level};
 use device_onnx::{Config, Model};

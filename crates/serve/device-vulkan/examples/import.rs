@@ -1,7 +1,7 @@
 //! Time that is saved if a device reaches its clients' memory itself: `vecadd` with memory that is
 //! imported and with memory that is copied, in turns, on each device that can do both.
 //!
-//! `cargo run --release -p device-vulkan --example import [ROUNDS]`
+//! `cargo run --release -p keeptime-device-vulkan --example import [ROUNDS]`
 
 use device::hosted::Unit;
 use device::{Device, Error, Event, Launch, Level, Status, StreamId};

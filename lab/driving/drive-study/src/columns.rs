@@ -224,7 +224,7 @@ impl Table {
         let schema = Arc::new(parse_message_type(&format!("message drives {{ {columns} }}"))?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
-            .set_created_by("keeptime drive study".to_owned())
+            .set_created_by("keeptime-lab drive study".to_owned())
             .build();
         Ok(Table(SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?))
     }

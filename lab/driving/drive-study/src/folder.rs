@@ -9,9 +9,8 @@ use crate::study::{Unit, slow_enough};
 use crate::{Clock, Error, Factor, Key, Row, Shard, Slowness, Study};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The version of both files.
@@ -202,7 +201,7 @@ impl Folder {
         let mut lines = String::new();
         for row in &rows {
             let text = serde_json::to_string(row)?;
-            lines += &format!("{:016x} {text}\n", checksum(text.as_bytes()));
+            lines += &format!("{:016x} {text}\n", trial::checksum(text.as_bytes()));
         }
         let written = self.log.write_all(lines.as_bytes()).and_then(|()| self.log.sync_data());
         if let Err(error) = written {
@@ -295,18 +294,8 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.path.join(name);
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::Builder::new()
-                .prefix(&format!(".{name}."))
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(&self.path)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        write().map_err(Error::file(&path))
+        let written = trial::write_whole(&self.path, name, bytes);
+        written.map(|_| ()).map_err(Error::file(&self.path.join(name)))
     }
 }
 
@@ -354,18 +343,11 @@ fn parsed(line: &[u8]) -> Result<Row, String> {
         .trim_end_matches('\n')
         .split_once(' ')
         .ok_or_else(|| "expected a checksum, a space and a drive".to_owned())?;
-    let expected = format!("{:016x}", checksum(text.as_bytes()));
+    let expected = format!("{:016x}", trial::checksum(text.as_bytes()));
     if digits != expected {
         let found: String = digits.chars().take(32).collect();
         return Err(format!("checksum: found {found:?}, expected {expected:?} for what follows"));
     }
     let row: Row = serde_json::from_str(text).map_err(|error| error.to_string())?;
     row.is_possible().then_some(row).ok_or_else(|| "found numbers that no drive leaves".to_owned())
-}
-
-/// FNV-1a: to find damage, not to withstand malice.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -4,7 +4,7 @@
 //! ego; the same for every run. The first table is that of figures 4 and 9 of COLA: the median and
 //! the largest of 12 runs. The figures after it are criterion's.
 //!
-//! `cargo bench -p driving --bench workloads`
+//! `cargo bench -p keeptime-driving --bench workloads`
 
 #![allow(missing_docs, reason = "criterion generates a public function")]
 

@@ -1,7 +1,7 @@
 //! Does the critical reaction time tell who crashes? Drives cases to develop a stack with, by both
 //! stacks under some policies.
 //!
-//! `cargo run --release -p driving --example band -- FACTOR LOW-HIGH POLICY,... JOBS`: cores FACTOR
+//! `cargo run --release -p keeptime-driving --example band -- FACTOR LOW-HIGH POLICY,... JOBS`: cores FACTOR
 //! times slower than this machine's; of `develop.csv` those whose critical time is not less than LOW
 //! and not more than HIGH ms. A line for each drive, and at the end how many reactions were longer
 //! than the critical time, and how many were not, and how many of both ended in a collision.

@@ -1,6 +1,6 @@
 //! Chooses the corner cases and writes their table, with their critical reaction times.
 //!
-//! `cargo run --release -p driving --example freeze -- --jobs 32 --out corner.csv`, or with
+//! `cargo run --release -p keeptime-driving --example freeze -- --jobs 32 --out corner.csv`, or with
 //! `--develop` that of the cases to develop with, with `--confirm` that of those to confirm with; the
 //! tables belong into `lab/driving/world/src/suite`.
 //! `--attempts N` looks at fewer draws of each case than usual. The file is written after each case,

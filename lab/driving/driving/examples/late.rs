@@ -1,6 +1,6 @@
 //! Late frames, and where their time went.
 //!
-//! `cargo run --release -p driving --example late -- FACTOR POLICY STACK SCENARIO...`: how much
+//! `cargo run --release -p keeptime-driving --example late -- FACTOR POLICY STACK SCENARIO...`: how much
 //! slower the simulated cores are than this machine, a policy like `all`, `a`, `b` or `both`, and
 //! scenarios like `normal:7100`. For each frame that led to no command within 125 ms, the runs of
 //! the critical path: after how long each began, what else its module did meanwhile, and for how long

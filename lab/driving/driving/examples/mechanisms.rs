@@ -1,6 +1,6 @@
 //! Gains of COLA's mechanisms: paired drives of the same scenarios.
 //!
-//! `cargo run --release -p driving --example mechanisms -- FACTOR SCENARIO...`: how much slower the
+//! `cargo run --release -p keeptime-driving --example mechanisms -- FACTOR SCENARIO...`: how much slower the
 //! simulated cores are than this machine, and scenarios like `normal:7`. Each is driven by both
 //! stacks, by one policy after the other.
 

@@ -1,6 +1,6 @@
 //! Speed of worlds: normal scenarios under the reference driver, on one core.
 //!
-//! `cargo run --release -p world --example speed -- 200`: the first 200; without a number, all.
+//! `cargo run --release -p keeptime-world --example speed -- 200`: the first 200; without a number, all.
 
 use std::time::Instant;
 use world::{Reference, World, suite};

@@ -194,8 +194,7 @@ fn jitter(study: &Study, contenders: &[Contender<'_>], vulkan: &[&Comparison<'_>
         pairs.extend(shapes.filter_map(|at| Some((of(one.contender, at)?, of(streams, at)?))));
     }
     let so = pairs.iter().filter(|(own, streams)| own < streams).count();
-    let middle =
-        |values: Vec<f64>| report::stats::nearest_rank(&report::stats::ascending(&values), 500);
+    let middle = |values: Vec<f64>| stats::nearest_rank(&stats::ascending(&values), 500);
     let own = middle(pairs.iter().map(|(own, _)| *own).collect())?;
     let streams = middle(pairs.iter().map(|(_, streams)| *streams).collect())?;
     let found = format!(

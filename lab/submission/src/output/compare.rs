@@ -33,7 +33,7 @@ impl Comparison<'_> {
     /// The middle of the gains at all sizes.
     pub(super) fn median(&self, time: Time) -> Option<f64> {
         let times: Vec<f64> = self.gains(time).iter().map(|gain| gain.times).collect();
-        report::stats::nearest_rank(&report::stats::ascending(&times), 500)
+        stats::nearest_rank(&stats::ascending(&times), 500)
     }
 }
 

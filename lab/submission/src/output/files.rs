@@ -1,9 +1,6 @@
 //! Files that are whole or not there.
 
 use super::Error;
-use std::fs::Permissions;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A folder of results.
@@ -22,18 +19,8 @@ impl Folder {
 
     /// Writes a file under another name, and renames it.
     pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.path.join(name);
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::Builder::new()
-                .prefix(&format!(".{name}."))
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(&self.path)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        write().map_err(|source| Error::File { path: path.clone(), source })?;
+        let failed = |source| Error::File { path: self.path.join(name), source };
+        let path = trial::write_whole(&self.path, name, bytes).map_err(failed)?;
         self.written.push(path);
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::Method;
 use crate::network::Shape;
 use crate::study::Study;
 use crate::summary::{Spread, Time};
-use report::stats::{ascending, nearest_rank};
+use stats::{ascending, nearest_rank};
 
 /// The size that stands for all where one must: of those that most contenders were measured at,
 /// the one closest to the middle width and depth.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::io::Write;
 
 use super::Amount;
-use crate::status::table::Table;
+use terminal::table::Table;
 
 /// Largest probability that a median lies beyond a bound.
 const RISK: f64 = 0.05;

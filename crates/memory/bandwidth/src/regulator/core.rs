@@ -225,7 +225,7 @@ impl Core {
                 (self.spent_until_ns, self.cause) = (end_ns, cause);
                 if shared.holds() {
                     let delay_ns = awake_ns.saturating_sub(at_ns);
-                    log.wake_up.note(delay_ns);
+                    log.wake_up.add(delay_ns);
                     add(&log.late, self.is_late(delay_ns).into());
                 }
             }
@@ -285,7 +285,7 @@ impl Core {
         // The statement of a holder is only a claim.
         let delay_ns = taken_ns.and_then(|taken_ns| monotonic_ns().checked_sub(taken_ns));
         if let Some(delay_ns) = delay_ns.filter(|delay_ns| *delay_ns < BELIEVED_NS) {
-            shared.logs[self.index].effect.note(delay_ns);
+            shared.logs[self.index].effect.add(delay_ns);
             self.note_beginning(shared, delay_ns);
         }
     }

@@ -1,7 +1,7 @@
 //! Statistics of a regulator, for people and programs.
 
 use super::core::Log;
-use super::delays::{Delays, Spread};
+use super::delays::Spread;
 use super::{Shared, ThreadStatistics};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -149,13 +149,13 @@ impl Statistics {
                 .map(|(core, log)| CoreStatistics::of(*core, log))
                 .collect(),
             threads,
-            effect: Delays::spread(logs.iter().map(|log| &log.effect)),
-            wake_up: Delays::spread(logs.iter().map(|log| &log.wake_up)),
+            effect: Spread::of(logs.iter().map(|log| &log.effect)),
+            wake_up: Spread::of(logs.iter().map(|log| &log.wake_up)),
             holders: status.holders.len(),
             acquisitions: status.holders.iter().map(|holder| holder.acquisitions).sum(),
             refused: status.refused,
             died_holding: status.died_holding,
-            watchdog: Delays::spread([&shared.looks.delays]),
+            watchdog: Spread::of([&shared.looks.delays]),
             watchdog_late: shared.looks.late.load(Ordering::Relaxed),
             suspensions: shared.suspensions.load(Ordering::Relaxed),
             suspended_ns: shared.suspended_ns(),
@@ -237,8 +237,8 @@ impl CoreStatistics {
             missed: read(&log.missed),
             late: read(&log.late),
             away_ns: read(&log.away_ns),
-            effect: Delays::spread([&log.effect]),
-            wake_up: Delays::spread([&log.wake_up]),
+            effect: Spread::of([&log.effect]),
+            wake_up: Spread::of([&log.wake_up]),
         }
     }
 }

@@ -104,7 +104,7 @@ pub fn run(shared: &Shared, period: Duration, priority: u8) {
 
 impl Looks {
     fn note(&self, delay_ns: u64, look: Duration) {
-        self.delays.note(delay_ns);
+        self.delays.add(delay_ns);
         self.late.fetch_add((u128::from(delay_ns) >= look.as_nanos()).into(), Ordering::Relaxed);
     }
 }

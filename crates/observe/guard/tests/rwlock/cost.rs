@@ -34,7 +34,7 @@ fn compare(what: &str, mut ours: impl FnMut(), mut librarys: impl FnMut()) {
 }
 
 #[test]
-#[ignore = "a measurement: cargo test -p guard --release --test rwlock -- --ignored --nocapture"]
+#[ignore = "a measurement: cargo test -p keeptime-guard --release --test rwlock -- --ignored --nocapture"]
 fn costs_beside_the_c_library() {
     let bytes = Bytes::new();
     let lock = Rwlock::new();
@@ -124,7 +124,7 @@ fn throughput(enter: impl Fn(bool, &Reads) + Sync, leave: impl Fn(&Reads) + Sync
 }
 
 #[test]
-#[ignore = "a measurement: cargo test -p guard --release --test rwlock -- --ignored --nocapture"]
+#[ignore = "a measurement: cargo test -p keeptime-guard --release --test rwlock -- --ignored --nocapture"]
 fn contention_beside_the_c_library() {
     let lock = Rwlock::new();
     let bytes = Bytes::new();

@@ -7,27 +7,12 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The preload library, built on first use: cargo does not build a library that no test links
-/// to. The profile and the target folder are those of this test. `KEEPTIME_PRELOAD` names another
-/// one to be tested.
+/// The preload library, built on first use. `KEEPTIME_PRELOAD` names another one to be tested.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        if let Some(path) = std::env::var_os("KEEPTIME_PRELOAD") {
-            return path.into();
-        }
-        // CARGO_TARGET_TMPDIR is TARGET/tmp.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
-        let (profile, folder) =
-            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "preload", "--profile", profile])
-            .arg("--target-dir")
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(status.expect("cargo starts").success(), "the library cannot be built");
-        target.join(folder).join("libkeeptime_preload.so")
+        let given = std::env::var_os("KEEPTIME_PRELOAD");
+        given.map_or_else(testing::preload_library, PathBuf::from)
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trace::kernel::{Collector, Wanted};
 use trace::metadata::Tier;
 
-/// Prints a table; run by hand: `cargo test -p trace --test kernel cost_ -- --ignored --nocapture`.
+/// Prints a table; run by hand: `cargo test -p keeptime-trace --test kernel cost_ -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement of half a minute, not a check"]
 fn cost_of_a_switch_in_each_tier() {

@@ -4,7 +4,6 @@
 use accel_server::{Options, Server};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use system::System;
 
@@ -30,24 +29,9 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(path)
 }
 
-/// The folder with libkeeptime.so and libkeeptime.a, built on first use: cargo does not build a
-/// library that no test links to. The profile and the target folder are those of this test.
-pub fn libraries() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        // CARGO_TARGET_TMPDIR is TARGET/tmp.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
-        let (profile, folder) =
-            if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "accel-c", "--profile", profile])
-            .arg("--target-dir")
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(status.expect("cargo starts").success(), "the libraries cannot be built");
-        target.join(folder)
-    })
+/// The folder with libkeeptime.so and libkeeptime.a, built on first use.
+pub fn libraries() -> PathBuf {
+    testing::built_folder("keeptime-accel-c")
 }
 
 /// A path that no other test uses.
@@ -85,7 +69,7 @@ pub fn linked(mut command: Command, library: Library) -> Program {
     command.arg("-o").arg(&path);
     match library {
         Library::Shared => {
-            command.arg("-L").arg(folder).arg("-lkeeptime");
+            command.arg("-L").arg(&folder).arg("-lkeeptime");
             command.arg(format!("-Wl,-rpath,{}", folder.display()));
         }
         Library::Static => {

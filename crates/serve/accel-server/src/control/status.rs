@@ -2,6 +2,7 @@
 
 use super::{Connection, Control};
 use crate::admission::{Claim, Judged, Source};
+use crate::meter::measured;
 use crate::{holder, peer};
 use accel::control::{
     AcceleratorStatus, Ask, ChainStatus, Code, MemoryStatus, NO_BUCKET, Name, Packet, Refused,
@@ -99,8 +100,8 @@ impl Control {
             queued: load.queued,
             running: load.running,
             registrations: registrations.count() as u32,
-            sigma: load.meter.sigma.measured(),
-            epsilon: load.meter.epsilon.measured(),
+            sigma: measured(&load.meter.sigma),
+            epsilon: measured(&load.meter.epsilon),
             id: Name::cut(&accelerator.id),
             device: Name::cut(&load.device),
         })

@@ -36,7 +36,7 @@ static CONFIRM: LazyLock<Vec<Frozen>> = LazyLock::new(|| read(include_str!("conf
 pub const HEAD: &str = "index,family,attempt,fingerprint,limit,critical_ms";
 
 impl Set {
-    /// Its table. `cargo run --release -p driving --example freeze` writes it.
+    /// Its table. `cargo run --release -p keeptime-driving --example freeze` writes it.
     pub fn frozen(self) -> &'static [Frozen] {
         match self {
             Set::Corner => &CORNER,

@@ -1,0 +1,378 @@
+//! `keeptime-lab bench attacks`: clients of another user attack a server, while a client of the
+//! highest priority goes on.
+//!
+//! Every attack is a process of its own that does one thing as fast as the server lets it
+//! ([`attacker::Attack`]). Where that is allowed, each is of a user of its own, without privileges,
+//! so that a limit of one user does not hold back the attacks of others. The server is one of
+//! `keeptime serve`, with limits as a robot would have them.
+//!
+//! Shown: no request of the punctual client fails, none takes longer than its bound and a
+//! tolerance, and the server's memory, descriptors and threads are afterwards as they were after
+//! a first minute of attacks. On each core a thread above all others sleeps until given times
+//! ([`canary`]): how late it was woken is the machine's part in what was late.
+
+mod attacker;
+mod canary;
+mod result;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use accel::snapshot::Standing;
+use accel::{Client, Registration, Request};
+use anyhow::Context;
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use realtime::thread;
+
+pub use attacker::Args as AttackerArgs;
+pub use attacker::run as attacker;
+
+use super::floor::prioritise;
+use super::sample::{Quantiles, Samples};
+use super::service::{Footprint, Service};
+use attacker::Attack;
+use canary::Canary;
+use result::Findings;
+
+/// The users that attack, if the caller may become another one: this one and the ones below.
+const LAST_USER: u32 = 65534;
+/// One for each attack.
+const USERS: u32 = Attack::ALL.len() as u32;
+/// Period of the punctual chain, also its deadline.
+const PERIOD: Duration = Duration::from_millis(20);
+/// Work on the accelerator of one of its requests.
+const WORK: Duration = Duration::from_millis(1);
+/// Its declared execution time: the work, and the last of its blocks that goes beyond.
+const EXEC: Duration = Duration::from_micros(1200);
+/// Its declared processor time.
+const CPU: Duration = Duration::from_micros(100);
+/// Its name.
+const PUNCTUAL: &str = "punctual";
+
+/// Longer than a server waits for somebody's hello.
+const SILENCE_NS: u64 = 2_000_000_000;
+
+/// Options of `keeptime-lab bench attacks`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Least duration of the attacks, after a warm-up of a tenth of it (at most a minute)
+    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
+    duration: Duration,
+    /// Least number of control packets; the attacks go on until they were sent
+    #[arg(long, default_value_t = 10_000)]
+    packets: u64,
+    /// Least number of sessions with garbage in their rings
+    #[arg(long, default_value_t = 200)]
+    sessions: u64,
+    /// The attacks
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Attack::ALL)]
+    attacks: Vec<Attack>,
+    /// Longest time by which a request of the punctual client may exceed its bound
+    #[arg(long, default_value = "2ms", value_parser = humantime::parse_duration)]
+    tolerance: Duration,
+    /// Seed of the random choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let findings = measure(args)?;
+    let text = if args.json { findings.json()? } else { findings.text() };
+    write!(std::io::stdout().lock(), "{text}")?;
+    let held = findings.complaints().is_empty();
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn measure(args: &Args) -> anyhow::Result<Findings> {
+    let cores = thread::cores();
+    let (server_core, own_core) = (cores[0], cores[cores.len() - 1]);
+    let realtime = prioritise(1).is_ok() && prioritise(0).is_ok();
+    if !realtime {
+        tell!("keeptime-lab bench: SCHED_FIFO is refused, all at normal priority");
+    }
+    let strangers = rustix::process::geteuid().is_root();
+    if !strangers {
+        tell!("keeptime-lab bench: without root the attackers are of the punctual client's user");
+    }
+    let service = serve(server_core, realtime)?;
+    let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
+    let stolen_before: u64 = cores.iter().map(steal).sum();
+    let stop = Arc::new(AtomicBool::new(false));
+    let punctual = {
+        let (socket, stop) = (service.socket.clone(), stop.clone());
+        std::thread::spawn(move || punctual(&socket, &stop, own_core, realtime))
+    };
+    let canaries: Vec<_> = cores
+        .iter()
+        .map(|&core| {
+            let stop = stop.clone();
+            std::thread::spawn(move || canary::watch(&stop, core, realtime))
+        })
+        .collect();
+    let mut watcher = Client::connect(&service.socket)?;
+    let warm_up = (args.duration / 10).min(Duration::from_secs(60));
+    let rules = Rules { attacks: &args.attacks, strangers };
+    attack(&service.socket, &rules, args.seed, |_| warm_up)?;
+    let before = settle(&mut watcher, &service)?;
+    let mut asked = vec![(Attack::Packets, args.packets), (Attack::Sessions, args.sessions)];
+    asked.retain(|(attack, _)| args.attacks.contains(attack));
+    let least = |done: &Done| {
+        let enough = asked.iter().all(|&(attack, count)| done.of(attack) >= count);
+        // Whoever is slower than a tenth of what was asked for is told so in the result.
+        if enough { args.duration } else { args.duration * 10 }
+    };
+    let done = attack(&service.socket, &rules, args.seed.wrapping_add(1), least)?;
+    let after = settle(&mut watcher, &service)?;
+    let bound_ns = bound(&mut watcher)?;
+    // Relaxed: the thread needs nothing but the flag.
+    stop.store(true, Ordering::Relaxed);
+    let panicked = |_| anyhow::anyhow!("a measuring thread panicked");
+    let punctual = punctual.join().map_err(panicked)?;
+    let canaries: Result<Vec<_>, _> = canaries.into_iter().map(JoinHandle::join).collect();
+    let canaries = canaries.map_err(panicked)?;
+    let late_ns = canaries.iter().map(Canary::latest_ns).collect();
+    let of_core = |core| cores.iter().position(|&other| other == core).map(|at| &canaries[at]);
+    let involved: Vec<_> = [server_core, own_core].into_iter().filter_map(of_core).collect();
+    let stolen: u64 = cores.iter().map(steal).sum::<u64>().saturating_sub(stolen_before);
+    Ok(Findings {
+        done: args.attacks.iter().map(|attack| (attack.name(), done.of(*attack))).collect(),
+        asked: asked.iter().map(|(attack, count)| (attack.name(), *count)).collect(),
+        late_ns,
+        seconds: done.seconds,
+        requests: punctual.requests.len(),
+        overran: punctual.overran,
+        times: punctual.times(),
+        longest_without_machine_ns: punctual.longest_without(&involved),
+        failures: punctual.failures,
+        bound_ns,
+        tolerance_ns: args.tolerance.as_nanos() as u64,
+        server: [before, after],
+        strangers,
+        realtime,
+        stolen_ms: stolen as f64 * 1e-6,
+    })
+}
+
+/// A server as a robot would have it, whose socket every user of the machine may open.
+fn serve(core: usize, realtime: bool) -> anyhow::Result<Service> {
+    let (own, priority) = (rustix::process::geteuid().as_raw(), if realtime { 90 } else { 0 });
+    let rules: String = (0..USERS)
+        .map(|index| LAST_USER - index)
+        .map(|user| format!("\x20   - {{user: {user}, priority: [0, 49], sessions: 16}}\n"))
+        .collect();
+    let service = Service::with(&format!(
+        "accelerators: [{{id: bench, buckets: 6, device: cpu, cores: [{core}]}}]\n\
+         kappa: 150 us\nepsilon: 400 us\nsigma: 150 us\n\
+         server:\n\
+         \x20 cores: [{core}]\n\
+         \x20 priority: {priority}\n\
+         \x20 mode: \"0666\"\n\
+         \x20 overrun: demote\n\
+         \x20 access:\n\
+         \x20   - {{user: {own}, priority: [0, 99]}}\n\
+         {rules}"
+    ))?;
+    let folder = service.socket.parent().context("a socket without a folder")?;
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
+    Ok(service)
+}
+
+/// Requests and failures of the punctual client.
+struct Punctual {
+    /// Release and end of each request that was answered.
+    requests: Vec<(u64, u64)>,
+    /// Requests that ran for longer than declared, which the server demotes.
+    overran: u64,
+    failures: Vec<String>,
+}
+
+impl Punctual {
+    fn times(&self) -> Quantiles {
+        let mut times = Samples::new();
+        self.requests.iter().for_each(|(from, to)| times.push(to - from));
+        times.quantiles()
+    }
+
+    /// The longest request, in nanoseconds, without the time in which one of some cores was away.
+    fn longest_without(&self, cores: &[&Canary]) -> u64 {
+        let times = self.requests.iter();
+        let times = times.map(|&(from, to)| to - from - canary::late_within(cores, from, to));
+        times.max().unwrap_or(0)
+    }
+}
+
+/// The punctual client: one request in every period, checked for its answer, from its release to
+/// its end, until told to stop.
+fn punctual(socket: &Path, stop: &AtomicBool, core: usize, realtime: bool) -> Punctual {
+    let mut seen = Punctual { requests: Vec::new(), overran: 0, failures: Vec::new() };
+    let priority = if realtime { 60 } else { 0 };
+    let set_up = || -> anyhow::Result<_> {
+        thread::pin(&[core])?;
+        prioritise(priority)?;
+        let mut client = Client::connect(socket)?;
+        let registration = Registration::service("busy")
+            .chain(PUNCTUAL, 99)
+            .period(PERIOD)
+            .exec(EXEC)
+            .cpu(CPU)
+            .executor(core as u32, u32::from(priority));
+        let busy = client.register(&registration)?;
+        Ok((client, busy))
+    };
+    let (mut client, busy) = match set_up() {
+        Ok(client) => client,
+        Err(error) => {
+            seen.failures.push(format!("{error:#}"));
+            return seen;
+        }
+    };
+    let request = Request::new().arguments(&[WORK.as_nanos() as u64]);
+    let mut release_ns = monotonic_ns();
+    while !stop.load(Ordering::Relaxed) {
+        release_ns = (release_ns + PERIOD.as_nanos() as u64).max(monotonic_ns());
+        sleep_until_ns(release_ns);
+        match client.run(busy, &request) {
+            Ok(outcome) => {
+                seen.requests.push((release_ns, monotonic_ns()));
+                seen.overran += u64::from(outcome.overran);
+            }
+            Err(error) => seen.failures.push(format!("{error:#}")),
+        }
+    }
+    seen
+}
+
+/// Rules of the attacks: their kinds, and if other users run them.
+struct Rules<'a> {
+    attacks: &'a [Attack],
+    strangers: bool,
+}
+
+/// Number of attacks that were done, by kind, and the seconds that they took.
+struct Done {
+    counts: Vec<(Attack, Arc<AtomicU64>)>,
+    seconds: f64,
+}
+
+impl Done {
+    fn of(&self, attack: Attack) -> u64 {
+        let counted = self.counts.iter().find(|(which, _)| *which == attack);
+        // Relaxed: a count for the reader alone.
+        counted.map_or(0, |(_, count)| count.load(Ordering::Relaxed))
+    }
+}
+
+/// Attacks in all ways at once until `until`, which may look at what was done, is over.
+fn attack(
+    socket: &Path,
+    rules: &Rules<'_>,
+    seed: u64,
+    until: impl Fn(&Done) -> Duration,
+) -> anyhow::Result<Done> {
+    fastrand::seed(seed);
+    let mut attackers = Vec::new();
+    for (&attack, user) in rules.attacks.iter().zip((0..=LAST_USER).rev()) {
+        let user = rules.strangers.then_some(user);
+        attackers.push((attack, Attacker::start(attack, socket, user)?));
+    }
+    let counts = attackers.iter().map(|(attack, child)| (*attack, child.count.clone())).collect();
+    let start_ns = monotonic_ns();
+    let mut done = Done { counts, seconds: 0.0 };
+    let mut said = 0;
+    while done.seconds < until(&done).as_secs_f64() {
+        std::thread::sleep(Duration::from_millis(100));
+        done.seconds = (monotonic_ns() - start_ns) as f64 * 1e-9;
+        if done.seconds as u64 / 10 > said {
+            said = done.seconds as u64 / 10;
+            let counts: Vec<String> = rules
+                .attacks
+                .iter()
+                .map(|attack| format!("{} {}", done.of(*attack), attack.name()))
+                .collect();
+            tell!("keeptime-lab bench: {} s, {}", said * 10, counts.join(", "));
+        }
+    }
+    Ok(done)
+}
+
+/// An attacking process; it is killed with this value.
+struct Attacker {
+    child: Child,
+    count: Arc<AtomicU64>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Attacker {
+    /// Starts this program again, as another user if one is given.
+    fn start(attack: Attack, socket: &Path, user: Option<u32>) -> anyhow::Result<Attacker> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("bench-attacker").arg(socket).arg(attack.name());
+        command.arg(fastrand::u64(..).to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().context("an attacker cannot be started")?;
+        let count = Arc::new(AtomicU64::new(0));
+        let output = child.stdout.take().context("an attacker without an output")?;
+        let counted = count.clone();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Ok(done) = line.parse() {
+                    counted.store(done, Ordering::Relaxed);
+                }
+            }
+        });
+        Ok(Attacker { child, count, reader: Some(reader) })
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+/// Waits until only the watcher and the punctual client are left, and the server has given up who
+/// never said hello, and looks at the server.
+fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> {
+    let end_ns = monotonic_ns() + 20_000_000_000;
+    let mut same_since_ns = monotonic_ns();
+    let mut last = Footprint::of(service, watcher.status()?.memory_bytes)?;
+    loop {
+        std::thread::sleep(Duration::from_millis(10));
+        let counters = watcher.status()?;
+        let now = Footprint::of(service, counters.memory_bytes)?;
+        if counters.sessions > 2 || now.descriptors != last.descriptors {
+            same_since_ns = monotonic_ns();
+        }
+        last = now;
+        // A server that does not come to rest shows it by the difference of its footprints.
+        if monotonic_ns() - same_since_ns > SILENCE_NS || monotonic_ns() > end_ns {
+            return Ok(now);
+        }
+    }
+}
+
+/// The punctual chain's bound, from the server, if it is guaranteed.
+fn bound(watcher: &mut Client) -> anyhow::Result<Option<u64>> {
+    let snapshot = watcher.snapshot()?;
+    let chain = snapshot.chains.iter().find(|chain| chain.name == PUNCTUAL);
+    let guaranteed = chain.filter(|chain| chain.standing == Some(Standing::Guaranteed));
+    Ok(guaranteed.and_then(|chain| chain.bound_ns))
+}

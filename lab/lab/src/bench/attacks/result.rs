@@ -1,0 +1,154 @@
+//! The result of `keeptime-lab bench attacks`, as text and JSON.
+
+use serde_json::json;
+
+use crate::bench::sample::Quantiles;
+use crate::bench::service::Footprint;
+
+/// Largest growth of the server's resident memory that passes: its allocator keeps some pages.
+const RESIDENT_TOLERANCE_KIB: u64 = 4096;
+
+/// Results of the measurement.
+pub struct Findings {
+    /// Actions by attack.
+    pub done: Vec<(&'static str, u64)>,
+    /// Actions that were asked for, by attack.
+    pub asked: Vec<(&'static str, u64)>,
+    /// The latest wake-up of a thread of the highest priority, by core.
+    pub late_ns: Vec<f64>,
+    /// Duration of the attacks.
+    pub seconds: f64,
+    /// Requests of the punctual client that were answered.
+    pub requests: usize,
+    /// Requests of the punctual client that failed, with the reason.
+    pub failures: Vec<String>,
+    /// Requests that ran for longer than their declared execution time, and were demoted for it.
+    pub overran: u64,
+    /// Times of its requests, from the release to the end.
+    pub times: Quantiles,
+    /// The longest of them, in nanoseconds, without the time in which the cores of the server or of
+    /// the client were away: a thread above all others was not woken there.
+    pub longest_without_machine_ns: u64,
+    /// Its bound, if the server guaranteed it.
+    pub bound_ns: Option<u64>,
+    /// Longest time by which a request may exceed the bound, in nanoseconds.
+    pub tolerance_ns: u64,
+    /// The server, before and after the attacks.
+    pub server: [Footprint; 2],
+    /// True if the attackers ran as other users.
+    pub strangers: bool,
+    /// True if the server and the punctual client had real-time priorities.
+    pub realtime: bool,
+    /// Time that the hypervisor kept the processors, over all cores.
+    pub stolen_ms: f64,
+}
+
+impl Findings {
+    /// Everything that should not have happened.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        if let Some(first) = self.failures.first() {
+            let count = self.failures.len();
+            complaints.push(format!("{count} requests of the punctual client failed: {first}"));
+        }
+        match self.bound_ns {
+            None => complaints.push("the punctual client has no guarantee".into()),
+            Some(bound) if self.longest_without_machine_ns > bound + self.tolerance_ns => {
+                let longest_ns = self.longest_without_machine_ns;
+                complaints.push(format!(
+                    "a request of the punctual client took {:.3} ms, {:.3} ms above its bound, \
+                     without the time that the machine took",
+                    longest_ns as f64 * 1e-6,
+                    (longest_ns - bound) as f64 * 1e-6
+                ));
+            }
+            Some(_) => {}
+        }
+        let [before, after] = &self.server;
+        if (before.mapped_bytes, before.descriptors, before.threads)
+            != (after.mapped_bytes, after.descriptors, after.threads)
+        {
+            complaints.push("the server kept memory, descriptors or threads of clients".into());
+        }
+        if after.resident_kib > before.resident_kib + RESIDENT_TOLERANCE_KIB {
+            complaints.push("the server's resident memory grew".into());
+        }
+        for (name, asked) in &self.asked {
+            let done = self.done.iter().find(|(done, _)| done == name).map_or(0, |(_, done)| *done);
+            if done < *asked {
+                complaints.push(format!("{done} {name} of {asked} were done"));
+            }
+        }
+        for (name, _) in self.done.iter().filter(|(_, done)| *done == 0) {
+            complaints.push(format!("the attack by {name} did nothing"));
+        }
+        complaints
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let ms = |ns: f64| ns * 1e-6;
+        let by = if self.strangers { "other users" } else { "the same user" };
+        let mut text = format!("{:.0} s of attacks by {by}\n\n", self.seconds);
+        for (name, done) in &self.done {
+            text += &format!("{name:<12} {done:>10}\n");
+        }
+        let Quantiles { p50_ns, p99_ns, p999_ns, max_ns } = self.times;
+        text += &format!(
+            "\npunctual client: {} requests, milliseconds p50 {:.3}, p99 {:.3}, p99.9 {:.3}, \
+             longest {:.3} ({:.3} without the time that the machine took), bound {}; {} ran for \
+             longer than declared\n",
+            self.requests,
+            ms(p50_ns),
+            ms(p99_ns),
+            ms(p999_ns),
+            ms(max_ns),
+            ms(self.longest_without_machine_ns as f64),
+            self.bound_ns.map_or("none".into(), |bound| format!("{:.3}", ms(bound as f64))),
+            self.overran
+        );
+        let [before, after] = &self.server;
+        text += &Footprint::change(before, after);
+        if !self.realtime {
+            text += "Without real-time priorities the bound has no meaning.\n";
+        }
+        let late: Vec<String> = self.late_ns.iter().map(|ns| format!("{:.3}", ms(*ns))).collect();
+        text += &format!(
+            "latest wake-up of a thread above all, by core, milliseconds: {}\n",
+            late.join(", ")
+        );
+        text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", self.stolen_ms);
+        match self.complaints() {
+            none if none.is_empty() => text += "The server held.\n",
+            complaints => complaints.iter().for_each(|line| text += &format!("NO: {line}\n")),
+        }
+        text
+    }
+
+    /// For a program.
+    pub fn json(&self) -> anyhow::Result<String> {
+        let done: serde_json::Map<_, _> =
+            self.done.iter().map(|(name, done)| ((*name).to_owned(), json!(done))).collect();
+        let value = json!({
+            "seconds": self.seconds,
+            "attacks": done,
+            "other_users": self.strangers,
+            "realtime": self.realtime,
+            "punctual": {
+                "requests": self.requests,
+                "failures": self.failures.len(),
+                "overran": self.overran,
+                "time": self.times,
+                "longest_without_machine_ns": self.longest_without_machine_ns,
+                "bound_ns": self.bound_ns,
+                "tolerance_ns": self.tolerance_ns,
+            },
+            "server": {"before": self.server[0], "after": self.server[1]},
+            "latest_wake_up_ns": self.late_ns,
+            "stolen_ms": self.stolen_ms,
+            "complaints": self.complaints(),
+            "machine": realtime::machine::core_model(),
+        });
+        Ok(serde_json::to_string_pretty(&value)? + "\n")
+    }
+}

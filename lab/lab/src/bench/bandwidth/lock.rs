@@ -1,0 +1,85 @@
+//! Cost of taking the lock for its holder, and the delay until the lock takes effect; beside the
+//! times of a bare futex and a bare timer on the same core, in turns.
+
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use report::bandwidth::LockCost;
+use stats::{ascending, nearest_rank};
+
+use super::measure::Bench;
+use crate::bench::floor::Bare;
+use crate::bench::sample::Samples;
+
+/// Takings of a lock that is held anyway, in groups, so that reading the clock does not count.
+const GROUPS: usize = 2000;
+const GROUP: usize = 100;
+/// Takings of a free lock.
+const TAKINGS: u32 = 500;
+/// After a release, until the regulator's threads sleep: longer than they look for more by
+/// themselves.
+const SLEEP_NS: u64 = 3_000_000;
+/// Takings between two looks at the floors.
+const TURN: u32 = 50;
+
+/// The lock of the bench's regulator, without kernels and hogs.
+pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
+    // A regulator of its own, whose delays are of these takings only.
+    bench.end_protection();
+    let protection = super::protection::Protection::start(&bench.manner)?;
+    let hold = &protection.hold;
+    let (mut taken, mut given) = (Vec::new(), Vec::new());
+    let (mut again, mut unchanged) = (Vec::new(), Vec::new());
+    let core = bench.manner.cores[0];
+    let mut bare = Bare::start(core)?;
+    for taking in 0..TAKINGS {
+        if taking % TURN == 0 {
+            bare.wake(TURN, SLEEP_NS / 2)?;
+            bare.sleep(core, TURN)?;
+        }
+        sleep_until_ns(monotonic_ns() + SLEEP_NS);
+        let begin = monotonic_ns();
+        let held = hold.acquire();
+        let middle = monotonic_ns();
+        anyhow::ensure!(held, "the lock cannot be taken");
+        // Long enough for a period to begin.
+        sleep_until_ns(middle + SLEEP_NS);
+        let release = monotonic_ns();
+        hold.release();
+        let back = monotonic_ns();
+        hold.acquire();
+        again.push((monotonic_ns() - back) as f64);
+        hold.release();
+        given.push((back - release) as f64);
+        taken.push((middle - begin) as f64);
+    }
+    hold.acquire();
+    for _ in 0..GROUPS {
+        let begin = monotonic_ns();
+        for _ in 0..GROUP {
+            hold.acquire();
+            hold.release();
+        }
+        unchanged.push((monotonic_ns() - begin) as f64 / GROUP as f64);
+    }
+    hold.release();
+    let effect = protection.statistics().effect;
+    Ok(LockCost {
+        unchanged_ns: three(&unchanged),
+        taken_ns: three(&taken),
+        again_ns: three(&again),
+        given_ns: three(&given),
+        effect_ns: [effect.p50_ns, effect.p99_ns, effect.longest_ns].map(|ns| ns as f64),
+        futex_ns: floor(&bare.waking),
+        woken_ns: floor(&bare.woken),
+        timer_ns: floor(&bare.timer),
+    })
+}
+
+fn floor(samples: &Samples) -> [f64; 3] {
+    let quantiles = samples.quantiles();
+    [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns]
+}
+
+fn three(samples: &[f64]) -> [f64; 3] {
+    let sorted = ascending(samples);
+    [500, 990, 1000].map(|permille| nearest_rank(&sorted, permille).unwrap_or(f64::NAN))
+}

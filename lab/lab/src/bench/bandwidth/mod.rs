@@ -1,0 +1,231 @@
+//! `keeptime-lab bench bandwidth`: what the memory-bandwidth lock is worth on this machine; document
+//! 001's (BWLOCK++) Figs. 1 and 5 to 10.
+//!
+//! A [`task::Task`] is a kernel with data, run from this process on an accelerator in this process.
+//! The hogs are threads of a process of their own ([`hogs`]), each on a core of its own, and a
+//! regulator in this process ([`protection`]) stops their cores while the lock is held. All that is
+//! compared is measured in turns: a repetition takes each case once, and begins with another one
+//! each time.
+//!
+//! The phases: the hogs by themselves ([`measure::hogs`]), the kernels ([`measure::kernel`]),
+//! budgets ([`measure::budgets`]), scheduling rules ([`rules`]), the lock itself ([`lock`]).
+
+mod hogs;
+mod lock;
+mod measure;
+mod place;
+mod protection;
+mod rules;
+mod task;
+mod write;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::ensure;
+use bandwidth::workload::{Access, Size};
+use indicatif::{ProgressBar, ProgressStyle};
+use realtime::{machine, thread};
+use report::bandwidth::BandwidthRun;
+
+use super::hog::parse_access;
+use measure::Bench;
+use protection::Wanted;
+use task::Kernel;
+use terminal::output;
+use throttle_fair::By;
+
+pub use hogs::{Hogs, Place, ProcessArgs, process};
+
+/// Options of `keeptime-lab bench bandwidth`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The accelerator: cpu, cuda:N or vulkan:N; a CUDA GPU works in the host's memory
+    #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
+    device: String,
+    /// Kernels, of histogram, sad, bfs, spmv, stencil, lbm
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "histogram,sad,bfs,spmv,stencil,lbm"
+    )]
+    kernels: Vec<Kernel>,
+    /// Cores of the accelerator's threads and of whoever waits for it: by default the first one
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cores: Vec<usize>,
+    /// Hogs, each on one of the other cores: by default on all of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    hogs: Option<u32>,
+    /// Access of a hog to each line of its array: read, write, read-write or fresh
+    #[arg(long, default_value = "write", value_parser = parse_access)]
+    access: Access,
+    /// Size of the array of each hog: half-l1d, half-l2, llc, twice-llc, or as in 64MiB
+    #[arg(long, default_value = "twice-llc")]
+    array: Size,
+    /// Memory of each kernel, as in 64MiB: by default twice the last-level cache, 32 to 256 MiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+    /// Repetitions of each case
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repetitions: u32,
+    /// The regulator's period
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = humantime::parse_duration)]
+    period: Duration,
+    /// Budget of a best-effort core in a period while the lock is held: a share of the period, as
+    /// in 5%, or bytes a second, as in 100MB/s, which needs the processor's counters
+    #[arg(long, default_value = "5%", value_parser = Wanted::parse)]
+    budget: Wanted,
+    /// Budgets that the first kernel is measured at, too
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Wanted::parse)]
+    budgets: Vec<Wanted>,
+    /// Time for which the lock is held under each scheduling rule, three times; 0s leaves them out
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    rules: Duration,
+    /// Implementation that puts throttle-fair scheduling into effect there
+    #[arg(long, value_name = "auto|bpf|user", default_value_t = By::Auto)]
+    fair: By,
+    /// Measure less: 3 repetitions, kernels of 8 MiB, 200 ms under each rule
+    #[arg(long, conflicts_with_all = ["repetitions", "memory", "rules"])]
+    quick: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a page with the plots there
+    #[arg(long, value_name = "PAGE")]
+    html: Option<PathBuf>,
+    /// Write the protected times there, as a system file for keeptime analyze --bandwidth-lock
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// The system file that --write takes over, with these times for the services that run one of
+    /// the kernels
+    #[arg(long, value_name = "FILE", requires = "write")]
+    system: Option<PathBuf>,
+}
+
+impl Args {
+    fn repetitions(&self) -> u32 {
+        if self.quick { 3 } else { self.repetitions }
+    }
+
+    fn rules(&self) -> Duration {
+        if self.quick { Duration::from_millis(200) } else { self.rules }
+    }
+}
+
+/// Runs the command: 1 if a kernel loses enough to hogs, and too little of it comes back.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // A template that cannot be read ends the command before anything is measured.
+    let template = args.system.as_deref().map(write::read).transpose()?;
+    let mut bench = Bench::open(args)?;
+    let mut run = describe(args, &bench);
+    let steps = bench.tasks.len() + 2 + args.budgets.len().min(1) + bench.missing.len();
+    let progress = progress(steps as u64);
+    let step = |what: &str| {
+        progress.set_message(what.to_owned());
+        progress.inc(1);
+    };
+    step("hogs");
+    run.hogs = measure::hogs(&mut bench)?;
+    for number in 0..bench.tasks.len() {
+        step(bench.tasks[number].0.name());
+        run.kernels.push(measure::kernel(&mut bench, number)?);
+    }
+    if !args.budgets.is_empty() {
+        step("budgets");
+        run.budgets = Some(measure::budgets(&mut bench, &args.budgets)?);
+    }
+    step("lock");
+    run.lock = Some(lock::measure(&mut bench)?);
+    // Its regulators have the cores that the bench's own had.
+    bench.end_protection();
+    if !args.rules().is_zero() {
+        step("rules");
+        let rules = rules::measure(&bench, args.rules(), args.fair)?;
+        run.regulation.push(("budget for the rules".into(), rules.budget));
+        if let Some(chosen) = rules.chosen {
+            let words = format!("{}: {}", chosen.words(), chosen.why);
+            run.regulation.push(("throttle-fair scheduling".into(), words));
+        }
+        run.rules = rules.runs;
+    }
+    progress.finish_and_clear();
+    run.marks.extend(bench.marks());
+    tell(args, &run)?;
+    if let Some(path) = &args.write {
+        write::write(path, template, &run, &bench)?;
+    }
+    let (slow, held) = run.verdict();
+    Ok(if slow == held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(args: &Args, run: &BandwidthRun) -> anyhow::Result<()> {
+    output::write("--html", args.html.as_deref(), || Ok(report::bandwidth::html(run)?))?;
+    let json = serde_json::to_value(run)?;
+    output::print(args.json, || json, || report::bandwidth::table(run, true))
+}
+
+fn describe(args: &Args, bench: &Bench) -> BandwidthRun {
+    let list = |cores: &[usize]| {
+        let words: Vec<String> = cores.iter().map(usize::to_string).collect();
+        words.join(", ")
+    };
+    let (counting, budget) = bench.manner.words();
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let mut words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(program) = words.first_mut() {
+        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    BandwidthRun {
+        device: args.device.clone(),
+        command: words.join(" "),
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        machine: vec![
+            fact("processor", machine::core_model()),
+            fact("cores", machine::online_cores().len().to_string()),
+            fact("kernel", machine::kernel_release()),
+            fact("virtual machine", if machine::is_virtual() { "yes" } else { "no" }.into()),
+            fact("cores of the accelerator", list(&bench.home)),
+        ],
+        regulation: vec![
+            fact("budget", budget),
+            fact("counted by", counting),
+            fact("period", humantime::format_duration(bench.manner.period).to_string()),
+            fact("best-effort cores", list(&bench.manner.cores)),
+        ],
+        ..BandwidthRun::default()
+    }
+}
+
+fn progress(steps: u64) -> ProgressBar {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new(steps),
+        false => ProgressBar::hidden(),
+    };
+    let style = ProgressStyle::with_template("{pos}/{len} {msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// The cores of the accelerator, and those of the hogs.
+fn seats(args: &Args) -> anyhow::Result<(Vec<usize>, Vec<usize>)> {
+    let all = thread::cores();
+    ensure!(
+        all.len() > 1,
+        "found one core that this process may use, expected one for the accelerator and one for a hog"
+    );
+    let home = if args.cores.is_empty() { vec![all[0]] } else { args.cores.clone() };
+    if let Some(core) = home.iter().find(|core| !all.contains(core)) {
+        anyhow::bail!("--cores {core}: this process may use {all:?}");
+    }
+    let mut others: Vec<usize> = all.into_iter().filter(|core| !home.contains(core)).collect();
+    ensure!(!others.is_empty(), "--cores: found all cores, expected one that is left for a hog");
+    if let Some(hogs) = args.hogs {
+        let most = others.len();
+        ensure!(hogs as usize <= most, "--hogs {hogs}: expected at most {most}, a core for each");
+        others.truncate(hogs as usize);
+    }
+    Ok((home, others))
+}

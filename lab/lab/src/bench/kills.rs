@@ -1,0 +1,355 @@
+//! `keeptime-lab bench kills`: clients are killed at random instants under load, while others go on.
+//!
+//! Shown: no request of another client fails, the most critical one is hardly delayed, what a
+//! dead client had is reclaimed at once, and the server does not grow.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use accel::{Client, Registration, Request};
+use anyhow::Context;
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use realtime::thread;
+use serde_json::json;
+
+use super::floor::prioritise;
+use super::sample::{Quantiles, Samples};
+use super::service::{Footprint, Place, Service};
+
+/// Victims alive at the same time.
+const VICTIMS: usize = 4;
+/// Memory of the chain that checks its results.
+const CHECKING_BYTES: usize = 12 * 4096;
+/// Work of one request of the most critical chain.
+const CRITICAL_WORK_NS: u64 = 1_000_000;
+/// Longest time that a delay or a clean-up may take, in nanoseconds.
+const LIMIT_NS: f64 = 10_000_000.0;
+
+/// Options of `keeptime-lab bench kills`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Clients to kill
+    #[arg(long, default_value_t = 1000)]
+    count: usize,
+    /// Seed of the random choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The accelerator: cpu, cuda:N or vulkan:N
+    #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
+    device: String,
+    /// The device's threads look for the end without sleeping
+    #[arg(long)]
+    spin: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Survivor {
+    delays: Samples,
+    requests: u64,
+    failures: Vec<String>,
+}
+
+struct Findings {
+    critical: Survivor,
+    checking: Survivor,
+    reclaim: Quantiles,
+    before: Footprint,
+    after: Footprint,
+    stolen_ms: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let cores = thread::cores();
+    let (server_core, own_core) = (cores[0], cores[cores.len() - 1]);
+    fastrand::seed(args.seed);
+    let realtime = prioritise(1).is_ok() && prioritise(0).is_ok();
+    if !realtime {
+        tell!(
+            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
+    }
+    let place = Place::new(&args.device, server_core, own_core, args.spin);
+    let service = Service::start(&place, if realtime { 90 } else { 0 })?;
+    let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
+    let stolen: u64 = cores.iter().map(steal).sum();
+    let mut result = measure(&service, own_core, realtime, args.count)?;
+    result.stolen_ms = (cores.iter().map(steal).sum::<u64>() - stolen) as f64 * 1e-6;
+    let text = if args.json { render_json(args, &result)? } else { render(args, &result) };
+    write!(std::io::stdout().lock(), "{text}")?;
+    Ok(if result.complaints().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn measure(
+    service: &Service,
+    core: usize,
+    realtime: bool,
+    count: usize,
+) -> anyhow::Result<Findings> {
+    let socket = &service.socket;
+    let stop = Arc::new(AtomicBool::new(false));
+    let start = |work: fn(&Path, &AtomicBool) -> Survivor, priority: u8| {
+        let (socket, stop) = (socket.clone(), stop.clone());
+        std::thread::spawn(move || {
+            let _ = thread::pin(&[core]);
+            let _ = prioritise(if realtime { priority } else { 0 });
+            work(&socket, &stop)
+        })
+    };
+    let critical = start(critical, 60);
+    let checking = start(checking, 55);
+    let mut watcher = Client::connect(socket)?;
+    // Some kills first, so that whatever grows once has grown.
+    kill_under_load(socket, count.div_ceil(20))?;
+    let before = settle(&mut watcher, service)?;
+    kill_under_load(socket, count)?;
+    let after = settle(&mut watcher, service)?;
+    let reclaim = reclaim(&mut watcher, socket, count.div_ceil(10))?;
+    // Relaxed: the threads need nothing but the flag.
+    stop.store(true, Ordering::Relaxed);
+    let join = |handle: std::thread::JoinHandle<Survivor>| {
+        handle.join().map_err(|_| anyhow::anyhow!("a surviving client panicked"))
+    };
+    Ok(Findings {
+        critical: join(critical)?,
+        checking: join(checking)?,
+        reclaim,
+        before,
+        after,
+        stolen_ms: 0.0,
+    })
+}
+
+/// The most critical chain: 1 ms of work every 5 ms, in the highest bucket.
+fn critical(socket: &Path, stop: &AtomicBool) -> Survivor {
+    survive(stop, || {
+        let mut client = Client::connect(socket)?;
+        let busy = client.register(&Registration::service("busy").chain("critical", 1000))?;
+        let mut next_ns = monotonic_ns();
+        Ok(move || {
+            next_ns += 5_000_000;
+            sleep_until_ns(next_ns);
+            let start = monotonic_ns();
+            let outcome = client.run(busy, &Request::new().arguments(&[CRITICAL_WORK_NS]))?;
+            Ok((monotonic_ns() - start).saturating_sub(outcome.busy_ns))
+        })
+    })
+}
+
+/// A chain below it that checks each result.
+fn checking(socket: &Path, stop: &AtomicBool) -> Survivor {
+    survive(stop, || {
+        const N: usize = CHECKING_BYTES / 12;
+        let mut client = Client::connect(socket)?;
+        let add = Registration::service("vecadd").chain("checking", 900).memory(CHECKING_BYTES);
+        let add = client.register(&add)?;
+        let request = Request::new().arguments(&[N as u64]).input(0, 8 * N).output(8 * N, 4 * N);
+        let (mut round, mut sums) = (0.0f32, vec![0.0; N]);
+        let mut next_ns = monotonic_ns();
+        Ok(move || {
+            next_ns += 3_000_000;
+            sleep_until_ns(next_ns);
+            round += 1.0;
+            let memory = client.memory(add)?;
+            memory.write_f32(0, &vec![round; N])?;
+            memory.write_f32(N, &vec![0.5; N])?;
+            let start = monotonic_ns();
+            let outcome = client.run(add, &request)?;
+            let delay_ns = (monotonic_ns() - start).saturating_sub(outcome.busy_ns);
+            client.memory(add)?.read_f32(2 * N, &mut sums)?;
+            anyhow::ensure!(sums.iter().all(|&sum| sum == round + 0.5), "wrong sums");
+            Ok(delay_ns)
+        })
+    })
+}
+
+/// Runs requests until told to stop; each returns its delay beyond the device's work.
+fn survive<R: FnMut() -> anyhow::Result<u64>>(
+    stop: &AtomicBool,
+    set_up: impl FnOnce() -> anyhow::Result<R>,
+) -> Survivor {
+    let mut survivor = Survivor { delays: Samples::new(), requests: 0, failures: Vec::new() };
+    let mut request = match set_up() {
+        Ok(request) => request,
+        Err(error) => {
+            survivor.failures.push(format!("{error:#}"));
+            return survivor;
+        }
+    };
+    while !stop.load(Ordering::Relaxed) {
+        survivor.requests += 1;
+        match request() {
+            Ok(delay_ns) => survivor.delays.push(delay_ns),
+            Err(error) => survivor.failures.push(format!("{error:#}")),
+        }
+    }
+    survivor
+}
+
+/// Kills `count` of a changing crowd of clients, each at a random instant of its life.
+fn kill_under_load(socket: &Path, count: usize) -> anyhow::Result<()> {
+    let mut victims = Vec::new();
+    for killed in 0..count {
+        while victims.len() < VICTIMS {
+            victims.push(Victim::start(socket, "random")?);
+        }
+        std::thread::sleep(Duration::from_micros(fastrand::u64(1000..40_000)));
+        drop(victims.swap_remove(fastrand::usize(..victims.len())));
+        if killed % 100 == 99 {
+            tell!("keeptime-lab bench: {} clients killed", killed + 1);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until only the survivors are left, and looks at the server.
+fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> {
+    // Three sessions, and the memory of the checking chain. If it does not come to that, the
+    // footprints differ, and that is said.
+    let rest = (3 * accel::session::SEGMENT_BYTES + CHECKING_BYTES) as u64;
+    let end = monotonic_ns() + 5_000_000_000;
+    let mapped_bytes = loop {
+        let counters = watcher.status()?;
+        if counters.memory_bytes == rest || monotonic_ns() > end {
+            break counters.memory_bytes;
+        }
+    };
+    Footprint::of(service, mapped_bytes)
+}
+
+/// Measures the time from the kill of a client until the server has reclaimed all that it had.
+fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<Quantiles> {
+    let mut times = Samples::new();
+    for _ in 0..count {
+        let before = watcher.status()?;
+        let mut victim = Victim::start(socket, "flood")?;
+        let end = monotonic_ns() + 10_000_000_000;
+        while watcher.status()?.queued < 16 {
+            anyhow::ensure!(monotonic_ns() < end, "the flood does not come");
+        }
+        let start = monotonic_ns();
+        victim.0.kill()?;
+        loop {
+            let now = watcher.status()?;
+            let same = (now.sessions, now.memory_bytes) == (before.sessions, before.memory_bytes);
+            // The survivors may have a request each on its way.
+            if same && now.queued + now.running <= 2 {
+                break;
+            }
+            anyhow::ensure!(monotonic_ns() < end, "nothing is reclaimed: {now:?}");
+        }
+        times.push(monotonic_ns() - start);
+    }
+    Ok(times.quantiles())
+}
+
+/// A client process that is killed when this value is dropped.
+struct Victim(Child);
+
+impl Victim {
+    fn start(socket: &Path, behaviour: &str) -> anyhow::Result<Victim> {
+        let child = Command::new(std::env::current_exe()?)
+            .arg("bench-victim")
+            .arg(socket)
+            .arg(behaviour)
+            .arg(fastrand::u64(..).to_string())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("a client cannot be started")?;
+        Ok(Victim(child))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Findings {
+    fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (name, survivor) in [("critical", &self.critical), ("checking", &self.checking)] {
+            if let Some(first) = survivor.failures.first() {
+                let count = survivor.failures.len();
+                complaints.push(format!("{count} requests of the {name} chain failed: {first}"));
+            }
+        }
+        if self.critical.delays.quantiles().max_ns > LIMIT_NS {
+            complaints.push("the critical chain was delayed by more than 10 ms".into());
+        }
+        // The policy itself lets the critical chain's request go first.
+        if self.checking.delays.quantiles().max_ns > LIMIT_NS + CRITICAL_WORK_NS as f64 {
+            complaints.push("the chain below it was delayed by more than 11 ms".into());
+        }
+        if self.reclaim.max_ns > LIMIT_NS {
+            complaints.push("a clean-up took more than 10 ms".into());
+        }
+        if self.after.mapped_bytes != self.before.mapped_bytes
+            || self.after.descriptors != self.before.descriptors
+            || self.after.threads != self.before.threads
+        {
+            complaints.push("the server kept memory, descriptors or threads of the dead".into());
+        }
+        complaints
+    }
+}
+
+fn render(args: &Args, result: &Findings) -> String {
+    let mut text = format!("{} clients killed at random, milliseconds\n\n", args.count);
+    text += &format!(
+        "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+        "", "count", "p50", "p99", "p99.9", "max"
+    );
+    let mut row = |name: &str, count: u64, q: Quantiles| {
+        let ms = |ns: f64| format!("{:.3}", ns * 1e-6);
+        text += &format!(
+            "{name:<34} {count:>8} {:>8} {:>8} {:>8} {:>8}\n",
+            ms(q.p50_ns),
+            ms(q.p99_ns),
+            ms(q.p999_ns),
+            ms(q.max_ns)
+        );
+    };
+    row(
+        "delay of the critical chain",
+        result.critical.requests,
+        result.critical.delays.quantiles(),
+    );
+    row(
+        "delay of the chain below it",
+        result.checking.requests,
+        result.checking.delays.quantiles(),
+    );
+    row("clean-up after a kill", args.count.div_ceil(10) as u64, result.reclaim);
+    text += &format!("\n{}", Footprint::change(&result.before, &result.after));
+    text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", result.stolen_ms);
+    match result.complaints() {
+        none if none.is_empty() => text += "No request of another client failed.\n",
+        complaints => complaints.iter().for_each(|complaint| text += &format!("NO: {complaint}\n")),
+    }
+    text
+}
+
+fn render_json(args: &Args, result: &Findings) -> anyhow::Result<String> {
+    let survivor = |s: &Survivor| json!({"requests": s.requests, "failures": s.failures.len(), "delay": s.delays.quantiles()});
+    let value = json!({
+        "kills": args.count,
+        "seed": args.seed,
+        "critical": survivor(&result.critical),
+        "checking": survivor(&result.checking),
+        "reclaim": result.reclaim,
+        "server": {"before": result.before, "after": result.after},
+        "stolen_ms": result.stolen_ms,
+        "complaints": result.complaints(),
+        "machine": realtime::machine::core_model(),
+    });
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}

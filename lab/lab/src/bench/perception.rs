@@ -1,0 +1,274 @@
+//! `keeptime-lab bench perception`: how long the driving stack's network takes where others use its
+//! accelerator, too (COLA, section 3.4 and figure 11c).
+//!
+//! One client asks about a scan every period, as a stack does, with real-time priority like a stack's
+//! modules: an ordinary thread that is woken on the core where the accelerator's real-time thread
+//! computes waits until that pauses. The others are ordinary threads, and ask the same service as soon
+//! as they have had their answer. Settings take turns, so that all of them see the same machine.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use driving::Lidar;
+use driving::drive::{TURN, ego};
+use driving::network::{Network, Perception, grid};
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use serde_json::json;
+use world::{Command, World, suite};
+
+use super::floor::prioritise;
+use super::sample::{Quantiles, Samples};
+use terminal::output;
+
+/// Each setting has so many turns.
+const TURNS: usize = 4;
+/// The scenario of normal traffic that the scans are of, and how many.
+const SCENARIO: usize = 7310;
+const SCANS: usize = 20;
+/// Turns of the lidar between two scans.
+const APART: u64 = 10;
+/// SCHED_FIFO priority of the client that is measured, that of a stack's modules.
+const PRIORITY: u8 = 50;
+/// Somebody who has not been answered pauses for so long.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Options of `keeptime-lab bench perception`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The socket of a keeptime serve whose service `perception` is the network, such as that of
+    /// examples/perception/server.yaml
+    socket: PathBuf,
+    /// Numbers of others that ask at the same time
+    #[arg(long, value_delimiter = ',', default_value = "0,1,2,4", value_parser = clap::value_parser!(u64).range(0..=32))]
+    others: Vec<u64>,
+    /// The priority of the chain that is measured
+    #[arg(long, default_value_t = 50)]
+    priority: u32,
+    /// The priority of the others' chains
+    #[arg(long, value_delimiter = ',', default_value = "10,50")]
+    others_priority: Vec<u32>,
+    /// Scans that are asked about in each setting
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(4..=1_000_000))]
+    frames: u64,
+    /// Milliseconds from one scan to the next
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    period_ms: u64,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// With how many others, and what was seen then.
+struct Setting {
+    others: u64,
+    others_priority: u32,
+    latency: Samples,
+    busy: Samples,
+    waited: Samples,
+    unanswered: u64,
+    others_answered: u64,
+    seconds: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    service(args, args.priority).check().context("SOCKET")?;
+    let realtime = prioritise(PRIORITY).and_then(|()| prioritise(0)).is_ok();
+    if !realtime {
+        tell!(
+            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
+    }
+    let grids = grids()?;
+    let mut settings = settings(args);
+    for turn in 0..TURNS {
+        for setting in &mut settings {
+            tell!("keeptime-lab bench: turn {} of {TURNS}, {} others", turn + 1, setting.others);
+            measure(args, &grids, setting, realtime)?;
+        }
+    }
+    output::print(args.json, || to_json(args, &settings, realtime), || render(args, &settings))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Nobody else once, and every number of others with every priority.
+fn settings(args: &Args) -> Vec<Setting> {
+    let alone = args.others.contains(&0).then_some((0, args.others_priority[0]));
+    let beside = args.others_priority.iter().flat_map(|priority| {
+        let others = args.others.iter().filter(|others| **others > 0);
+        others.map(|others| (*others, *priority))
+    });
+    let setting = |(others, others_priority)| Setting {
+        others,
+        others_priority,
+        latency: Samples::new(),
+        busy: Samples::new(),
+        waited: Samples::new(),
+        unanswered: 0,
+        others_answered: 0,
+        seconds: 0.0,
+    };
+    alone.into_iter().chain(beside).map(setting).collect()
+}
+
+fn service(args: &Args, priority: u32) -> Perception {
+    Perception::new(args.socket.clone(), "perception".to_owned(), priority, 1.0)
+}
+
+/// Returns the lidar's view of a street, as the network takes it.
+fn grids() -> anyhow::Result<Vec<Vec<f32>>> {
+    let mut world = World::new(&suite::normal(SCENARIO))?;
+    let seen = |turn: usize| {
+        (0..APART * TURN).for_each(|_| world.step(&Command::default()));
+        grid(&Lidar::default().scan(ego(&world).pose, world.bodies(), turn as u64))
+    };
+    Ok((0..SCANS).map(seen).collect())
+}
+
+/// One turn of a setting.
+fn measure(
+    args: &Args,
+    grids: &[Vec<f32>],
+    setting: &mut Setting,
+    realtime: bool,
+) -> anyhow::Result<()> {
+    let (over, answered, begun) = (AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0));
+    let ask = |other: usize| {
+        let mut network = Network::new(service(args, setting.others_priority));
+        let mut first = true;
+        // Relaxed: the counts are read when all threads have been joined, or only wait for others.
+        for grid in grids.iter().cycle().skip(other) {
+            if over.load(Ordering::Relaxed) {
+                break;
+            }
+            match network.ask(grid) {
+                Ok(_) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+            if std::mem::take(&mut first) {
+                begun.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    };
+    let mut network = Network::new(service(args, args.priority));
+    std::thread::scope(|scope| {
+        let others = usize::try_from(setting.others).unwrap_or(0);
+        for other in 0..others {
+            scope.spawn(move || ask(other));
+        }
+        while begun.load(Ordering::Relaxed) < others {
+            std::thread::yield_now();
+        }
+        // Not before: threads inherit it.
+        let _ = prioritise(if realtime { PRIORITY } else { 0 });
+        let before = answered.load(Ordering::Relaxed);
+        let began_ns = monotonic_ns();
+        // The first answer is about a connection and memory, too.
+        let first = network.ask(&grids[0]);
+        let period_ns = args.period_ms * 1_000_000;
+        let frames = args.frames.div_ceil(TURNS as u64);
+        let mut next_ns = monotonic_ns();
+        for grid in grids.iter().cycle().take(frames as usize) {
+            next_ns += period_ns;
+            sleep_until_ns(next_ns);
+            let asked_ns = monotonic_ns();
+            let answer = network.ask(grid);
+            let took_ns = monotonic_ns() - asked_ns;
+            match answer {
+                Ok((_, busy_ns)) => {
+                    setting.latency.push(took_ns);
+                    setting.busy.push(busy_ns);
+                    setting.waited.push(took_ns.saturating_sub(busy_ns));
+                }
+                Err(_) => setting.unanswered += 1,
+            }
+            // A late answer does not make the next requests come at once.
+            next_ns = next_ns.max(monotonic_ns().saturating_sub(period_ns));
+        }
+        setting.seconds += (monotonic_ns() - began_ns) as f64 / 1e9;
+        setting.others_answered += answered.load(Ordering::Relaxed) - before;
+        over.store(true, Ordering::Relaxed);
+        let _ = prioritise(0);
+        first
+    })?;
+    if setting.latency.count() == 0 {
+        bail!("{} others: no scan was answered", setting.others);
+    }
+    Ok(())
+}
+
+fn render(args: &Args, settings: &[Setting]) -> String {
+    let Args { priority, frames, period_ms, .. } = args;
+    let mut text = format!(
+        "A network at priority {priority} that is asked about {frames} scans, one every \
+         {period_ms} ms, milliseconds\n\n{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} \
+         {:>10} {:>12}\n",
+        "others",
+        "priority",
+        "p50",
+        "p99",
+        "max",
+        "busy p50",
+        "busy p99",
+        "rest p50",
+        "rest p99",
+        "unanswered",
+        "others' /s"
+    );
+    let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+    for setting in settings {
+        let [latency, busy, waited] = quantiles(setting);
+        let priority = match setting.others {
+            0 => "-".to_owned(),
+            _ => setting.others_priority.to_string(),
+        };
+        text += &format!(
+            "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>12.1}\n",
+            setting.others,
+            priority,
+            ms(latency.p50_ns),
+            ms(latency.p99_ns),
+            ms(latency.max_ns),
+            ms(busy.p50_ns),
+            ms(busy.p99_ns),
+            ms(waited.p50_ns),
+            ms(waited.p99_ns),
+            setting.unanswered,
+            setting.others_answered as f64 / setting.seconds
+        );
+    }
+    text += "\nrest: what the answer took beside the accelerator's own work on it: waiting for \
+             others, and the way there and back.\n";
+    text
+}
+
+fn quantiles(setting: &Setting) -> [Quantiles; 3] {
+    [&setting.latency, &setting.busy, &setting.waited].map(Samples::quantiles)
+}
+
+fn to_json(args: &Args, settings: &[Setting], realtime: bool) -> serde_json::Value {
+    let setting = |setting: &Setting| {
+        let [latency, busy, waited] = quantiles(setting);
+        json!({
+            "others": setting.others,
+            "others_priority": (setting.others > 0).then_some(setting.others_priority),
+            "answered": setting.latency.count(),
+            "unanswered": setting.unanswered,
+            "latency": latency,
+            "busy": busy,
+            "rest": waited,
+            "others_per_s": setting.others_answered as f64 / setting.seconds,
+        })
+    };
+    json!({
+        "priority": args.priority,
+        "period_ms": args.period_ms,
+        "realtime": realtime,
+        "settings": settings.iter().map(setting).collect::<Vec<_>>(),
+        "machine": realtime::machine::core_model(),
+        "kernel": realtime::machine::kernel_release(),
+    })
+}

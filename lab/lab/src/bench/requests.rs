@@ -1,0 +1,258 @@
+//! `keeptime-lab bench requests`: what a request costs, from the client through the server, the
+//! device and back, with a kernel that does nothing or keeps the device busy for a given time.
+//!
+//! The device reports when it was given the kernel and when it had its end: the rest of the round
+//! trip is the server's share, with the client's and the wakes between them.
+//!
+//! Requests and floor are measured in turns, a few hundred of one and then of the other, so that
+//! both see the same machine. Before each round trip the client pauses, so that the other side is
+//! asleep and must be woken, as between the requests of a real chain; without the pause a peer
+//! that is addressed by a spinning client never gets to sleep, and the floor is no wake at all.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use accel::{Client, Registration, Request, Wait};
+use anyhow::{Context, bail};
+use realtime::clock::{monotonic_ns, sleep_until_ns};
+use realtime::thread;
+use serde_json::json;
+
+use super::floor::{Floor, prioritise};
+use super::sample::{Quantiles, Samples};
+use super::service::{Place, Service};
+
+/// Round trips of one kind before it is the other's turn.
+const TURN: usize = 250;
+/// Overhead per request that PAAM (section V-C) reports.
+const PAAM_NS: [f64; 2] = [198_000.0, 391_000.0];
+
+/// Options of `keeptime-lab bench requests`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Round trips of each kind
+    #[arg(long, default_value_t = 50_000)]
+    samples: usize,
+    /// Microseconds between round trips, in which the other side goes to sleep
+    #[arg(long, default_value_t = 30)]
+    pause_us: u64,
+    /// The accelerator: cpu, cuda:N or vulkan:N
+    #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
+    device: String,
+    /// Microseconds that the kernel keeps the device busy; 0 for a kernel that does nothing
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    busy_us: u64,
+    /// The device's threads look for the end without sleeping
+    #[arg(long)]
+    spin: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Placement {
+    name: &'static str,
+    client: usize,
+    service: Place,
+}
+
+struct Mode {
+    name: &'static str,
+    request: Quantiles,
+    device: Quantiles,
+    share: Quantiles,
+    floor: Quantiles,
+}
+
+impl Mode {
+    /// Returns the rows of the output, in this order.
+    fn rows(&self) -> [(&'static str, Quantiles); 4] {
+        let Mode { request, device, share, floor, .. } = *self;
+        [("request", request), ("device", device), ("server", share), ("floor", floor)]
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let cores = thread::cores();
+    let (first, last) = (cores[0], cores[cores.len() - 1]);
+    let placement = |name, client| {
+        let service = Place::new(&args.device, first, client, args.spin);
+        Placement { name, client, service }
+    };
+    let mut placements = Vec::new();
+    if first != last {
+        placements.push(placement("two_cores", last));
+    }
+    if args.device == "cpu" {
+        placements.push(placement("one_core", first));
+    }
+    if placements.is_empty() {
+        bail!("{} needs a core beside the client's, and there is one core", args.device);
+    }
+    let priorities = if prioritise(50).is_ok() { [50, 90] } else { [0, 0] };
+    if priorities[0] == 0 {
+        tell!(
+            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
+    }
+    if let Err(error) = thread::lock_memory() {
+        tell!("keeptime-lab bench: memory is not locked: {error}");
+    }
+    let mut results = Vec::new();
+    for placement in placements {
+        tell!(
+            "keeptime-lab bench: client on core {}, server on core {}",
+            placement.client,
+            placement.service.server
+        );
+        let modes = measure(&placement, priorities, args)
+            .with_context(|| format!("placement {}", placement.name))?;
+        results.push((placement, modes));
+    }
+    let text =
+        if args.json { render_json(&results, args, priorities)? } else { render(&results, args) };
+    write!(std::io::stdout().lock(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Result<Vec<Mode>> {
+    let [own, server] = priorities;
+    // The children first: they inherit the affinity of this thread.
+    let service = Service::start(&place.service, server)?;
+    let mut floor = Floor::start(place.service.server, server)?;
+    thread::pin(&[place.client])?;
+    prioritise(own)?;
+    let mut client = Client::connect(&service.socket)?;
+    let kernel = if args.busy_us == 0 { "empty" } else { "busy" };
+    let callback = client.register(&Registration::service(kernel).chain("bench", 1))?;
+    let request = Request::new().arguments(&[args.busy_us * 1000]);
+    let mut modes = Vec::new();
+    for (name, wait) in [("suspend", Wait::Suspend), ("spin", Wait::Spin)] {
+        client.set_wait(wait);
+        let [mut requests, mut devices, mut shares, mut floors] = [const { Samples::new() }; 4];
+        // The first turn warms up.
+        for turn in 0..=args.samples.div_ceil(TURN) {
+            for _ in 0..TURN {
+                pause(args.pause_us);
+                let ns = floor.round_trip(wait == Wait::Spin)?;
+                if turn > 0 {
+                    floors.push(ns);
+                }
+            }
+            for _ in 0..TURN {
+                pause(args.pause_us);
+                let start = monotonic_ns();
+                let outcome = client.run(callback, &request)?;
+                let ns = monotonic_ns() - start;
+                if turn > 0 {
+                    let on_device = outcome.finished_ns.saturating_sub(outcome.started_ns);
+                    requests.push(ns);
+                    devices.push(on_device);
+                    shares.push(ns.saturating_sub(on_device));
+                }
+            }
+        }
+        let [request, device, share, floor] =
+            [requests, devices, shares, floors].map(|samples| samples.quantiles());
+        modes.push(Mode { name, request, device, share, floor });
+    }
+    thread::pin(&thread::cores())?;
+    Ok(modes)
+}
+
+/// Sleeps: a real-time client that kept its core busy all the time would be stopped by the
+/// kernel's throttling, 50 ms of each second.
+fn pause(us: u64) {
+    if us > 0 {
+        sleep_until_ns(monotonic_ns() + 1000 * us);
+    }
+}
+
+fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
+    let mut text = format!(
+        "Round trip of a request of {} us on {}, {} of each, {} us apart, microseconds\n\n\
+         {:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+        args.busy_us,
+        args.device,
+        args.samples,
+        args.pause_us,
+        "placement",
+        "waiting",
+        "what",
+        "p50",
+        "p99",
+        "p99.9",
+        "max"
+    );
+    let us = |ns: f64| format!("{:.2}", ns / 1000.0);
+    for (place, modes) in results {
+        for mode in modes {
+            for (what, q) in mode.rows() {
+                text += &format!(
+                    "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+                    place.name,
+                    mode.name,
+                    what,
+                    us(q.p50_ns),
+                    us(q.p99_ns),
+                    us(q.p999_ns),
+                    us(q.max_ns)
+                );
+            }
+            let ratio =
+                |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.share) / of(&mode.floor));
+            text += &format!(
+                "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+                "",
+                "",
+                "ratio",
+                ratio(|q| q.p50_ns),
+                ratio(|q| q.p99_ns),
+                ratio(|q| q.p999_ns),
+                ratio(|q| q.max_ns)
+            );
+        }
+    }
+    if let Some(mode) = results.first().and_then(|(_, modes)| modes.first()) {
+        // Of the kernel itself theirs is not.
+        let mode_ns = mode.share.p50_ns;
+        let share = |paam: f64| mode_ns / paam * 100.0;
+        text += &format!(
+            "\nThe server's median share for a suspending client is {:.1} to {:.1} % of the 198 to 391 us that PAAM reports.\n",
+            share(PAAM_NS[1]),
+            share(PAAM_NS[0])
+        );
+    }
+    text
+}
+
+fn render_json(
+    results: &[(Placement, Vec<Mode>)],
+    args: &Args,
+    priorities: [u8; 2],
+) -> anyhow::Result<String> {
+    let modes = |modes: &[Mode]| -> serde_json::Value {
+        let entry = |m: &Mode| {
+            (
+                m.name.to_string(),
+                json!({"request": m.request, "device": m.device, "server": m.share, "floor": m.floor}),
+            )
+        };
+        serde_json::Value::Object(modes.iter().map(entry).collect())
+    };
+    let placements: serde_json::Map<String, serde_json::Value> =
+        results.iter().map(|(place, m)| (place.name.to_string(), modes(m))).collect();
+    let value = json!({
+        "modes": results.first().map(|(_, m)| modes(m)),
+        "placements": placements,
+        "device": args.device,
+        "busy_us": args.busy_us,
+        "samples": args.samples,
+        "pause_us": args.pause_us,
+        "priorities": {"client": priorities[0], "server": priorities[1]},
+        "machine": realtime::machine::core_model(),
+        "kernel": realtime::machine::kernel_release(),
+    });
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}

@@ -1,0 +1,138 @@
+//! An accelerator server in a process of its own, with one device.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use accel::Client;
+use anyhow::Context;
+use realtime::clock::monotonic_ns;
+
+/// A server's device, and where both are.
+pub struct Place {
+    /// The core of the server's own threads.
+    pub server: usize,
+    /// As in a system file.
+    pub device: String,
+    /// The cores of the device's threads.
+    pub cores: Vec<usize>,
+    /// True if those threads look for the end without sleeping.
+    pub spin: bool,
+}
+
+impl Place {
+    /// The server on this core. The threads of a GPU wait while the server works: they have cores
+    /// of their own if there are any beside these two.
+    pub fn new(device: &str, server: usize, client: usize, spin: bool) -> Place {
+        let is_free = |core: &usize| *core != server && *core != client;
+        let apart: Vec<usize> = realtime::thread::cores().into_iter().filter(is_free).collect();
+        let own = device != "cpu" && !apart.is_empty();
+        let cores = if own { apart } else { vec![server] };
+        Place { server, device: device.into(), cores, spin }
+    }
+}
+
+/// The server; it ends with this value.
+pub struct Service {
+    /// Socket at which the server listens.
+    pub socket: PathBuf,
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Service {
+    /// Starts a server with one device, each on its cores.
+    pub fn start(place: &Place, priority: u8) -> anyhow::Result<Service> {
+        let Place { server, device, cores, spin } = place;
+        let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
+        Service::with(&format!(
+            "accelerators: [{{id: bench, buckets: 6, device: \"{device}\", cores: {cores:?}{spin}}}]\n\
+             server: {{cores: [{server}], priority: {priority}, limits: {{connects_per_second: 10000}}}}\n"
+        ))
+    }
+
+    /// Starts a server with a system file's text.
+    pub fn with(text: &str) -> anyhow::Result<Service> {
+        let folder = tempfile::tempdir()?;
+        let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
+        std::fs::write(&config, text)?;
+        let child = Command::new(crate::tool::keeptime()?)
+            .arg("serve")
+            .arg(&config)
+            .arg("--socket")
+            .arg(&socket)
+            .stderr(Stdio::null())
+            .spawn()
+            .context("the server cannot be started")?;
+        let mut service = Service { child, _folder: folder, socket };
+        let end = monotonic_ns() + 10_000_000_000;
+        while Client::connect(&service.socket).is_err() {
+            anyhow::ensure!(service.child.try_wait()?.is_none(), "the server ended");
+            anyhow::ensure!(monotonic_ns() < end, "the server does not answer");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(service)
+    }
+
+    /// Process number of the server.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Memory, descriptors and threads of a server.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Footprint {
+    /// Session segments and registered memory that are mapped.
+    pub mapped_bytes: u64,
+    /// Memory that is resident, from any source.
+    pub resident_kib: u64,
+    /// Open descriptors.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl Footprint {
+    /// Of this server, which says that so many bytes are mapped.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn of(service: &Service, mapped_bytes: u64) -> anyhow::Result<Footprint> {
+        let process = PathBuf::from(format!("/proc/{}", service.pid()));
+        let status = std::fs::read_to_string(process.join("status"))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        let entries =
+            |folder| Ok::<_, std::io::Error>(std::fs::read_dir(process.join(folder))?.count());
+        Ok(Footprint {
+            mapped_bytes,
+            resident_kib: resident.context("the server has no VmRSS")?,
+            descriptors: entries("fd")?,
+            threads: entries("task")?,
+        })
+    }
+
+    /// One line for a terminal.
+    pub fn change(before: &Footprint, after: &Footprint) -> String {
+        format!(
+            "server: {} -> {} bytes mapped, {} -> {} KiB resident, {} -> {} descriptors, \
+             {} -> {} threads\n",
+            before.mapped_bytes,
+            after.mapped_bytes,
+            before.resident_kib,
+            after.resident_kib,
+            before.descriptors,
+            after.descriptors,
+            before.threads,
+            after.threads
+        )
+    }
+}

@@ -1,0 +1,246 @@
+//! `keeptime-lab bench submission`: what it costs to hand work to an accelerator, by method.
+//!
+//! The measurement is the `submission` crate's; here it is decided what takes part, and where the
+//! measuring thread sits: on a core of its own where there are several, so that it does not keep
+//! the threads of software accelerators and drivers from running.
+
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use realtime::thread::{self, Policy};
+use submission::measure::{Protocol, Seat, Wait};
+use submission::network::{MOST_K, MOST_L};
+use submission::output::{self, Machine};
+use submission::study::{self, Plan, Study};
+use submission::{Accelerator, Method, Select};
+
+/// The published study's sizes.
+const K: [usize; 4] = [1, 2, 4, 8];
+const L: [usize; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
+/// Smaller ones.
+const QUICK_K: [usize; 2] = [1, 2];
+const QUICK_L: [usize; 3] = [1, 5, 20];
+/// The published study's priority.
+const PRIORITY: u8 = 99;
+
+/// Options of `keeptime-lab bench submission`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Accelerators: cpu, onnx, cuda:N, vulkan:N; by default all that are found
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    devices: Vec<Select>,
+    /// Methods: by default all that an accelerator has
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_method)]
+    methods: Vec<Method>,
+    /// Widths: matrices have sides of 16 k; by default 1,2,4,8
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_k)]
+    k: Vec<usize>,
+    /// Depths: layers of three kernels each; by default 1,2,5,10,20,50,100,200,500,1000,2000
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_l)]
+    l: Vec<usize>,
+    /// Repetitions that count, of each case [default: 500]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repetitions: Option<u32>,
+    /// Repetitions before those that count [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    warm_up: Option<u32>,
+    /// After so many seconds a case begins no further repetition [default: 20]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    case_limit: Option<f64>,
+    /// Way to wait for the end of a repetition: poll keeps asking, block sleeps
+    #[arg(long, value_enum, default_value_t = WaitArgument::Poll)]
+    wait: WaitArgument,
+    /// The core of the measuring thread: by default the last one
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Its SCHED_FIFO priority, 0 for the ordinary policy: by default 99 where it is allowed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=99))]
+    priority: Option<u8>,
+    /// Measure less: smaller sizes, 20 repetitions
+    #[arg(long)]
+    quick: bool,
+    /// Write samples (Parquet), tables, plots (SVG), a page (HTML) and a report (PDF) there
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WaitArgument {
+    Poll,
+    Block,
+}
+
+fn parse_method(text: &str) -> Result<Method, String> {
+    let found = Method::ALL.into_iter().find(|method| method.name() == text);
+    let names = || Method::ALL.map(Method::name).join(", ");
+    found.ok_or_else(|| format!("expected one of {}", names()))
+}
+
+fn parse_size(text: &str, most: usize) -> Result<usize, String> {
+    let size: Option<usize> = text.parse().ok();
+    let size = size.filter(|size| (1..=most).contains(size));
+    size.ok_or_else(|| format!("expected a number from 1 to {most}"))
+}
+
+fn parse_k(text: &str) -> Result<usize, String> {
+    parse_size(text, MOST_K)
+}
+
+fn parse_l(text: &str) -> Result<usize, String> {
+    parse_size(text, MOST_L)
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.01..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds from 0.01 to 3600, as in 20".to_owned())
+}
+
+/// Runs the command: 1 if a method computed something wrong.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let seat = seat(args)?;
+    let home = seat.home.clone();
+    // Threads that the drivers start from now on stay away from the measuring thread's core.
+    thread::pin(&home).context("keeping the drivers' threads away from the measuring thread")?;
+    let mut accelerators = open(args, &home)?;
+    let plan = plan(args, seat);
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, interrupted.clone())?;
+    }
+    let progress = progress(&plan, &accelerators);
+    let measured = study::run(&plan, &mut accelerators, |study, case| {
+        progress.set_message(study.contender(case.accelerator, case.method));
+        progress.inc(1);
+        match interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    progress.finish_and_clear();
+    let study = measured?;
+    let machine = Machine::this(&plan.seat);
+    tell(args, &study, &machine)?;
+    if interrupted.load(Ordering::Relaxed) {
+        tell!("keeptime-lab bench: interrupted; this is what was measured until then");
+    }
+    ensure!(!study.cases.is_empty(), "nothing could be measured");
+    Ok(if study.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(args: &Args, study: &Study, machine: &Machine) -> anyhow::Result<()> {
+    let text = match args.json {
+        true => output::json(study, machine),
+        false => output::table(study),
+    };
+    write!(std::io::stdout().lock(), "{text}")?;
+    if let Some(folder) = &args.output {
+        let files = output::write(study, machine, folder)?;
+        tell!("keeptime-lab bench: {} files in {}", files.len(), folder.display());
+        if !output::PDF {
+            tell!("keeptime-lab bench: no PDF: built without the feature pdf");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the core and the priority of the measuring thread, and the cores that it leaves to the
+/// others.
+fn seat(args: &Args) -> anyhow::Result<Seat> {
+    let cores = thread::cores();
+    let Some(core) = args.core.or(cores.last().copied()) else { bail!("no core may be used") };
+    ensure!(cores.contains(&core), "--core {core}: this process may use {cores:?}");
+    let others: Vec<usize> = cores.iter().copied().filter(|other| *other != core).collect();
+    if others.is_empty() {
+        // A real-time thread that polls would keep everybody else from running.
+        return Ok(Seat { core: Some(core), priority: None, home: cores });
+    }
+    let priority = match args.priority {
+        Some(0) => None,
+        Some(priority) => Some(priority),
+        None => fifo(PRIORITY),
+    };
+    Ok(Seat { core: Some(core), priority, home: others })
+}
+
+/// The priority, if this process may use it; says so if not.
+fn fifo(priority: u8) -> Option<u8> {
+    let allowed = thread::set_policy(Policy::Fifo(priority));
+    // Less than the thread has.
+    let _ = thread::set_policy(Policy::Normal);
+    let refused = |error| tell!("keeptime-lab bench: measured at the ordinary priority: {error}");
+    allowed.map_err(refused).ok().map(|()| priority)
+}
+
+/// Those that were named; else those that are found, as far as they start.
+fn open(args: &Args, cores: &[usize]) -> anyhow::Result<Vec<Box<dyn Accelerator>>> {
+    let seated = |select: &Select| match select {
+        // One unit, and one thread for ONNX Runtime: what two cores have room for.
+        Select::Software(_) => Select::Software(cores[..1].to_vec()),
+        Select::Onnx(_) => Select::Onnx(cores.first().copied()),
+        other => other.clone(),
+    };
+    let mut opened = Vec::new();
+    let all = if args.devices.is_empty() { submission::found() } else { args.devices.clone() };
+    for select in &all {
+        match submission::open(&seated(select)) {
+            Ok(accelerator) => opened.push(accelerator),
+            Err(error) if args.devices.is_empty() => {
+                tell!("keeptime-lab bench: without {select}: {error}");
+            }
+            Err(error) => bail!("--devices {select}: {error}"),
+        }
+    }
+    Ok(opened)
+}
+
+fn plan(args: &Args, seat: Seat) -> Plan {
+    let or = |given: &[usize], quick: &[usize], full: &[usize]| match (given, args.quick) {
+        ([], true) => quick.to_vec(),
+        ([], false) => full.to_vec(),
+        (given, _) => given.to_vec(),
+    };
+    let (warm_up, repetitions) = if args.quick { (5, 20) } else { (50, 500) };
+    let limit = args.case_limit.unwrap_or(if args.quick { 2.0 } else { 20.0 });
+    let wait = match args.wait {
+        WaitArgument::Poll => Wait::Poll,
+        WaitArgument::Block => Wait::Block,
+    };
+    Plan {
+        k: or(&args.k, &QUICK_K, &K),
+        l: or(&args.l, &QUICK_L, &L),
+        methods: args.methods.clone(),
+        protocol: Protocol {
+            warm_up: args.warm_up.unwrap_or(warm_up),
+            repetitions: args.repetitions.unwrap_or(repetitions),
+            limit_ns: (limit * 1e9) as u64,
+            wait,
+        },
+        seat,
+    }
+}
+
+/// On a terminal a bar, elsewhere nothing.
+fn progress(plan: &Plan, accelerators: &[Box<dyn Accelerator>]) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let wanted = |method: &Method| plan.methods.is_empty() || plan.methods.contains(method);
+    let methods = accelerators.iter().flat_map(|accelerator| accelerator.methods());
+    let contenders = methods.filter(|(method, works)| works.is_ok() && wanted(method)).count();
+    let bar = ProgressBar::new((plan.k.len() * plan.l.len() * contenders) as u64);
+    let style = ProgressStyle::with_template("[{wide_bar}] {pos}/{len} cases, {eta} left, {msg}");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

@@ -1,0 +1,112 @@
+//! Two hosts: network namespaces of this measurement's own, between them a hub in Python that
+//! delays and loses frames, as the tests of the gateway have it (`link.py`). A hub
+//! because not every kernel has `netem`. What the hub itself takes is part of the way.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+/// The program of the hub.
+const HUB: &str = include_str!("link.py");
+/// The addresses of the server's host and of the client's.
+pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+
+/// Delay and loss of frames.
+#[derive(Clone, Copy)]
+pub struct Link {
+    /// By how much it is delayed.
+    pub delay: Duration,
+    /// The share that gets lost.
+    pub loss: f64,
+}
+
+/// The namespaces and the hub; they end with this value.
+pub struct Hosts {
+    names: Namespaces,
+    hub: Child,
+    orders: ChildStdin,
+}
+
+struct Namespaces([String; 2]);
+
+impl Hosts {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// Says what is missing: root, `ip`, `/dev/net/tun` or Python.
+    pub fn new(link: Link) -> anyhow::Result<Hosts> {
+        ensure!(rustix::process::geteuid().is_root(), "network namespaces need root");
+        std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/net/tun")
+            .context("/dev/net/tun")?;
+        let process = std::process::id();
+        let names = Namespaces(["s", "c"].map(|host| format!("kt-transport-{host}-{process}")));
+        for name in &names.0 {
+            let made = Command::new("ip").args(["netns", "add", name]).output();
+            let made = made.context("ip (package iproute2)")?;
+            let reason = String::from_utf8_lossy(&made.stderr);
+            ensure!(made.status.success(), "ip netns add {name}: {}", reason.trim());
+        }
+        let ports =
+            names.0.iter().zip(ADDRESSES).map(|(name, address)| format!("{name}={address}"));
+        let mut hub = Command::new("python3")
+            .args(["-c", HUB])
+            .args(ports)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("python3")?;
+        let orders = hub.stdin.take().context("no standard input")?;
+        let answers = BufReader::new(hub.stdout.take().context("no standard output")?);
+        let mut hosts = Hosts { names, hub, orders };
+        hosts.set(link, answers)?;
+        Ok(hosts)
+    }
+
+    fn set(&mut self, link: Link, mut answers: BufReader<ChildStdout>) -> anyhow::Result<()> {
+        let mut expect = |word: &str| -> anyhow::Result<()> {
+            let mut line = String::new();
+            answers.read_line(&mut line)?;
+            ensure!(line.trim() == word, "the hub between the hosts ended: its reason is above");
+            Ok(())
+        };
+        expect("ready")?;
+        let Link { delay, loss } = link;
+        for name in &self.names.0 {
+            let delay_ms = delay.as_secs_f64() * 1e3;
+            writeln!(self.orders, "{name} loss={loss} delay_ms={delay_ms}")?;
+            expect("done")?;
+        }
+        Ok(())
+    }
+
+    /// The namespace of the server.
+    pub fn server(&self) -> &str {
+        &self.names.0[0]
+    }
+
+    /// The namespace of the client.
+    pub fn client(&self) -> &str {
+        &self.names.0[1]
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let _ = self.hub.kill();
+        let _ = self.hub.wait();
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            // One that was not made cannot be removed.
+            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        }
+    }
+}

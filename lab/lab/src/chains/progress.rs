@@ -1,0 +1,60 @@
+//! Progress on standard error: one line that changes on a terminal, elsewhere a line every ten
+//! seconds.
+
+use std::io::{IsTerminal, Write};
+
+/// Time between two lines where there is no terminal.
+const PACE_S: u64 = 10;
+
+/// Shows what is going on.
+pub struct Progress {
+    command: &'static str,
+    terminal: bool,
+    shown: Option<u64>,
+}
+
+impl Progress {
+    /// Nothing is shown yet of this subcommand.
+    pub fn new(command: &'static str) -> Progress {
+        Progress { command, terminal: std::io::stderr().is_terminal(), shown: None }
+    }
+
+    /// Something begins that takes no time worth counting.
+    pub fn begin(&mut self, what: &str) {
+        self.shown = None;
+        self.show(what);
+    }
+
+    /// So many seconds of something are left; at 0 it only has to end what it began.
+    pub fn left(&mut self, what: &str, seconds: u64) {
+        let due = match self.shown {
+            None => true,
+            Some(shown) if self.terminal => shown != seconds,
+            Some(shown) => seconds == 0 && shown > 0 || shown.saturating_sub(seconds) >= PACE_S,
+        };
+        if due {
+            self.shown = Some(seconds);
+            match seconds {
+                0 => self.show(&format!("{what}: ending")),
+                _ => self.show(&format!("{what}: {seconds} s left")),
+            }
+        }
+    }
+
+    fn show(&self, text: &str) {
+        let (mut out, command) = (std::io::stderr().lock(), self.command);
+        // Without a reader of standard error the run goes on.
+        let _ = match self.terminal {
+            true => write!(out, "\r\x1b[Kkeeptime {command}: {text}").and_then(|()| out.flush()),
+            false => writeln!(out, "keeptime-lab {command}: {text}"),
+        };
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! All sets of a run, on all cores.
+//!
+//! Threads take blocks of sets from a counter until there are none, keep their rows to themselves,
+//! and the rows are put in order at the end: the result does not depend on who did what.
+
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Plan;
+use super::judge::Judge;
+use super::row::Row;
+
+/// Sets of one block.
+const BLOCK: u64 = 32;
+
+/// The rows of all sets of the shard, in order.
+///
+/// # Errors
+/// The first that a thread met; and where `interrupted` became true.
+pub fn all(plan: &Plan, threads: usize, interrupted: &AtomicBool) -> anyhow::Result<Vec<Row>> {
+    let points = largest_first(plan);
+    let sets = plan.shard.count(plan.study.sets);
+    let progress = progress(plan, sets * points.len() as u64);
+    let work = Work {
+        plan,
+        points,
+        sets,
+        next: AtomicU64::new(0),
+        interrupted,
+        failure: Mutex::new(None),
+        progress: &progress,
+    };
+    let mut rows = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| work.run())).collect();
+        let rows = threads.into_iter().map(|thread| thread.join());
+        rows.map(|rows| rows.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<Vec<Row>>>()
+            .concat()
+    });
+    progress.finish_and_clear();
+    if let Some(error) = work.failure.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
+        return Err(error);
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        bail!("interrupted; nothing was written");
+    }
+    rows.sort_unstable_by_key(Row::key);
+    Ok(rows)
+}
+
+/// The points. The largest sets take longest and come first, so that no thread is left alone with
+/// them.
+fn largest_first(plan: &Plan) -> Vec<usize> {
+    let mut points: Vec<usize> = (0..plan.study.points.len()).collect();
+    points.sort_by_key(|&point| std::cmp::Reverse(plan.study.points[point].chains));
+    points
+}
+
+/// On a terminal a bar, elsewhere nothing.
+fn progress(plan: &Plan, sets: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(sets);
+    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {pos}/{len} sets, {eta} left");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.with_message(format!("keeptime-lab study {}", plan.study.experiment.name()))
+}
+
+struct Work<'w> {
+    plan: &'w Plan,
+    points: Vec<usize>,
+    /// Sets of each point.
+    sets: u64,
+    /// The next block.
+    next: AtomicU64,
+    interrupted: &'w AtomicBool,
+    failure: Mutex<Option<anyhow::Error>>,
+    progress: &'w ProgressBar,
+}
+
+impl Work<'_> {
+    /// The point of a block and its sets, unless there are no more.
+    fn block(&self, index: u64) -> Option<(usize, impl Iterator<Item = u64>)> {
+        let blocks = self.sets.div_ceil(BLOCK).max(1);
+        let point = self.points.get(usize::try_from(index / blocks).ok()?)?;
+        let first = index % blocks * BLOCK;
+        let set = |place| self.plan.shard.set(place);
+        Some((*point, (first..self.sets.min(first + BLOCK)).map(set)))
+    }
+
+    /// Takes blocks until there are none, or somebody failed.
+    fn run(&self) -> Vec<Row> {
+        let mut judge = Judge::new(self.plan);
+        let mut rows = Vec::new();
+        // The counter only has to give each block once; results are handed over by the join.
+        while let Some((point, sets)) = self.block(self.next.fetch_add(1, Ordering::Relaxed)) {
+            for set in sets {
+                if self.interrupted.load(Ordering::Relaxed) {
+                    return rows;
+                }
+                if let Err(error) = judge.judge(point, set, &mut rows) {
+                    self.fail(error);
+                    return rows;
+                }
+                self.progress.inc(1);
+            }
+        }
+        rows
+    }
+
+    /// Keeps the first failure, and leaves the others no more blocks.
+    fn fail(&self, error: anyhow::Error) {
+        self.next.store(u64::MAX / 2, Ordering::Relaxed);
+        let mut failure = self.failure.lock().unwrap_or_else(|poison| poison.into_inner());
+        failure.get_or_insert(error);
+    }
+}

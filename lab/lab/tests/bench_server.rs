@@ -1,0 +1,72 @@
+//! `keeptime-lab bench` with a server, as a user runs it.
+
+mod program;
+
+use std::process::{Output, Stdio};
+
+use program::laboratory;
+use serde_json::Value;
+
+fn output(arguments: &[&str]) -> Output {
+    let mut command = laboratory();
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn requests_are_measured_beside_their_floor() {
+    let output = output(&["bench", "requests", "--samples", "500", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for mode in ["suspend", "spin"] {
+        for what in ["request", "device", "server", "floor"] {
+            let quantiles = &result["modes"][mode][what];
+            let value = |key: &str| quantiles[key].as_f64().unwrap();
+            let all = [value("p50_ns"), value("p99_ns"), value("p999_ns"), value("max_ns")];
+            assert!(all[0] > 0.0 && all.is_sorted(), "{mode} {what}: {all:?}");
+        }
+    }
+}
+
+#[test]
+fn time_on_the_device_is_not_the_servers() {
+    let output = output(&["bench", "requests", "--samples", "250", "--busy-us", "2000", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let p50 = |what: &str| result["modes"]["suspend"][what]["p50_ns"].as_f64().unwrap();
+    // A machine may be faster than when it was calibrated.
+    assert!(p50("device") >= 1e6, "{result}");
+    assert!(p50("server") < p50("device") && p50("request") >= p50("device"), "{result}");
+}
+
+#[test]
+fn killed_clients_cost_the_others_no_request() {
+    let output = output(&["bench", "kills", "--count", "40", "--json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Delays depend on the machine; that nothing fails and nothing is kept does not.
+    for survivor in ["critical", "checking"] {
+        assert_eq!(result[survivor]["failures"], 0, "{result}");
+        assert!(result[survivor]["requests"].as_u64().unwrap() > 0);
+    }
+    let server = &result["server"];
+    for what in ["mapped_bytes", "descriptors"] {
+        assert_eq!(server["before"][what], server["after"][what], "{result}");
+    }
+}
+
+#[test]
+fn attacks_of_other_users_cost_the_others_no_request() {
+    let arguments = ["--duration", "3s", "--packets", "200", "--sessions", "20", "--json"];
+    let output = output(&[&["bench", "attacks"], &arguments[..]].concat());
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Times depend on the machine; that nothing fails and nothing is kept does not.
+    assert_eq!(result["punctual"]["failures"], 0, "{result}");
+    assert!(result["punctual"]["requests"].as_u64().unwrap() > 0, "{result}");
+    assert!(result["punctual"]["bound_ns"].is_u64(), "{result}");
+    for attack in ["packets", "sessions", "knocks", "memory", "files", "kills"] {
+        assert!(result["attacks"][attack].as_u64().unwrap() > 0, "{attack}: {result}");
+    }
+    let server = &result["server"];
+    for what in ["mapped_bytes", "descriptors", "threads"] {
+        assert_eq!(server["before"][what], server["after"][what], "{result}");
+    }
+}

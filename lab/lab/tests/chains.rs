@@ -1,0 +1,361 @@
+//! Drives the real `keeptime-lab chains` on small systems. One run at a time: each of them takes the
+//! cores for itself, at real-time priority.
+
+mod program;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use program::laboratory;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const NOBODY: u32 = 65_534;
+
+/// A critical chain over two executors, one that spins, and a best-effort one that asks for more
+/// than its period allows, over two executors as well.
+const SYSTEM: &str = "
+accelerators: [{id: gpu0, buckets: 3, cores: [0]}]
+server: {cores: [0]}
+executors:
+- {id: front, core: 1, priority: 80}
+- {id: rear, core: 1, priority: 70}
+chains:
+- id: brake
+  priority: 3
+  period: 20 ms
+  callbacks:
+  - {id: see, executor: front, cpu: 200, segments: [{accel: gpu0, exec: 500}]}
+  - {id: act, executor: rear, cpu: 100}
+- id: map
+  priority: 2
+  period: 50 ms
+  wait: spin
+  callbacks:
+  - id: build
+    executor: rear
+    cpu: 500
+    segments: [{accel: gpu0, exec: 300}, {accel: gpu0, exec: 300}]
+- id: log
+  priority: 1
+  period: 10 ms
+  best_effort: true
+  callbacks:
+  - {id: pack, executor: front, cpu: 100}
+  - {id: send, executor: rear, cpu: 100, segments: [{accel: gpu0, exec: 15000}]}
+";
+
+#[test]
+fn json_has_every_number_of_every_chain_under_every_policy() {
+    let bench = Bench::new(SYSTEM);
+    let run = bench.json(&["--duration", "1s"]);
+    for policy in ["priority", "fifo", "timeslice"] {
+        for (chain, period_us) in [("brake", 20_000.0), ("map", 50_000.0), ("log", 10_000.0)] {
+            let result = &run["policies"][policy]["chains"][chain];
+            assert_eq!(result["period_us"], period_us, "{policy} {chain} in {run}");
+            assert!(result["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{policy} {chain}");
+            assert!(result["misses"].is_u64(), "{policy} {chain}: {result}");
+            assert!(result["bound_us"].is_null(), "{policy} {chain}: {result}");
+            let times = ["p50_us", "p99_us", "max_us"].map(|key| result[key].as_f64().unwrap());
+            assert!(times[0] > 0.0 && times.is_sorted(), "{policy} {chain}: {result}");
+        }
+    }
+    assert_eq!(run["policies"].as_object().unwrap().len(), 3);
+}
+
+#[test]
+fn real_time_chains_serve_every_release_also_across_executors() {
+    let bench = Bench::new(SYSTEM);
+    let run = bench.json(&["--duration", "1s", "--policy", "priority"]);
+    let chains = &run["policies"]["priority"]["chains"];
+    assert_eq!(chains["brake"]["jobs"], 50, "{run}");
+    assert_eq!(chains["map"]["jobs"], 20, "{run}");
+    // 200 us and 100 us of processor and 500 us of accelerator; a machine may be a little
+    // faster than when it was calibrated.
+    assert!(chains["brake"]["p50_us"].as_f64().unwrap() > 400.0, "{run}");
+}
+
+#[test]
+fn chains_without_a_server_have_devices_of_their_own() {
+    let bench = Bench::new(SYSTEM);
+    let run = bench.json(&["--duration", "1s", "--policy", "direct"]);
+    let direct = &run["policies"]["direct"];
+    let brake = &direct["chains"]["brake"];
+    assert_eq!(brake["jobs"], 50, "{run}");
+    assert!(brake["p50_us"].as_f64().unwrap() > 400.0, "the accelerator has worked: {run}");
+    assert!(direct["chains"]["map"]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{run}");
+}
+
+#[test]
+fn best_effort_chain_skips_releases_while_its_job_is_on_another_executor() {
+    let bench = Bench::new(SYSTEM);
+    let run = bench.json(&["--duration", "1s", "--policy", "fifo"]);
+    let log = &run["policies"]["fifo"]["chains"]["log"];
+    let count = |key: &str| log[key].as_u64().unwrap();
+    assert_eq!(count("jobs") + count("skipped") + count("unfinished"), 100, "{run}");
+    // 15 ms of work in a period of 10 ms: at most every other release.
+    assert!(count("skipped") >= 50, "{run}");
+    assert!(count("jobs") > 0 && count("unfinished") <= 1, "{run}");
+}
+
+#[test]
+fn chain_may_come_back_to_its_first_executor() {
+    let bench = Bench::new(
+        "accelerators: [{id: gpu0, buckets: 1, cores: [0]}]\n\
+         executors: [{id: a, core: 1, priority: 5}, {id: b, core: 1, priority: 0}]\n\
+         chains: [{id: loop, priority: 1, period: 10 ms, best_effort: true, callbacks: [\
+         {id: x, executor: a, cpu: 10}, {id: y, executor: b, cpu: 10}, \
+         {id: z, executor: a, cpu: 10}]}]\n",
+    );
+    let run = bench.json(&["--duration", "500ms", "--policy", "priority"]);
+    let chain = &run["policies"]["priority"]["chains"]["loop"];
+    let count = |key: &str| chain[key].as_u64().unwrap();
+    assert_eq!(count("jobs") + count("skipped") + count("unfinished"), 50, "{run}");
+    assert!(count("jobs") > 25, "{run}");
+}
+
+#[test]
+fn tables_end_with_the_conclusion_and_the_page_is_written() {
+    let bench = Bench::new(SYSTEM);
+    let page = bench.folder.join("page.html");
+    let page_option = page.to_str().unwrap();
+    let options = ["--duration", "300ms", "--policy", "priority,fifo", "--html", page_option];
+    let output = bench.command(&options).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\npriority ") && text.contains("\nfifo "), "{text}");
+    assert!(text.lines().last().unwrap().contains("brake"), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("s left"));
+    assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
+}
+
+#[test]
+fn missed_deadline_under_priority_is_exit_status_1() {
+    let late = SYSTEM.replace("period: 50 ms", "period: 50 ms\n  deadline: 1 us");
+    let bench = Bench::new(&late);
+    let status = |policy| {
+        let options = ["--duration", "200ms", "--policy", policy];
+        bench.command(&options).output().unwrap().status.code()
+    };
+    assert_eq!(status("priority"), Some(1));
+    assert_eq!(status("fifo"), Some(0));
+}
+
+#[test]
+fn random_offsets_release_every_chain_in_its_first_period() {
+    let bench = Bench::new(SYSTEM);
+    let run = bench.json(&["--duration", "1s", "--policy", "fifo", "--offsets", "random:3"]);
+    assert_eq!(run["policies"]["fifo"]["chains"]["brake"]["jobs"], 50, "{run}");
+}
+
+#[test]
+fn run_without_privilege_marks_its_results() {
+    let bench = Bench::new(SYSTEM);
+    let limited = "ulimit -r 0; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(limited).arg(bench.program_for_all()).arg("chains");
+    command.arg(bench.file()).args(["--json", "--duration", "300ms", "--policy", "fifo"]);
+    // Dropping to another user drops the capabilities, and only root can do it and need it.
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.current_dir("/").output().unwrap();
+    let run = json(&output);
+    let marks = run["policies"]["fifo"]["marks"].as_array().unwrap();
+    let refused = "ran at normal priority: SCHED_FIFO refused, see keeptime doctor";
+    assert!(marks.iter().any(|mark| mark == refused), "{run}");
+    assert!(run["policies"]["fifo"]["chains"]["brake"]["jobs"].as_u64().unwrap() > 0, "{run}");
+}
+
+#[test]
+fn cores_that_are_not_there_are_folded_and_told() {
+    let bench = Bench::new(&SYSTEM.replace("core: 1,", "core: 1023,"));
+    let run = bench.json(&["--duration", "200ms", "--policy", "fifo"]);
+    assert!(run["marks"][0].as_str().unwrap().starts_with("folded 2 cores onto "), "{run}");
+}
+
+#[test]
+fn bad_input_is_exit_status_2_and_names_the_key() {
+    let bench = Bench::new(SYSTEM);
+    let refusal = |options: &[&str]| {
+        let output = bench.command(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refusal(&["--policy", "best"]).contains("expected priority, fifo or timeslice"));
+    assert!(refusal(&["--policy", "fifo,fifo"]).contains("found fifo twice"));
+    assert!(refusal(&["--duration", "60"]).contains("--duration"));
+    assert!(refusal(&["--map", "9=0"]).contains("found core 9, expected one that"));
+    assert!(refusal(&["--offsets", "late"]).contains("random:SEED"));
+    assert!(refusal(&["--html", "/no/such/folder/page.html"]).contains("--html"));
+
+    std::fs::write(bench.file(), SYSTEM.replace("period: 50 ms", "period: never")).unwrap();
+    let output = bench.command(&[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("system.yaml:") && text.contains("period: found \"never\""), "{text}");
+}
+
+#[test]
+fn what_stops_the_server_from_starting_is_shown() {
+    let bench = Bench::new(&SYSTEM.replace("cores: [0]}]", "cores: [0], device: 'cuda:0'}]"));
+    let output = bench.command(&["--duration", "200ms"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("the accelerator server ended with"), "{text}");
+    assert!(text.contains("accelerators.gpu0.device"), "{text}");
+}
+
+#[test]
+fn children_go_with_their_parent_even_if_it_is_killed() {
+    let bench = Bench::new(SYSTEM);
+    for (signal, status) in [(Signal::KILL, None), (Signal::TERM, Some(2))] {
+        let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
+        let id = parent.id();
+        wait_for("the server and two executors", || children_of(id) == 3);
+        kill(&parent, signal);
+        assert_eq!(parent.wait().unwrap().code(), status);
+        wait_for("the end of all children", || children_of(id) == 0);
+    }
+}
+
+#[test]
+fn interrupted_run_cleans_up() {
+    let bench = Bench::new(SYSTEM);
+    let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
+    let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
+    assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
+    assert_eq!(bench.files(), 2, "the system file and the folder of sockets");
+    kill(&parent, Signal::INT);
+    assert!(progress.any(|line| line.unwrap() == "keeptime-lab: interrupted"));
+    assert_eq!(parent.wait().unwrap().code(), Some(2));
+    assert_eq!((children_of(parent.id()), bench.files()), (0, 1));
+}
+
+#[test]
+fn server_that_dies_is_a_mark_and_not_a_hang() {
+    let bench = Bench::new(SYSTEM);
+    let options = ["--duration", "2s", "--policy", "priority", "--json"];
+    let mut parent = bench.command(&options).spawn().unwrap();
+    let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
+    assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
+    for server in processes_of(parent.id(), "\0serve\0") {
+        kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
+    }
+    let output = parent.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let run = json(&output);
+    let marks = run["policies"]["priority"]["marks"].to_string();
+    assert!(marks.contains("the accelerator server ended with"), "{run}");
+    assert!(marks.contains("lost to failed requests"), "{run}");
+}
+
+fn kill(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < patience, "no {what} within a minute");
+        std::thread::yield_now();
+    }
+}
+
+fn children_of(parent: u32) -> usize {
+    processes_of(parent, "").len()
+}
+
+/// Living processes that were told to end with `parent`, of a subcommand.
+fn processes_of(parent: u32, subcommand: &str) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let option = format!("\0--parent\0{parent}\0");
+    let ours = processes.filter_map(|process| {
+        let id = process.file_name().to_str()?.parse().ok()?;
+        // The command line of a zombie is empty.
+        let line = std::fs::read(process.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line);
+        (line.contains(subcommand) && line.contains(&option)).then_some(id)
+    });
+    ours.collect()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// A system file in a folder that everybody can enter.
+struct Bench {
+    folder: PathBuf,
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    fn new(system: &str) -> Bench {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        // A test that failed has no effect on the next one.
+        let lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("keeptime-chains-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let bench = Bench { folder, _lock: lock };
+        std::fs::write(bench.file(), system).unwrap();
+        for (path, mode) in [(bench.folder.clone(), 0o755), (bench.file(), 0o644)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        bench
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("system.yaml")
+    }
+
+    /// The command; cores that are missing here are folded.
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = laboratory();
+        command.arg("chains").arg(self.file()).args(options);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A run that is killed cannot remove its folder of sockets.
+        command.env("TMPDIR", &self.folder);
+        command
+    }
+
+    fn json(&self, options: &[&str]) -> Value {
+        let output = self.command(options).arg("--json").output().unwrap();
+        // A busy machine may miss deadlines; that is no failure of the command.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+        json(&output)
+    }
+
+    /// Returns the number of files and folders in the folder.
+    fn files(&self) -> usize {
+        std::fs::read_dir(&self.folder).unwrap().count()
+    }
+
+    /// A copy of the program where every user can run it; the build folder may be private.
+    fn program_for_all(&self) -> PathBuf {
+        let path = self.folder.join("keeptime-lab");
+        // By another process: what this one has open for writing is also open in processes that
+        // other tests have just forked, and cannot be executed meanwhile.
+        let mut copy = Command::new("cp");
+        copy.arg(env!("CARGO_BIN_EXE_keeptime-lab")).arg(testing::keeptime()).arg(&self.folder);
+        assert!(copy.status().unwrap().success());
+        for program in [&path, &self.folder.join("keeptime")] {
+            std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        path
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // A folder that is left over does no harm.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
