@@ -49,8 +49,9 @@ pub fn realtime_ns() -> u64 {
 
 /// Nanoseconds of processor time that the calling thread has used.
 ///
-/// Preemption by another thread of this machine is not counted. Time that a hypervisor took
-/// from the core (stolen time) usually is.
+/// Preemption by another thread of this machine is not counted, nor is time that a hypervisor took
+/// from the core (stolen time) where it says so and the kernel listens
+/// (CONFIG_PARAVIRT_TIME_ACCOUNTING).
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -4,7 +4,9 @@
 mod support;
 
 use accel::{Registration, Request, Status};
-use std::time::Duration;
+use realtime::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use support::{Busy, PATIENCE, one_gpu, serve, work};
 
 #[test]
@@ -312,4 +314,36 @@ fn ring_that_is_full_says_so() {
     for ticket in &mut tickets {
         assert_eq!(busy.wait(ticket).status, Status::Done);
     }
+}
+
+/// Something more urgent has the core of the unit for four fifths of the time, so that a request
+/// takes five times its work, and longer than declared. That time is not the request's.
+#[test]
+fn interference_is_no_overrun() {
+    const BUDGET: Duration = Duration::from_millis(60);
+    let fixture = serve(&one_gpu("buckets: 2, cores: [0]", ""));
+    let mut busy = Busy::with(&fixture, Registration::service("busy").chain("c", 9).exec(BUDGET));
+    let over = AtomicBool::new(false);
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let over = &over;
+        scope.spawn(move || {
+            thread::pin(&[0]).unwrap();
+            begun.send(thread::set_policy(thread::Policy::Fifo(50)).is_ok()).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                let end = Instant::now() + Duration::from_millis(4);
+                while Instant::now() < end {}
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        if !has_begun.recv().unwrap() {
+            over.store(true, Ordering::Relaxed);
+            return eprintln!("SKIP: interference takes the right to SCHED_FIFO");
+        }
+        let outcome = busy.run(20);
+        over.store(true, Ordering::Relaxed);
+        let took = Duration::from_nanos(outcome.finished_ns - outcome.started_ns);
+        assert!(took > BUDGET, "nothing interfered: {took:?}");
+        assert!(!outcome.overran && outcome.busy_ns < BUDGET.as_nanos() as u64, "{outcome:?}");
+    });
 }

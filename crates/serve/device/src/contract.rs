@@ -132,7 +132,8 @@ pub struct Outcome {
     pub started_ns: u64,
     /// Time at which its last block ended, or its cancellation took effect.
     pub finished_ns: u64,
-    /// Time for which its blocks ran, summed over all units.
+    /// Execution time of its blocks, summed over all units: processor time where the device's own
+    /// threads compute them, so without the time in which something else had the core.
     pub busy_ns: u64,
     /// True if `busy_ns` was larger than the budget at the end of some block.
     pub overrun: bool,

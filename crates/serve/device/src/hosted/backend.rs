@@ -37,6 +37,12 @@ pub trait Backend: Send + Sync + 'static {
         true
     }
 
+    /// Returns true if a unit's thread computes its blocks itself. Their execution time is then that
+    /// of the thread's clock, else that of the wall.
+    fn computes(&self) -> bool {
+        false
+    }
+
     /// See [`crate::Device::let_go`].
     fn let_go(&self, memory: &Arc<Mapping>) {
         let _ = memory;

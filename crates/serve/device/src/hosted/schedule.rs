@@ -162,7 +162,8 @@ impl Schedule {
         // The first operation of each stream finds its place made.
         while self.operations.len() < self.streams.iter().count() {
             let slot = self.add_operation();
-            self.free.push(slot);
+            // Behind those that are free: the first one is used first.
+            self.free.insert(0, slot);
         }
         Ok(StreamId(key))
     }

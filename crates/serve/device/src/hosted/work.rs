@@ -99,10 +99,9 @@ impl Work {
         self.order().finishes && self.status() == Status::Done
     }
 
-    /// Adds the time of a block that has ended, and tells the observer if that was too much; not
-    /// of what has failed, for which nothing can be done any more.
-    pub fn account(&self, start_ns: u64, end_ns: u64) {
-        let block_ns = end_ns - start_ns;
+    /// Adds the execution time of a block that has ended, and tells the observer if that was too
+    /// much; not of what has failed, for which nothing can be done any more.
+    pub fn account(&self, block_ns: u64, end_ns: u64) {
         let busy_ns = self.busy_ns.fetch_add(block_ns, Ordering::Relaxed) + block_ns;
         self.finished_ns.fetch_max(end_ns, Ordering::Relaxed);
         let Order { launch, event, .. } = self.order();

@@ -52,6 +52,10 @@ impl SoftwareDevice {
 impl Backend for Processor {
     type Worker = Worker;
 
+    fn computes(&self) -> bool {
+        true
+    }
+
     fn kernels(&self) -> Vec<KernelInfo> {
         kernels::list()
     }
