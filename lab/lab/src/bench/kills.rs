@@ -22,6 +22,8 @@ use super::service::{Footprint, Place, Service};
 
 /// Victims alive at the same time.
 const VICTIMS: usize = 4;
+/// Sessions that stay: those of the two chains and of the one that watches.
+const SESSIONS: u32 = 3;
 /// Memory of the chain that checks its results.
 const CHECKING_BYTES: usize = 12 * 4096;
 /// Work of one request of the most critical chain.
@@ -107,9 +109,9 @@ fn measure(
     let mut watcher = Client::connect(socket)?;
     // Some kills first, so that whatever grows once has grown.
     kill_under_load(socket, count.div_ceil(20))?;
-    let before = settle(&mut watcher, service)?;
+    let before = service.settle(&mut watcher, SESSIONS)?;
     kill_under_load(socket, count)?;
-    let after = settle(&mut watcher, service)?;
+    let after = service.settle(&mut watcher, SESSIONS)?;
     let reclaim = reclaim(&mut watcher, socket, count.div_ceil(10))?;
     // Relaxed: the threads need nothing but the flag.
     stop.store(true, Ordering::Relaxed);
@@ -206,21 +208,6 @@ fn kill_under_load(socket: &Path, count: usize) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Waits until only the survivors are left, and looks at the server.
-fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> {
-    // Three sessions, and the memory of the checking chain. If it does not come to that, the
-    // footprints differ, and that is said.
-    let rest = (3 * accel::session::SEGMENT_BYTES + CHECKING_BYTES) as u64;
-    let end = monotonic_ns() + 5_000_000_000;
-    let mapped_bytes = loop {
-        let counters = watcher.status()?;
-        if counters.memory_bytes == rest || monotonic_ns() > end {
-            break counters.memory_bytes;
-        }
-    };
-    Footprint::of(service, mapped_bytes)
 }
 
 /// Measures the time from the kill of a client until the server has reclaimed all that it had.

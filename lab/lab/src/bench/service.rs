@@ -74,6 +74,31 @@ impl Service {
         Ok(service)
     }
 
+    /// Waits until no other sessions than so many are open, and nobody comes or goes; returns what
+    /// the server has then. One that does not come to rest within 20 s shows it by what it has.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn settle(&self, watcher: &mut Client, sessions: u32) -> anyhow::Result<Footprint> {
+        /// Longer than a server waits for somebody's hello.
+        const SILENCE_NS: u64 = 2_000_000_000;
+        let end_ns = monotonic_ns() + 20_000_000_000;
+        let mut same_since_ns = monotonic_ns();
+        let mut last = Footprint::of(self, watcher.status()?.memory_bytes)?;
+        loop {
+            std::thread::sleep(Duration::from_millis(10));
+            let counters = watcher.status()?;
+            let now = Footprint::of(self, counters.memory_bytes)?;
+            if counters.sessions > sessions || now.descriptors != last.descriptors {
+                same_since_ns = monotonic_ns();
+            }
+            last = now;
+            if monotonic_ns() - same_since_ns > SILENCE_NS || monotonic_ns() > end_ns {
+                return Ok(now);
+            }
+        }
+    }
+
     /// Process number of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()

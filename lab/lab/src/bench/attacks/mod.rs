@@ -36,7 +36,7 @@ pub use attacker::run as attacker;
 
 use super::floor::prioritise;
 use super::sample::{Quantiles, Samples};
-use super::service::{Footprint, Service};
+use super::service::Service;
 use attacker::Attack;
 use canary::Canary;
 use result::Findings;
@@ -56,8 +56,8 @@ const CPU: Duration = Duration::from_micros(100);
 /// Its name.
 const PUNCTUAL: &str = "punctual";
 
-/// Longer than a server waits for somebody's hello.
-const SILENCE_NS: u64 = 2_000_000_000;
+/// Sessions that stay: those of the punctual client and of the one that watches.
+const SESSIONS: u32 = 2;
 
 /// Options of `keeptime-lab bench attacks`.
 #[derive(clap::Args)]
@@ -124,7 +124,7 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
     let warm_up = (args.duration / 10).min(Duration::from_secs(60));
     let rules = Rules { attacks: &args.attacks, strangers };
     attack(&service.socket, &rules, args.seed, |_| warm_up)?;
-    let before = settle(&mut watcher, &service)?;
+    let before = service.settle(&mut watcher, SESSIONS)?;
     let mut asked = vec![(Attack::Packets, args.packets), (Attack::Sessions, args.sessions)];
     asked.retain(|(attack, _)| args.attacks.contains(attack));
     let least = |done: &Done| {
@@ -133,7 +133,7 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
         if enough { args.duration } else { args.duration * 10 }
     };
     let done = attack(&service.socket, &rules, args.seed.wrapping_add(1), least)?;
-    let after = settle(&mut watcher, &service)?;
+    let after = service.settle(&mut watcher, SESSIONS)?;
     let bound_ns = bound(&mut watcher)?;
     // Relaxed: the thread needs nothing but the flag.
     stop.store(true, Ordering::Relaxed);
@@ -344,27 +344,6 @@ impl Drop for Attacker {
         let _ = self.child.wait();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
-        }
-    }
-}
-
-/// Waits until only the watcher and the punctual client are left, and the server has given up who
-/// never said hello, and looks at the server.
-fn settle(watcher: &mut Client, service: &Service) -> anyhow::Result<Footprint> {
-    let end_ns = monotonic_ns() + 20_000_000_000;
-    let mut same_since_ns = monotonic_ns();
-    let mut last = Footprint::of(service, watcher.status()?.memory_bytes)?;
-    loop {
-        std::thread::sleep(Duration::from_millis(10));
-        let counters = watcher.status()?;
-        let now = Footprint::of(service, counters.memory_bytes)?;
-        if counters.sessions > 2 || now.descriptors != last.descriptors {
-            same_since_ns = monotonic_ns();
-        }
-        last = now;
-        // A server that does not come to rest shows it by the difference of its footprints.
-        if monotonic_ns() - same_since_ns > SILENCE_NS || monotonic_ns() > end_ns {
-            return Ok(now);
         }
     }
 }
