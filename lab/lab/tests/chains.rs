@@ -4,6 +4,7 @@
 mod program;
 
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use program::laboratory;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 
 const NOBODY: u32 = 65_534;
@@ -217,6 +218,7 @@ fn children_go_with_their_parent_even_if_it_is_killed() {
     let bench = Bench::new(SYSTEM);
     for (signal, status) in [(Signal::KILL, None), (Signal::TERM, Some(2))] {
         let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
+        let _run = EndsWithTheTest::of(&parent);
         let id = parent.id();
         wait_for("the server and two executors", || children_of(id) == 3);
         kill(&parent, signal);
@@ -229,6 +231,7 @@ fn children_go_with_their_parent_even_if_it_is_killed() {
 fn interrupted_run_cleans_up() {
     let bench = Bench::new(SYSTEM);
     let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
+    let _run = EndsWithTheTest::of(&parent);
     let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
     assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
     assert_eq!(bench.files(), 2, "the system file and the folder of sockets");
@@ -243,6 +246,7 @@ fn server_that_dies_is_a_mark_and_not_a_hang() {
     let bench = Bench::new(SYSTEM);
     let options = ["--duration", "2s", "--policy", "priority", "--json"];
     let mut parent = bench.command(&options).spawn().unwrap();
+    let _run = EndsWithTheTest::of(&parent);
     let mut progress = BufReader::new(parent.stderr.take().unwrap()).lines();
     assert!(progress.any(|line| line.unwrap().contains("s left")), "the chains did not start");
     for server in processes_of(parent.id(), "\0serve\0") {
@@ -254,6 +258,23 @@ fn server_that_dies_is_a_mark_and_not_a_hang() {
     let marks = run["policies"]["priority"]["marks"].to_string();
     assert!(marks.contains("the accelerator server ended with"), "{run}");
     assert!(marks.contains("lost to failed requests"), "{run}");
+}
+
+/// A run that is killed when its test panics: its server would keep a core for an hour.
+struct EndsWithTheTest(OwnedFd);
+
+impl EndsWithTheTest {
+    fn of(run: &Child) -> EndsWithTheTest {
+        let process = pidfd_open(Pid::from_child(run), PidfdFlags::empty());
+        EndsWithTheTest(process.unwrap())
+    }
+}
+
+impl Drop for EndsWithTheTest {
+    fn drop(&mut self) {
+        // One that has ended is not there any more.
+        let _ = pidfd_send_signal(&self.0, Signal::KILL);
+    }
 }
 
 fn kill(child: &Child, signal: Signal) {

@@ -87,7 +87,8 @@ impl Regulated {
     /// Starts one, which has no rule if the settings have no rho.
     ///
     /// # Errors
-    /// As [`Regulator::start`], and if the scheduler in BPF is asked for and cannot be had.
+    /// The errors of [`Regulator::start`], and that the scheduler in BPF is asked for and cannot be
+    /// had.
     pub fn start(config: Config, by: By) -> Result<Regulated, StartError> {
         let in_user_space = |config, by, why: &str| {
             let chosen = Chosen { by, why: why.into() };

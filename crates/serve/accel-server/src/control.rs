@@ -91,7 +91,7 @@ pub(crate) struct Control {
     arriving: VecDeque<u64>,
     next_session: u64,
     dying: Vec<Remains>,
-    /// Of chains whose registrations are gone; requests may still count in them.
+    /// Tallies of chains whose registrations are gone; requests may still count in them.
     old_tallies: Vec<Arc<Tally>>,
 }
 

@@ -26,7 +26,7 @@ const ROUNDS: u32 = 20;
 struct Watched;
 
 static WATCHING: AtomicBool = AtomicBool::new(false);
-/// Where real-time threads allocated or freed.
+/// Places at which real-time threads allocated or freed.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -72,7 +72,7 @@ unsafe impl GlobalAlloc for Watched {
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
 
-/// What the clients of one round do.
+/// One round of everything that clients do.
 fn round(fixture: &Fixture, punctual: &mut Busy) {
     for _ in 0..10 {
         punctual.client.run(punctual.callback, &Request::new().arguments(&[1_000])).unwrap();

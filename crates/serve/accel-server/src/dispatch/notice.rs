@@ -1,4 +1,4 @@
-//! What the real-time threads report to the control thread, in parts: it puts them into words, so
+//! Reports of the real-time threads to the control thread, in parts: it puts them into words, so
 //! that they need not allocate.
 
 use std::fmt;

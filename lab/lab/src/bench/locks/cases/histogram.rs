@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// As `contend.c` has it.
+/// The buckets of `contend.c`.
 type Layout = stats::Layout<6>;
 
 /// Counted samples, in buckets.
