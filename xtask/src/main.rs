@@ -5,7 +5,6 @@
 //! runs, and how long it took after it.
 #![forbid(unsafe_code)]
 
-mod again;
 mod colcon;
 mod coverage;
 mod debian;
@@ -29,7 +28,6 @@ use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use again::Notes;
 use step::Step;
 
 /// Keeptime's task runner
@@ -67,10 +65,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let mut notes = Notes::default();
     let answer = match Arguments::parse().task {
         Task::Demo(args) => demo::run(&args),
-        Task::Test => test(&mut notes),
+        Task::Test => test(),
         Task::Devices => devices::run(),
         Task::Soak(args) => soak::run(&args),
         Task::Suites(args) => suites::run(&args),
@@ -80,14 +77,12 @@ fn main() -> ExitCode {
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run()
             .and_then(|()| deny::run())
-            .and_then(|()| test(&mut notes))
+            .and_then(|()| test())
             .and_then(|()| coverage::run()),
     };
     if let Err(error) = &answer {
         eprintln!("xtask: {error:#}");
     }
-    // Last, so that nobody overlooks it.
-    eprint!("{notes}");
     if answer.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -95,14 +90,14 @@ fn main() -> ExitCode {
 /// gives up the whole run. No program of tests needs half of this on two slow cores.
 const TIME_LIMIT: &str = "target.'cfg(all())'.runner=['timeout', '--kill-after=10', '1200']";
 
-fn test(notes: &mut Notes) -> anyhow::Result<()> {
+/// All test programs run, each once, although some fail; cargo lists at the end which did.
+fn test() -> anyhow::Result<()> {
     // The fake CUDA driver of the examples, on which many tests run.
     let build = std::path::absolute(target())?.join("late-launch");
-    notes.checks(|| {
-        Step::program("make")
-            .args(["--no-print-directory", "-C", "examples/late-launch", "check"])
-            .arg(format!("BUILD={}", build.display()))
-    })?;
+    Step::program("make")
+        .args(["--no-print-directory", "-C", "examples/late-launch", "check"])
+        .arg(format!("BUILD={}", build.display()))
+        .run()?;
     devices::vulkan_driver();
     // Without it, the test that needs it says so.
     debian::have(&["valgrind"], || debian::runs(Command::new("valgrind").arg("--version")));
@@ -113,10 +108,8 @@ fn test(notes: &mut Notes) -> anyhow::Result<()> {
         (sumo::VARIABLE, sumo::program()?),
     ];
     variables.extend(rss::python()?.map(|python| (rss::VARIABLE, python)));
-    notes.cargo("--workspace", |packages| {
-        let tests = Step::cargo(&format!("test {packages} --config")).arg(TIME_LIMIT);
-        variables.iter().fold(tests, |tests, (name, value)| tests.env(name, value))
-    })?;
+    let tests = Step::cargo("test --workspace --no-fail-fast --config").arg(TIME_LIMIT);
+    variables.iter().fold(tests, |tests, (name, value)| tests.env(name, value)).run()?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();

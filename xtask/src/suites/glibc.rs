@@ -43,13 +43,12 @@ pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
         std::fs::write(&wrapper, WRAPPER)?;
         Step::program("chmod").arg("+x").arg(&wrapper).run()?;
         // No result is looked at, so it does not matter that some tests miss an output.
-        let check = Step::program("make")
+        Step::program("make")
             .args(["--silent", "-j2", "-k", "check"])
             .arg(format!("subdirs={FOLDERS}"))
             .arg(format!("test-wrapper={}", wrapper.display()))
-            .folder(&build);
-        drop(check.watch()?);
-        Ok(())
+            .folder(&build)
+            .ends()
     })?;
     let text = std::fs::read_to_string(&commands);
     let text = text.with_context(|| commands.display().to_string())?;
