@@ -1,5 +1,4 @@
-//! The tests of DDS security. OpenSSL is in no ordinary build, so their programs are built a
-//! second time, with it.
+//! Prerequisites of the tests of DDS security: OpenSSL, and a foreign node with the security plugins.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,11 +14,11 @@ use crate::step::Step;
 const PACKAGES: [&str; 3] = ["libssl-dev", "openssl", "pkg-config"];
 
 /// Reason for which there is no feature to build with.
-pub const MISSING: &str = "no libssl-dev, and no perl and make to build it with";
+const MISSING: &str = "no libssl-dev, and no perl and make to build it with";
 
 /// Environment variable by which the test finds an interpreter whose Cyclone DDS has the security
 /// plugins.
-const VARIABLE: &str = "KEEPTIME_ROS_SECURE_PYTHON";
+pub const VARIABLE: &str = "KEEPTIME_ROS_SECURE_PYTHON";
 
 /// Cyclone DDS with its security plugins, and what its Python binding is built with.
 const PEER_PACKAGES: [&str; 4] =
@@ -34,30 +33,20 @@ const PYTHON: &str = "/usr/bin/python3";
 /// Debian's folder of that library.
 const PEER_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
-/// Runs them, or says why not.
-///
-/// # Errors
-/// If one fails, or the foreign node cannot be built.
-pub fn tests() -> anyhow::Result<()> {
-    let Some(feature) = feature() else {
+/// All features of the tool that this machine can build; a line says so where DDS security cannot.
+pub fn features() -> String {
+    let all = "keeptime/full";
+    let Some(security) = feature() else {
         eprintln!("==> SKIP: DDS security: {MISSING}");
-        return Ok(());
+        return all.into();
     };
-    let mut tests = Step::cargo(
-        "test -p keeptime-ros -p keeptime --test security --test ros_security --features",
-    )
-    .arg(feature)
-    .args(["--config", crate::TIME_LIMIT]);
-    if let Some(python) = python()? {
-        tests = tests.env(VARIABLE, python);
-    }
-    tests.run()
+    format!("{all},{security}")
 }
 
 /// The feature to build with: with the machine's OpenSSL, which is installed where it is missing
 /// and the machine lets us, else with one that is built from source, which takes perl and make.
 /// None where neither can be had.
-pub fn feature() -> Option<&'static str> {
+fn feature() -> Option<&'static str> {
     if debian::have(&PACKAGES, is_there) {
         return Some("keeptime/dds-security");
     }
@@ -71,7 +60,10 @@ fn is_there() -> bool {
 
 /// The interpreter of an environment of its own, with Debian's Cyclone DDS; the one that the
 /// variable names, if any. None, and a line that says so, where Debian's packages cannot be had.
-fn python() -> anyhow::Result<Option<PathBuf>> {
+///
+/// # Errors
+/// If the foreign node cannot be built.
+pub fn python() -> anyhow::Result<Option<PathBuf>> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return Ok(Some(given.into()));
     }

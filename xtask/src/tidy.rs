@@ -1,10 +1,11 @@
 //! `cargo xtask tidy`: what a reviewer should not have to look for.
 //!
-//! - The format and the lints are clean.
+//! - The format, the lints and the documentation are clean.
 //! - Every crate is named in ARCHITECTURE.md or lab/ARCHITECTURE.md, and every crate that they name
-//!   exists; their lists of dependencies are those of the manifests.
+//!   exists; their lists of dependencies are those of the manifests, and the versions in their tables
+//!   of formats those of the code.
 //! - No file names a place on one developer's machine.
-//! - Long source files are listed; that is a warning.
+//! - No source file is longer than 700 lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +16,7 @@ use anyhow::{Context, bail};
 use crate::security;
 use crate::step::Step;
 
-const LONG_LINES: usize = 700;
+const MOST_LINES: usize = 700;
 /// Other people's sources.
 const VENDORED: &str = "vendor/";
 /// Written in two halves, so that this file passes its own check.
@@ -24,30 +25,28 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 /// Runs every check, and fails after the last if one of them failed.
 pub fn run() -> anyhow::Result<()> {
     let mut failures = Vec::new();
-    let mut steps = vec![
+    let steps = [
         Step::cargo("fmt --all --check"),
-        Step::cargo("clippy --workspace --all-targets -- -D warnings"),
+        Step::cargo("clippy --workspace --all-targets --features")
+            .arg(security::features())
+            .args(["--", "-D", "warnings"]),
+        // The tool as it is built without features.
+        Step::cargo("clippy -p keeptime -- -D warnings"),
+        Step::cargo("doc --workspace --no-deps --features")
+            .arg(security::features())
+            .env("RUSTDOCFLAGS", "-D warnings"),
     ];
-    // The same again for what is in no ordinary build.
-    match security::feature() {
-        Some(feature) => steps.push(
-            Step::cargo("clippy -p keeptime-ros -p keeptime --all-targets --features")
-                .arg(feature)
-                .args(["--", "-D", "warnings"]),
-        ),
-        None => eprintln!("==> SKIP: the lints of DDS security: {}", security::MISSING),
-    }
     for step in steps {
         failures.extend(step.run().err().map(|error| error.to_string()));
     }
-    eprintln!("==> crates and arrows of ARCHITECTURE.md");
+    eprintln!("==> crates, arrows and formats of ARCHITECTURE.md");
     failures.extend(architecture(&crate::root())?);
     eprintln!("==> machine paths and long files");
     for (path, text) in tracked_texts(&crate::root())? {
         failures.extend(machine_paths(&path, &text));
         let lines = text.lines().count();
-        if path.ends_with(".rs") && lines > LONG_LINES {
-            eprintln!("warning: {path} has {lines} lines");
+        if path.ends_with(".rs") && lines > MOST_LINES {
+            failures.push(format!("{path} has {lines} lines, at most {MOST_LINES} are allowed"));
         }
     }
     for failure in &failures {
@@ -80,7 +79,68 @@ fn architecture(root: &Path) -> anyhow::Result<Vec<String>> {
     let (real, drawn) = (edges(&arrows), edges(&drawn));
     failures.extend(real.difference(&drawn).map(|edge| format!("no arrow for {edge}")));
     failures.extend(drawn.difference(&real).map(|edge| format!("{edge} is in no manifest")));
+    failures.extend(formats(root, &page, &folders)?);
     Ok(failures.into_iter().map(|failure| format!("ARCHITECTURE.md: {failure}")).collect())
+}
+
+/// Compares the tables of formats with the constants `VERSION` of the code.
+fn formats(root: &Path, page: &str, folders: &BTreeSet<String>) -> anyhow::Result<Vec<String>> {
+    let mut failures = Vec::new();
+    let mut named = BTreeSet::new();
+    for (files, version) in formats_of(page) {
+        let mut found = Vec::new();
+        for file in files {
+            let (name, rest) = file.split_once('/').unwrap_or_default();
+            let folder = folders.iter().find(|folder| folder.rsplit('/').next() == Some(name));
+            let Some(folder) = folder else {
+                failures.push(format!("the table of formats names {file}: there is no such crate"));
+                continue;
+            };
+            let path = format!("{folder}/{rest}");
+            let text = std::fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
+            found.extend(versions(&text).into_iter().map(|(_, number)| number));
+            named.insert(path);
+        }
+        if !found.contains(&version) {
+            failures.push(format!("a format has version {version}, its files {found:?}"));
+        }
+    }
+    for (path, text) in tracked_texts(root)? {
+        let is_source = path.ends_with(".rs") && path.contains("/src/");
+        let has_version = is_source && versions(&text).iter().any(|(name, _)| name == "VERSION");
+        if has_version && !named.contains(&path) {
+            failures.push(format!("the tables of formats lack {path}, which has a VERSION"));
+        }
+    }
+    Ok(failures)
+}
+
+/// Source files and version of each row of the tables of formats: those that name a source file.
+fn formats_of(page: &str) -> Vec<(Vec<String>, u32)> {
+    let tables = page.split("\n## Formats with a version\n").skip(1);
+    let rows = tables.flat_map(|table| table.split("\n## ").next().unwrap_or_default().lines());
+    rows.filter_map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        let [_, pages, version] = cells[..] else { return None };
+        let files = pages.split('`').skip(1).step_by(2);
+        let files: Vec<String> =
+            files.filter(|file| file.ends_with(".rs")).map(str::to_owned).collect();
+        let digits: String = version.trim().chars().take_while(char::is_ascii_digit).collect();
+        (!files.is_empty()).then_some((files, digits.parse().ok()?))
+    })
+    .collect()
+}
+
+/// Integer constants whose names end in `VERSION`, with their values.
+fn versions(text: &str) -> Vec<(String, u32)> {
+    let constants = text.lines().filter_map(|line| line.split_once("const ")?.1.split_once(": u"));
+    constants
+        .filter(|(name, _)| name.ends_with("VERSION"))
+        .filter_map(|(name, rest)| {
+            let value = rest.split_once("= ")?.1.trim_end_matches(';').parse().ok()?;
+            Some((name.to_owned(), value))
+        })
+        .collect()
 }
 
 /// The crates of the workspace but this one.
@@ -225,6 +285,19 @@ mod tests {
         let arrows = arrows_of(PAGE);
         let of = |from: &str| arrows[from].iter().map(String::as_str).collect::<Vec<_>>();
         assert_eq!((arrows.len(), of("accel"), of("cli")), (2, vec!["name", "shm"], vec!["accel"]));
+    }
+
+    #[test]
+    fn formats_are_read_from_their_tables_and_versions_from_the_code() {
+        let page = "a\n## Formats with a version\n\n| format | page | version |\n|---|---|---|\n\
+                    | trace | `t/src/a.rs`, `t/src/b.rs` | 4; of a drive: 5 |\n| study | `x.md` | 1 |\n\
+                    \n## Other\n| no | `t/src/c.rs` | 9 |\n";
+        let files = ["t/src/a.rs", "t/src/b.rs"].map(str::to_owned).to_vec();
+        assert_eq!(formats_of(page), [(files, 4)]);
+        let code = "pub const VERSION: u32 = 4;\nconst OLD: u32 = 3;\n    const ACL_VERSION: u16 = 2;\n\
+                    const TEXT_VERSION: &str = \"1\";\n";
+        let expected = [("VERSION", 4), ("ACL_VERSION", 2)].map(|(name, n)| (name.to_owned(), n));
+        assert_eq!(versions(code), expected);
     }
 
     #[test]

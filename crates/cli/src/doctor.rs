@@ -445,7 +445,20 @@ fn devices() -> Vec<FoundDevice> {
     std::iter::once(software).chain(gpus()).chain(vulkan()).chain([onnx()]).collect()
 }
 
+/// A kind of device that this program was built without, whose feature has the same name.
+#[cfg(not(all(feature = "onnx", feature = "vulkan")))]
+fn not_built(name: &str) -> FoundDevice {
+    let found = format!("none: this keeptime was built without the feature {name}");
+    FoundDevice { name: name.into(), found }
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn vulkan() -> Vec<FoundDevice> {
+    vec![not_built("vulkan")]
+}
+
 /// The Vulkan devices that a server could serve, or why there is none.
+#[cfg(feature = "vulkan")]
 fn vulkan() -> Vec<FoundDevice> {
     let found = match device_vulkan::devices() {
         Ok(found) => found,
@@ -472,7 +485,13 @@ fn vulkan() -> Vec<FoundDevice> {
     found.iter().map(found_device).collect()
 }
 
+#[cfg(not(feature = "onnx"))]
+fn onnx() -> FoundDevice {
+    not_built("onnx")
+}
+
 /// ONNX Runtime, where its library is named.
+#[cfg(feature = "onnx")]
 fn onnx() -> FoundDevice {
     let variable = device_onnx::LIBRARY_VARIABLE;
     let found = match std::env::var_os(variable) {

@@ -14,18 +14,26 @@ mod calibrate;
 mod doctor;
 mod log;
 mod regulate;
+#[cfg(feature = "ros")]
 mod remote;
 mod report;
+#[cfg(feature = "ros")]
 mod ros_gateway;
+#[cfg(feature = "ros")]
 mod ros_security;
 mod run;
 mod serve;
 mod simulate;
 mod status;
+#[cfg(not(feature = "ros"))]
+mod without_ros;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+#[cfg(not(feature = "ros"))]
+use without_ros::{remote, ros_gateway};
 
 /// Makes accelerator work happen on time. Experiments and measurements of this machine: keeptime-lab
 #[derive(Parser)]
@@ -50,9 +58,11 @@ enum Command {
     #[command(hide = true)]
     RegulateLoad(regulate::load::Args),
     /// Use the accelerators of another machine over the ROS 2 graph
+    #[cfg_attr(not(feature = "ros"), command(about = without_ros::ABOUT))]
     Remote(remote::Args),
     /// Say why launches were late, from a recorded trace
     Report(report::Args),
+    #[cfg(feature = "ros")]
     #[command(hide = true)]
     RosGateway(ros_gateway::Args),
     /// Run a program, and record why its launches were late
@@ -75,6 +85,7 @@ fn main() -> ExitCode {
         Command::RegulateLoad(args) => regulate::load::run(&args),
         Command::Remote(args) => remote::run(&args),
         Command::Report(args) => report::run(&args),
+        #[cfg(feature = "ros")]
         Command::RosGateway(args) => ros_gateway::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),

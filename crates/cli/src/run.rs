@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use anyhow::bail;
 use trace::kernel::Wanted;
 use trace::metadata::{Outcome, Tier};
-use trace::session::{Finished, Options};
+use trace::session::{Finished, Library, Options};
 
 mod audit;
 mod bandwidth;
@@ -19,6 +19,8 @@ mod guard;
 
 /// File name of the preload library.
 const LIBRARY: &str = "libkeeptime_preload.so";
+/// The preload library in a release; empty in other builds.
+const EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 /// Environment variable with the path of the preload library.
 const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
 
@@ -236,13 +238,13 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// The preload library: where the environment says, or else beside this program or where it is
-/// installed.
-fn find_library() -> anyhow::Result<PathBuf> {
+/// The preload library: where the environment says, or else beside this program, where it is
+/// installed, or inside of this program.
+fn find_library() -> anyhow::Result<Library> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
         if path.is_file() {
-            return Ok(path);
+            return Ok(Library::File(path));
         }
         bail!("{LIBRARY_VARIABLE}: {} is not a file; expected {LIBRARY}", path.display());
     }
@@ -250,7 +252,10 @@ fn find_library() -> anyhow::Result<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib/keeptime").join(LIBRARY)];
     if let Some(path) = places.iter().find(|path| path.is_file()) {
-        return Ok(path.clone());
+        return Ok(Library::File(path.clone()));
+    }
+    if !EMBEDDED.is_empty() {
+        return Ok(Library::Content(EMBEDDED));
     }
     let [beside, installed] = places.map(|path| path.display().to_string());
     bail!(

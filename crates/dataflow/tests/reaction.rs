@@ -103,7 +103,7 @@ fn generate(random: &mut Random, bytes: bool) -> (Virtual, Vec<Source<u64>>) {
             0 => drop(graph.module("stage", group, Stage::new(chunks), topics[from].fifo(3), &out)),
             1 => {
                 let wire = topics[from].latest();
-                let wire = if chunks.is_multiple_of(2) { wire.urgent() } else { wire };
+                let wire = if chunks % 2 == 0 { wire.urgent() } else { wire };
                 graph.module("stage", group, Stage::new(chunks), wire, &out).trigger(timer);
             }
             2 => {

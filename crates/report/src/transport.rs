@@ -137,10 +137,10 @@ pub struct TransportRun {
 /// Bytes as a person writes them: `64 B`, `4 KiB`, `1 MiB`.
 fn size(bytes: u64) -> String {
     match bytes {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => {
             format!("{} MiB", bytes >> 20)
         }
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => {
+        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => {
             format!("{} KiB", bytes >> 10)
         }
         bytes => format!("{bytes} B"),

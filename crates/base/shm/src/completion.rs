@@ -189,7 +189,7 @@ impl Rights {
         let entry = self.0.get(slot)?;
         // Relaxed: the opener hands the opening over through a lock or a queue.
         let number = entry.load(Ordering::Relaxed);
-        let free = number.is_multiple_of(2);
+        let free = number % 2 == 0;
         let next = number.wrapping_add(1);
         let opened = free
             && entry.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();

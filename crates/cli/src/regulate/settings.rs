@@ -277,7 +277,7 @@ impl std::fmt::Display for Amount {
             // Enough places to read back what was written.
             Amount::Share(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
             Amount::Events(events) => write!(f, "{events}"),
-            Amount::BytesPerSecond(bytes) if bytes.is_multiple_of(1_000_000) => {
+            Amount::BytesPerSecond(bytes) if bytes % 1_000_000 == 0 => {
                 write!(f, "{}MB/s", bytes / 1_000_000)
             }
             Amount::BytesPerSecond(bytes) => write!(f, "{bytes}B/s"),

@@ -52,7 +52,7 @@ impl Linear {
             }
         }
         self.runs += 1;
-        if self.runs.is_multiple_of(REFIT) {
+        if self.runs % REFIT == 0 {
             self.fit();
         }
     }

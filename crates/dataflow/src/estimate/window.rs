@@ -31,9 +31,9 @@ impl Window {
 
     /// The smallest value that a share of `quantile` of all does not exceed; `None` without values.
     pub(crate) fn quantile(&mut self, now_ns: u64, quantile: f64) -> Option<i64> {
-        while let Some(&(seen_ns, _)) = self.newest.front()
-            && seen_ns.saturating_add(self.forget_ns) < now_ns
-        {
+        let forget_ns = self.forget_ns;
+        let is_old = |&(seen_ns, _): &(u64, _)| seen_ns.saturating_add(forget_ns) < now_ns;
+        while self.newest.front().is_some_and(is_old) {
             self.drop_oldest();
         }
         let rank = (quantile * self.sorted.len() as f64).ceil().max(1.0) as usize;

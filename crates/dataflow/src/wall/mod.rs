@@ -153,12 +153,10 @@ struct Place {
 
 impl Place {
     fn wake(&mut self) {
-        if self.parked
-            && let Some(thread) = &self.thread
-        {
+        if self.parked { if let Some(thread) = &self.thread {
             self.parked = false;
             thread.unpark();
-        }
+        }}
     }
 }
 

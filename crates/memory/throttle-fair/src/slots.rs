@@ -60,7 +60,7 @@ impl Slot {
     /// nothing for a task that lagged behind when it came to a core that had just begun.
     pub fn vtime_ns(&self) -> i64 {
         let open = self.charged_ns().wrapping_sub(self.taken_ns.load(Relaxed));
-        self.vtime_ns.load(Relaxed).wrapping_add(open).cast_signed()
+        self.vtime_ns.load(Relaxed).wrapping_add(open) as i64
     }
 
     /// Returns the number of times that the task was picked.

@@ -174,11 +174,9 @@ impl Search<'_> {
         }
         if !self.options.keep_order {
             for cut in [Cut::Even, Cut::Top, Cut::Two(0)] {
-                if let Some(order) = self.audsley(&deadlines, cut)?
-                    && self.attempt(self.alike(order, cut), Method::Audsley)?
-                {
+                if let Some(order) = self.audsley(&deadlines, cut)? { if self.attempt(self.alike(order, cut), Method::Audsley)? {
                     return Ok(());
-                }
+                }}
             }
         }
         self.climb()
@@ -271,15 +269,13 @@ impl Search<'_> {
                 continue;
             }
             (current, ok) = (next, now);
-            if let Some(best) = &mut self.best
-                && now > best.ok
-            {
+            if let Some(best) = &mut self.best { if now > best.ok {
                 let candidate = current.clone();
                 *best = Tried { candidate, method: Method::LocalSearch, ok, of: best.of };
                 if ok == best.of {
                     break;
                 }
-            }
+            }}
         }
         Ok(())
     }

@@ -220,12 +220,10 @@ impl System {
                 continue;
             }
             let bucket = chain.buckets[accelerator];
-            if let Some((higher, limit)) = above
-                && bucket > limit
-            {
+            if let Some((higher, limit)) = above { if bucket > limit {
                 let expected = format!("at most {limit}, the bucket of chain {higher} above it");
                 return Err(Error::model(index, "bucket", bucket, expected));
-            }
+            }}
             above = Some((index, bucket));
         }
         Ok(())

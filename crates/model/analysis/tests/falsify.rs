@@ -101,7 +101,7 @@ fn worst_seen(system: &System, kind: usize, index: u64, tally: &Tally) -> Vec<(u
             }
         }
     }
-    if index.is_multiple_of(number("KEEPTIME_SEARCHED", SEARCHED[kind])) {
+    if index % number("KEEPTIME_SEARCHED", SEARCHED[kind]) == 0 {
         let options = SearchOptions { seed: index, ..SearchOptions::default() };
         for (chain, found) in search(system, &options).unwrap().into_iter().enumerate() {
             if found.response_ns > Some(worst[chain].0) {
@@ -151,11 +151,9 @@ fn order(kind: usize, index: u64, [_, sound, tight]: &[Analysis; 3], tally: &Tal
         if sound.status == Status::Ok && tight.status != Status::Ok {
             tally.fail(format!("{place}: sound accepts it, tight says {:?}", tight.status));
         }
-        if let Some(sound_ns) = sound.response_ns
-            && tight.response_ns.is_none_or(|tight_ns| tight_ns > sound_ns)
-        {
+        if let Some(sound_ns) = sound.response_ns { if tight.response_ns.is_none_or(|tight_ns| tight_ns > sound_ns) {
             tally.fail(format!("{place}: {:?} tight, {sound_ns} sound", tight.response_ns));
-        }
+        }}
     }
 }
 

@@ -67,7 +67,7 @@ impl fmt::Display for TimeUnit {
 /// A time in the largest unit that writes it as a whole number: `"391 us"`.
 pub fn format_time(time_ns: u64) -> String {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
-    let fits = |unit: &TimeUnit| time_ns != 0 && time_ns.is_multiple_of(unit.nanoseconds());
+    let fits = |unit: &TimeUnit| time_ns != 0 && time_ns % unit.nanoseconds() == 0;
     let unit = [Second, Millisecond, Microsecond].into_iter().find(fits).unwrap_or(Nanosecond);
     format!("{} {unit}", time_ns / unit.nanoseconds())
 }
@@ -75,7 +75,7 @@ pub fn format_time(time_ns: u64) -> String {
 /// A size in the largest unit that writes it as a whole number: `"64 MiB"`.
 pub(crate) fn format_bytes(bytes: u64) -> String {
     let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    let fits = |unit: &(&str, u64)| bytes != 0 && bytes.is_multiple_of(unit.1);
+    let fits = |unit: &(&str, u64)| bytes != 0 && bytes % unit.1 == 0;
     let (unit, factor) = units.into_iter().find(fits).unwrap_or(("B", 1));
     format!("{} {unit}", bytes / factor)
 }
@@ -158,7 +158,7 @@ fn scaled(number: &str, factor: u64) -> Result<u64, Problem> {
     let scale = 10_u128.pow(fraction.len() as u32);
     let numerator: u128 = fraction.parse().map_err(|_| Problem::Fraction)?;
     let product = numerator * u128::from(factor);
-    if !product.is_multiple_of(scale) {
+    if product % scale != 0 {
         return Err(Problem::Fraction);
     }
     let part = u64::try_from(product / scale).map_err(|_| Problem::Overflow)?;

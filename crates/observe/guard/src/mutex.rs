@@ -463,7 +463,7 @@ mod tests {
     #[test]
     fn short_ways_leave_the_words_as_the_c_library_does() {
         type Call = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> i32;
-        let me = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         // A second thread: alone in its process, the C library goes other ways.
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let second = std::thread::spawn(move || stopped.recv());

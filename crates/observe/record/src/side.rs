@@ -308,7 +308,7 @@ impl Side {
         while at + NAME_HEAD <= used {
             let head = word(at);
             let room = (head >> 32) as usize;
-            if room < NAME_HEAD || !room.is_multiple_of(8) || at + room > used {
+            if room < NAME_HEAD || room % 8 != 0 || at + room > used {
                 break;
             }
             let length = head as u32 as usize & 0x7fff_ffff;

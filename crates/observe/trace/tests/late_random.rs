@@ -168,7 +168,7 @@ impl Machine {
     }
 
     fn lock_record(&mut self, thread: usize, read: bool, action: Action, lock: usize, number: u32) {
-        let class = match (lock.is_multiple_of(2), action, read) {
+        let class = match (lock % 2 == 0, action, read) {
             (true, ..) => Class::Mutex,
             (_, Action::Released, _) => Class::ReadWrite,
             (_, _, true) => Class::Read,

@@ -95,5 +95,5 @@ fn reason(bounds: &Bounds, chain: usize, refusal: &Refusal) -> Value {
 
 /// Nanoseconds as microseconds: a whole number where it is one.
 pub(crate) fn us(ns: u64) -> Value {
-    if ns.is_multiple_of(1_000) { json!(ns / 1_000) } else { json!(ns as f64 / 1e3) }
+    if ns % 1_000 == 0 { json!(ns / 1_000) } else { json!(ns as f64 / 1e3) }
 }

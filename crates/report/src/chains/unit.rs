@@ -61,7 +61,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) && digits.len() > 4 {
+        if i > 0 && (digits.len() - i) % 3 == 0 && digits.len() > 4 {
             text.push(' ');
         }
         text.push(digit);

@@ -96,7 +96,7 @@ pub fn write(
     while let Some(step) = order.next()? {
         export.step(step)?;
         done += u64::from(matches!(step, Step::Record { .. }));
-        if done.is_multiple_of(1 << 18) {
+        if done % (1 << 18) == 0 {
             progress(done, total);
         }
     }

@@ -173,9 +173,8 @@ fn gaps(message: &[u8]) -> [usize; 2] {
     const INFO_DST: u8 = 0x0e;
     let (mut has_destination, mut counts) = (false, [0; 2]);
     let mut rest = if message.starts_with(b"RTPS") { &message[20..] } else { &[] };
-    while let [kind, flags, length @ ..] = rest
-        && let Some(&length) = length.first_chunk()
-    {
+    while let [kind, flags, low, high, ..] = rest {
+        let length = [*low, *high];
         let is_little = flags & 1 == 1;
         let bytes = if is_little { u16::from_le_bytes(length) } else { u16::from_be_bytes(length) };
         match *kind {

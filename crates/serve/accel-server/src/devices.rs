@@ -4,6 +4,7 @@ mod kernels;
 
 use crate::{Error, Options, config_error, numbers, scheduling};
 use device::Device;
+#[cfg(feature = "vulkan")]
 use device::hosted::Unit;
 use device::software::{self, SoftwareDevice};
 use std::path::{Path, PathBuf};
@@ -58,6 +59,7 @@ pub(crate) fn start(
             };
             device_cuda::start(&config).map(|device| device as Arc<dyn Device>)
         }
+        #[cfg(feature = "vulkan")]
         DeviceKind::Vulkan(index) => {
             let unit = |core: &usize| Unit { core: Some(*core), ..Unit::default() };
             let modules = accelerator.kernels.iter().filter_map(|of| kernels::module(of, file));
@@ -72,6 +74,7 @@ pub(crate) fn start(
             };
             device_vulkan::start(config).map(|device| device as Arc<dyn Device>)
         }
+        #[cfg(feature = "onnx")]
         DeviceKind::Onnx => {
             let models = accelerator.kernels.iter().filter_map(|of| kernels::model(of, file));
             let config = device_onnx::Config {
@@ -89,11 +92,24 @@ pub(crate) fn start(
             };
             device_onnx::start(&config).map(|device| device as Arc<dyn Device>)
         }
+        #[cfg(not(feature = "vulkan"))]
+        DeviceKind::Vulkan(_) => Err(not_built("vulkan")),
+        #[cfg(not(feature = "onnx"))]
+        DeviceKind::Onnx => Err(not_built("onnx")),
     };
     started.map_err(|reason| {
         let (id, device) = (accelerator.id.clone(), accelerator.device.to_string());
         Error::Start { id, device, reason }
     })
+}
+
+/// Refusal of a device whose kind was left out of this build; the feature has the kind's name.
+#[cfg(not(all(feature = "onnx", feature = "vulkan")))]
+fn not_built(feature: &str) -> device::Error {
+    device::Error::Start(format!(
+        "this keeptime was built without it; build it with the feature {feature}: cargo install \
+         --path crates/cli --features {feature}"
+    ))
 }
 
 /// Builds the configuration of a GPU from an accelerator's own keys.

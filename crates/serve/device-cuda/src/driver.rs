@@ -52,7 +52,7 @@ fn found(ordinal: i32) -> Result<Found, String> {
             name: result::device::get_name(gpu)?,
             // SAFETY: as above.
             memory: unsafe { result::device::total_mem(gpu)? } as u64,
-            capability: (major.cast_unsigned(), minor.cast_unsigned()),
+            capability: (major as u32, minor as u32),
         })
     })
 }
@@ -68,8 +68,8 @@ pub fn resident_blocks(gpu: sys::CUdevice, threads: u32) -> Result<u64, String> 
         let attribute = |which| unsafe { result::device::get_attribute(gpu, which) };
         let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let most = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
-        let each = most.cast_unsigned() / threads;
-        Ok(u64::from(processors.cast_unsigned()).max(1) * u64::from(each).max(1))
+        let each = most as u32 / threads;
+        Ok(u64::from(processors as u32).max(1) * u64::from(each).max(1))
     })
 }
 

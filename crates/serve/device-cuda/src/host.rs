@@ -100,9 +100,9 @@ impl ToHost {
     }
 
     fn decode(packet: &[u8]) -> Option<ToHost> {
-        let (words, []) = packet.as_chunks::<8>() else { return None };
-        let [kind, a, b] = *words else { return None };
-        let [kind, a, b] = [kind, a, b].map(u64::from_le_bytes);
+        let packet: &[u8; Self::BYTES] = packet.try_into().ok()?;
+        let word = |at: usize| std::array::from_fn(|byte| packet[8 * at + byte]);
+        let [kind, a, b] = [0, 1, 2].map(word).map(u64::from_le_bytes);
         Some(match kind {
             0 => ToHost::Setup { bytes: a, units: b },
             1 => ToHost::Memory { number: a, bytes: b },

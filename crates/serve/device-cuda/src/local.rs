@@ -120,16 +120,14 @@ impl Local {
         let index = task.kernel.0 as usize;
         let arguments = |part: Part| {
             let mut arguments = task.arguments;
-            if let Part::Slices(first, _) = part
-                && kernel.is("busy")
-            {
+            if let Part::Slices(first, _) = part { if kernel.is("busy") {
                 let ns = match shape.slices() {
                     // As many times as many blocks as fill the GPU run one after the other.
                     1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
                     _ => kernels::busy_block_ns(arguments[0], first),
                 };
                 arguments[0] = self.calibration.steps(ns);
-            }
+            }}
             arguments
         };
         let context = &self.context;

@@ -52,6 +52,14 @@ struct Pin {
     device: Option<sys::CUdeviceptr>,
 }
 
+impl Known {
+    fn take_out(&mut self, is_taken: impl Fn(&Pin) -> bool) -> Unused {
+        let (taken, kept) = self.pins.drain(..).partition(is_taken);
+        self.pins = kept;
+        Unused(taken)
+    }
+}
+
 impl Pins {
     /// Finds a piece of memory, whose mapping is registered when it is seen first; none if it has
     /// no mapping. The calling thread has the GPU's context.
@@ -75,15 +83,15 @@ impl Pins {
     /// wait: not under the lock, and no launch's.
     pub fn unused(&self) -> Unused {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Unused(known.pins.extract_if(.., |pin| !pin.is_used()).collect())
+        known.take_out(|pin| !pin.is_used())
     }
 
     /// Takes out a mapping that only the caller has, too; as [`Pins::unused`].
     pub fn take(&self, memory: &Arc<Mapping>) -> Unused {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_last =
-            |pin: &mut Pin| Arc::ptr_eq(&pin.mapping, memory) && Arc::strong_count(memory) == 2;
-        Unused(known.pins.extract_if(.., is_last).collect())
+            |pin: &Pin| Arc::ptr_eq(&pin.mapping, memory) && Arc::strong_count(memory) == 2;
+        known.take_out(is_last)
     }
 
     /// Forgets all, before the context goes.

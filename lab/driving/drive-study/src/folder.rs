@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The version of both files.
-const FORMAT: u32 = 1;
+const VERSION: u32 = 1;
 pub(crate) const MANIFEST: &str = "study.json";
 pub(crate) const LOG: &str = "drives.log";
 
@@ -72,7 +72,7 @@ impl Folder {
         std::fs::create_dir_all(path).map_err(Error::file(path))?;
         let file = path.join(MANIFEST);
         let mut manifest = Manifest {
-            format: FORMAT,
+            format: VERSION,
             study: study.clone(),
             shard,
             machines: vec![],
@@ -307,8 +307,8 @@ fn read_manifest(file: &Path) -> Result<Manifest, Error> {
     let text = std::fs::read_to_string(file).map_err(Error::file(file))?;
     let wrong = |error: serde_json::Error| Error::content(file, error.to_string());
     let manifest: Manifest = serde_json::from_str(&text).map_err(wrong)?;
-    if manifest.format != FORMAT {
-        let problem = format!("format: found {}, expected {FORMAT}", manifest.format);
+    if manifest.format != VERSION {
+        let problem = format!("format: found {}, expected {VERSION}", manifest.format);
         return Err(Error::content(file, problem));
     }
     if !manifest.shard.is_possible() {

@@ -59,11 +59,9 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let own = rustix::fs::fstat(&self.file);
-        if let (Ok(own), Ok(named)) = (own, named(&self.path))
-            && same(&own, &named)
-        {
+        if let (Ok(own), Ok(named)) = (own, named(&self.path)) { if same(&own, &named) {
             let _ = std::fs::remove_file(&self.path);
-        }
+        }}
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Openers {
 
 const READ_WRITE: u16 = 6;
 /// Version of the access list's format, as the kernel has it.
-const VERSION: u32 = 2;
+const ACL_VERSION: u32 = 2;
 /// The number of an entry that has none.
 const NOBODY: u32 = u32::MAX;
 
@@ -65,11 +65,9 @@ impl Openers {
     pub(super) fn apply(&self, path: &Path) -> Result<(), Closed> {
         let (users, groups) = self.named();
         let mut openers = self.clone();
-        if let (None, [], [only]) = (self.group, &users[..], &groups[..])
-            && std::os::unix::fs::chown(path, None, Some(*only)).is_ok()
-        {
+        if let (None, [], [only]) = (self.group, &users[..], &groups[..]) { if std::os::unix::fs::chown(path, None, Some(*only)).is_ok() {
             (openers.group, openers.mode) = (Some(*only), self.mode | 0o060);
-        }
+        }}
         std::os::unix::fs::chown(path, None, openers.group).map_err(io("chown"))?;
         let permissions = std::fs::Permissions::from_mode(openers.mode);
         std::fs::set_permissions(path, permissions).map_err(io("chmod"))?;
@@ -128,7 +126,7 @@ pub fn make_folder(folder: &Path) -> Result<(), Closed> {
 /// ```
 fn access_list(mode: u32, users: &[u32], groups: &[u32]) -> Vec<u8> {
     let part = |shift: u32| (mode >> shift & 7) as u16;
-    let mut list = VERSION.to_le_bytes().to_vec();
+    let mut list = ACL_VERSION.to_le_bytes().to_vec();
     let mut add = |tag: Tag, permissions: u16, id: u32| {
         list.extend((tag as u16).to_le_bytes());
         list.extend(permissions.to_le_bytes());

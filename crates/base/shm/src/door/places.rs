@@ -89,7 +89,7 @@ impl Places {
 /// The seats that a place counts in.
 fn counted(number: u32) -> impl Iterator<Item = usize> {
     let seat = (number / 2) as usize;
-    let all = (number.is_multiple_of(2)).then_some(ALL);
+    let all = (number % 2 == 0).then_some(ALL);
     std::iter::once(seat.min(ALL)).chain(all)
 }
 

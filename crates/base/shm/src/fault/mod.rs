@@ -67,7 +67,7 @@ impl Guard {
         install()?;
         let range = free_range();
         let begin = base.as_ptr() as u64;
-        let bell_fd = bell.as_fd().as_raw_fd().cast_unsigned();
+        let bell_fd = bell.as_fd().as_raw_fd() as u32;
         range.set(Found { begin, end: begin + size as u64, bell: bell_fd });
         Ok(Guard { range, _bell: bell.clone() })
     }
@@ -193,7 +193,7 @@ fn replace(range: &Range, found: Found, address: u64) -> bool {
     }
     range.mark_broken();
     // SAFETY: the bell is open as long as the range stands in the table.
-    let bell = unsafe { BorrowedFd::borrow_raw(found.bell.cast_signed()) };
+    let bell = unsafe { BorrowedFd::borrow_raw(found.bell as i32) };
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
     true
 }

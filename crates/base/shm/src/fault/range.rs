@@ -66,7 +66,7 @@ impl Range {
         let bell = self.bell.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let after = self.version.load(Ordering::Relaxed);
-        let whole = before == after && before.is_multiple_of(2) || Mutant::RangeReadTorn.is_on();
+        let whole = before == after && before % 2 == 0 || Mutant::RangeReadTorn.is_on();
         (whole && (begin..end).contains(&address)).then_some(Found { begin, end, bell })
     }
 

@@ -92,7 +92,7 @@ impl Ring {
         while tail < head {
             let header = self.word(tail);
             let size = header >> 48;
-            if size < HEADER_BYTES || !size.is_multiple_of(8) || size > head - tail {
+            if size < HEADER_BYTES || size % 8 != 0 || size > head - tail {
                 break;
             }
             let body = [1, 2].map(|at| match at * 8 < size {

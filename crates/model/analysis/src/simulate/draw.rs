@@ -135,7 +135,7 @@ fn time(span: Span, execution: Execution, rng: &mut Rng) -> u64 {
 pub(super) fn jitter_ns(scenario: &Scenario, chain: usize, job: u64, most_ns: u64) -> u64 {
     match scenario.chains[chain].jitter {
         Jitter::None => 0,
-        Jitter::Alternate if job.is_multiple_of(2) => most_ns,
+        Jitter::Alternate if job % 2 == 0 => most_ns,
         Jitter::First if job == 0 => most_ns,
         Jitter::Alternate | Jitter::First => 0,
         Jitter::Random => {

@@ -40,7 +40,7 @@ impl Scene {
         }
         // SAFETY: under the mutex.
         unsafe { *self.values[at].get() += 1 };
-        if self.taken[at].fetch_add(1, Ordering::Relaxed).is_multiple_of(64) {
+        if self.taken[at].fetch_add(1, Ordering::Relaxed) % 64 == 0 {
             std::thread::yield_now();
         }
         if mutex.hand_over(&self.table, || me.thread).is_none() {

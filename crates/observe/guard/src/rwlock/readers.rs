@@ -206,7 +206,7 @@ mod tests {
     const NOBODY: u32 = (1 << THREAD_BITS) - 1;
 
     fn me() -> u32 {
-        rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+        rustix::thread::gettid().as_raw_nonzero().get() as u32
     }
 
     fn is_empty(readers: &Readers) -> bool {

@@ -457,7 +457,7 @@ mod tests {
     }
 
     fn me() -> u32 {
-        rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+        rustix::thread::gettid().as_raw_nonzero().get() as u32
     }
 
     #[test]

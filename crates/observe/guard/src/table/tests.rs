@@ -33,7 +33,7 @@ fn who_is_passed_over_is_called_once_before_its_turn() {
 #[test]
 fn mutex_that_is_not_taken_in_time_is_taken_back_and_its_waiter_stands_again() {
     let table = Table::new();
-    let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let (waiter, other) = (Waiter { thread, urgency: 0 }, Waiter { thread: 1, urgency: 0 });
     let place = table.stand(MUTEX, waiter, false).unwrap();
     let lender = table.stand(MUTEX, other, false).unwrap();

@@ -178,7 +178,7 @@ fn nobody_touches_a_lock_that_its_last_owner_may_free() {
 /// Uses, in the child of a fork, a lock that its parent wrote while threads that are not in the
 /// child waited. True if all calls succeed.
 fn in_child(guarded: &Guarded) -> bool {
-    let me = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     let reads = Reads::new();
     let unlocked = guarded.lock.unlock(&reads, me) == Ok(Unlocked::Write);
     let read = guarded.lock.read(&reads, me, None).is_ok();

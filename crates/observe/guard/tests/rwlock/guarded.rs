@@ -13,7 +13,7 @@ pub const MS: i64 = 1_000_000;
 
 thread_local! {
     static READS: Reads = const { Reads::new() };
-    static ME: u32 = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    static ME: u32 = rustix::thread::gettid().as_raw_nonzero().get() as u32;
 }
 
 /// Returns true if the calling thread reads nothing any more.

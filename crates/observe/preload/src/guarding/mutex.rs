@@ -47,7 +47,7 @@ pub unsafe fn before_use(lock: Object, from: usize) {
 /// Returns true if the words of the C library's mutexes are where we take them to be.
 pub fn words_are_known() -> bool {
     [libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_RECURSIVE].into_iter().all(|kind| {
-        let mutex = Mutex::of_kind(kind.cast_unsigned());
+        let mutex = Mutex::of_kind(kind as u32);
         let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
         // SAFETY: all zero but the kind is a free mutex, which nobody else knows.
         unsafe {
@@ -133,7 +133,7 @@ pub fn id_in_the_c_library() -> Option<u32> {
     if !super::ARE_THE_C_LIBRARYS.load(Ordering::Relaxed) {
         return None;
     }
-    let mutex = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL.cast_unsigned());
+    let mutex = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL as u32);
     let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
     // SAFETY: a free mutex, which nobody else knows.
     unsafe {

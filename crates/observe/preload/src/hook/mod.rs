@@ -232,7 +232,7 @@ impl Site {
                 words.owner(self.lock) != 0 || class == Class::Write && is_read
             }
             // 1 is free.
-            (Words::None, Class::Spin) => word(self.lock, 0).cast_signed() <= 0,
+            (Words::None, Class::Spin) => word(self.lock, 0) as i32 <= 0,
             (Words::None, _) => false,
         }
     }

@@ -81,7 +81,7 @@ impl Snapshots {
 
     /// Returns true if there is to be a snapshot at the begin of a block.
     pub fn wanted(&self, block: usize) -> bool {
-        block.is_multiple_of(self.stride)
+        block % self.stride == 0
     }
 
     /// Keeps the one at the begin of a block.

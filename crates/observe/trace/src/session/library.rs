@@ -14,12 +14,13 @@
 //! | another user, who may not enter the library's own folder | a copy |
 //!
 //! The folder is in a folder for temporary files, the user's own, and stays: children of the
-//! program may outlive the recorder.
+//! program may outlive the recorder. A library that is part of the recorder's own program
+//! ([`Library::Content`]) is written there once.
 
 use crate::Error;
-use rustix::fs::Mode;
+use rustix::fs::{Mode, StatVfsMountFlags};
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -33,23 +34,51 @@ const RUNTIME: &str = "libasan.so";
 /// Folders in which the user's files are safe from others: where only owners may rename.
 const PLACES: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 
-/// Makes the library at this absolute path loadable; returns the name for `LD_PRELOAD`.
+/// The library to preload.
+#[derive(Clone, Debug)]
+pub enum Library {
+    /// A file.
+    File(PathBuf),
+    /// The bytes of the library, as a program carries them.
+    Content(&'static [u8]),
+}
+
+/// Makes a library loadable; returns the name for `LD_PRELOAD`.
 ///
 /// # Errors
-/// [`Error::Preload`] when there is no place for it, and the path itself cannot be named.
-pub fn place(library: &Path) -> Result<OsString, Error> {
+/// [`Error::Preload`] if it is no file, or when there is no place for it, and the path itself cannot
+/// be named.
+pub fn place(library: &Library) -> Result<OsString, Error> {
+    let library = match library {
+        Library::File(path) => Library::File(file(path)?),
+        Library::Content(bytes) => Library::Content(bytes),
+    };
     let mut reason = String::new();
     for place in PLACES.map(Path::new).into_iter().filter(|place| is_safe(place)) {
-        match lay_out(place, library) {
+        match lay_out(place, &library) {
             Ok(folder) => return Ok(folder.join(RUNTIME).join("$LIB").join(NAME).into()),
-            Err(error) => reason = format!("{}: {error}; ", place.display()),
+            Err(error) => reason += &format!("{}: {error}; ", place.display()),
         }
     }
+    let library = match library {
+        Library::File(path) => path,
+        Library::Content(_) => {
+            let reason = format!("{reason}no folder for temporary files can hold it");
+            return Err(Error::Preload { file: NAME.into(), reason });
+        }
+    };
     if library.as_os_str().as_bytes().iter().any(|byte| b": \t\n$".contains(byte)) {
         let why = "its path has a colon, a space or a dollar sign, which LD_PRELOAD cannot hold";
-        return Err(Error::Preload { file: library.to_owned(), reason: reason + why });
+        return Err(Error::Preload { file: library, reason: reason + why });
     }
     Ok(library.into())
+}
+
+/// The library's absolute path, since the program may change its directory before it runs others.
+fn file(library: &Path) -> Result<PathBuf, Error> {
+    let refused = |reason: &str| Error::Preload { file: library.to_owned(), reason: reason.into() };
+    let path = fs::canonicalize(library).map_err(|error| refused(&error.to_string()))?;
+    if path.is_file() { Ok(path) } else { Err(refused("it is not a file")) }
 }
 
 fn is_safe(place: &Path) -> bool {
@@ -58,18 +87,14 @@ fn is_safe(place: &Path) -> bool {
 }
 
 /// Makes the folder, or completes it.
-fn lay_out(place: &Path, library: &Path) -> io::Result<PathBuf> {
-    let about = fs::metadata(library)?;
+fn lay_out(place: &Path, library: &Library) -> io::Result<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
-    let mut identity = DefaultHasher::new();
-    (library, about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec())
-        .hash(&mut identity);
-    let folder = place.join(format!("keeptime-{own}-{:016x}", identity.finish()));
+    let folder = place.join(format!("keeptime-{own}-{:016x}", identity(library)?));
     make_folder(&folder, own)?;
-    let target = if may_be_read_by_all(library, &about) {
-        library.to_owned()
-    } else {
-        copy(library, &folder.join(NAME))?
+    let target = match library {
+        Library::File(path) if may_be_read_by_all(path)? => path.to_owned(),
+        Library::File(path) => copy(path, &folder.join(NAME))?,
+        Library::Content(bytes) => write(place, bytes, &folder.join(NAME))?,
     };
     let named = folder.join(RUNTIME);
     make_folder(&named, own)?;
@@ -90,6 +115,20 @@ fn lay_out(place: &Path, library: &Path) -> io::Result<PathBuf> {
         link(&stub, &named.join(lib).join(NAME))?;
     }
     Ok(folder)
+}
+
+/// Differs between libraries, and between versions of one.
+fn identity(library: &Library) -> io::Result<u64> {
+    let mut identity = DefaultHasher::new();
+    match library {
+        Library::File(path) => {
+            let about = fs::metadata(path)?;
+            (path, about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec())
+                .hash(&mut identity);
+        }
+        Library::Content(bytes) => bytes.hash(&mut identity),
+    }
+    Ok(identity.finish())
 }
 
 /// Values of `$LIB` in programs like this one. On systems with `lib64`, `lib` is for 32 bits.
@@ -153,6 +192,20 @@ fn copy(library: &Path, path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
+/// A file with these bytes that everybody can read, unless it is there already.
+fn write(place: &Path, bytes: &[u8], path: &Path) -> io::Result<PathBuf> {
+    if rustix::fs::statvfs(place)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+        return Err(io::Error::other("no program may be loaded from there (noexec)"));
+    }
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        replace(path, |new| {
+            fs::write(new, bytes)?;
+            fs::set_permissions(new, fs::Permissions::from_mode(0o755))
+        })?;
+    }
+    Ok(path.to_owned())
+}
+
 /// Makes a file under another name and then gives it its own, so that nobody finds half of it.
 fn replace(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
@@ -162,15 +215,16 @@ fn replace(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Resul
 }
 
 /// Returns true if other users can reach and read a file.
-fn may_be_read_by_all(path: &Path, about: &Metadata) -> bool {
+fn may_be_read_by_all(path: &Path) -> io::Result<bool> {
+    let about = fs::metadata(path)?;
     let others = |mode: u32, wanted: Mode| Mode::from_raw_mode(mode).contains(wanted);
     let folders = path.ancestors().skip(1).filter(|folder| {
         folder.components().next().is_some_and(|first| first == Component::RootDir)
     });
-    others(about.mode(), Mode::ROTH)
-        && folders
-            .into_iter()
-            .all(|folder| fs::metadata(folder).is_ok_and(|about| others(about.mode(), Mode::XOTH)))
+    let is_reached = folders
+        .into_iter()
+        .all(|folder| fs::metadata(folder).is_ok_and(|about| others(about.mode(), Mode::XOTH)));
+    Ok(others(about.mode(), Mode::ROTH) && is_reached)
 }
 
 /// A library for 32-bit x86 programs with nothing in it.
@@ -211,13 +265,21 @@ fn empty_library() -> Vec<u8> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn folder_is_made_once_and_completed() {
-        let place = std::env::temp_dir().join(format!("keeptime-library-{}", std::process::id()));
+    /// A folder for temporary files of one test, that only this user can enter.
+    fn own_place(test: &str) -> PathBuf {
+        let name = format!("keeptime-library-{test}-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
         fs::create_dir(&place).unwrap();
         fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
+        place
+    }
+
+    #[test]
+    fn folder_is_made_once_and_completed() {
+        let place = own_place("file");
         let library = place.join("a library");
         fs::write(&library, "content").unwrap();
+        let library = Library::File(library);
         let folder = lay_out(&place, &library).unwrap();
         let native = folder.join("libasan.so/lib64").join(NAME);
         assert_eq!(fs::read_to_string(&native).unwrap(), "content");
@@ -231,6 +293,33 @@ mod tests {
         let text = lay_out(&place, &library).unwrap_err().to_string();
         assert!(text.ends_with("is not a folder of this user alone"), "{text}");
         fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn library_inside_the_program_is_written_once_and_mended() {
+        let place = own_place("content");
+        let library = Library::Content(b"content");
+        let folder = lay_out(&place, &library).unwrap();
+        let native = folder.join("libasan.so/lib64").join(NAME);
+        assert_eq!(fs::read(&native).unwrap(), b"content");
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        let before = inode(&native);
+        assert_eq!(lay_out(&place, &library).unwrap(), folder);
+        assert_eq!(inode(&native), before);
+        fs::write(folder.join(NAME), "CONTENT").unwrap();
+        lay_out(&place, &library).unwrap();
+        assert_eq!(fs::read(&native).unwrap(), b"content");
+        let other = lay_out(&place, &Library::Content(b"another")).unwrap();
+        assert_ne!(other, folder);
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn library_that_is_no_file_is_refused() {
+        let refusal = |path: &str| place(&Library::File(path.into())).unwrap_err().to_string();
+        let text = refusal("/absent.so");
+        assert!(text.starts_with("/absent.so: cannot be preloaded: No such file"), "{text}");
+        assert_eq!(refusal("/"), "/: cannot be preloaded: it is not a file");
     }
 
     #[test]

@@ -36,6 +36,7 @@ use crate::{Error, TraceWriter};
 use bandwidth::Bandwidth;
 use child::Held;
 use keeper::Keeper;
+pub use library::Library;
 use record::attach::{Invitation, VARIABLE};
 use record::clock::Reading;
 use record::door::Door;
@@ -70,12 +71,12 @@ pub struct Options {
     /// Memory for the kernel's records, for each processor.
     pub kernel_bytes_per_processor: u64,
     /// The library to preload.
-    pub preload: PathBuf,
+    pub preload: Library,
 }
 
 impl Options {
     /// The locks of the CUDA libraries, in memory of 256 MiB, with what the kernel lets see.
-    pub fn new(preload: PathBuf) -> Options {
+    pub fn new(preload: Library) -> Options {
         let libraries = ["libcuda.so", "libcudart.so"].map(str::to_owned).to_vec();
         Options {
             settings: Settings { libraries, ..Settings::default() },
@@ -284,7 +285,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     /// Takes the memory, and has the program look for it.
     fn prepare(command: &mut Command, options: &'a Options) -> Result<Session<'a>, Error> {
-        let preload = library::place(&library_file(&options.preload)?)?;
+        let preload = library::place(&options.preload)?;
         let preload = preload_value(command, preload);
         let signals = Signals::block_all()?;
         let limit = signals.inherited().largest_file_bytes();
@@ -423,13 +424,6 @@ fn unloaded(command: &Command, recording: &Recording, metadata: &mut Metadata) -
     Some(reason)
 }
 
-/// The library's absolute path, since the program may change its directory before it runs others.
-fn library_file(library: &Path) -> Result<PathBuf, Error> {
-    let refused = |reason: &str| Error::Preload { file: library.to_owned(), reason: reason.into() };
-    let path = std::fs::canonicalize(library).map_err(|error| refused(&error.to_string()))?;
-    if path.is_file() { Ok(path) } else { Err(refused("it is not a file")) }
-}
-
 /// Returns the program's `LD_PRELOAD`: `first`, then the value that it would have had.
 fn preload_value(command: &Command, first: OsString) -> OsString {
     let set = command.get_envs().find(|(name, _)| *name == LD_PRELOAD);
@@ -459,14 +453,6 @@ mod tests {
         assert_eq!(value(&command), "/first.so:/other.so /third.so");
         command.env(LD_PRELOAD, "");
         assert_eq!(value(&command), "/first.so");
-    }
-
-    #[test]
-    fn preload_that_cannot_be_used_is_refused() {
-        let text = library_file(Path::new("/absent.so")).unwrap_err().to_string();
-        assert!(text.starts_with("/absent.so: cannot be preloaded: No such file"), "{text}");
-        let text = library_file(Path::new("/")).unwrap_err().to_string();
-        assert_eq!(text, "/: cannot be preloaded: it is not a file");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Control {
             count: sessions.len() as u32,
             revision: self.admission.revision,
             session,
-            pid: pid.cast_unsigned(),
+            pid: pid as u32,
             uid: connection.peer.uid,
             registrations: own.count() as u32,
             declared: executor.is_some().into(),

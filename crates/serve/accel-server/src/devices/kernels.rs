@@ -4,12 +4,15 @@
 
 use crate::{Error, config_error};
 use std::path::{Path, PathBuf};
-use system::{Groups, Kernel, Source};
+#[cfg(feature = "vulkan")]
+use system::Groups;
+use system::{Kernel, Source};
 
 /// The largest kernel that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// A model, for ONNX Runtime.
+#[cfg(feature = "onnx")]
 pub(super) fn model(
     kernel: &Kernel,
     file: impl Fn(&Path) -> PathBuf,
@@ -70,6 +73,7 @@ pub(super) fn service(
 }
 
 /// A compute shader, for a Vulkan device.
+#[cfg(feature = "vulkan")]
 pub(super) fn module(
     kernel: &Kernel,
     file: impl Fn(&Path) -> PathBuf,
@@ -114,12 +118,13 @@ fn text(path: PathBuf) -> std::io::Result<String> {
 
 /// SPIR-V is words; the first one tells in which order their bytes are, which is this machine's
 /// on all that are supported.
+#[cfg(feature = "vulkan")]
 fn words(path: PathBuf) -> std::io::Result<Vec<u32>> {
     let bytes = system::file::bytes(&path, MAX_BYTES)?;
-    let (words, rest) = bytes.as_chunks::<4>();
-    if !rest.is_empty() || words.is_empty() {
+    if bytes.is_empty() || bytes.len() % 4 != 0 {
         let what = format!("{} bytes are no SPIR-V", bytes.len());
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
     }
-    Ok(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
+    let word = |bytes: &[u8]| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    Ok(bytes.chunks_exact(4).map(word).collect())
 }

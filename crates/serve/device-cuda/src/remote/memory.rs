@@ -37,16 +37,21 @@ impl Memories {
 
     /// Takes out what nobody else has.
     pub fn unused(&self) -> Vec<u64> {
-        let is_unused = |(_, mapping): &mut (u64, Arc<Mapping>)| Arc::strong_count(mapping) == 1;
-        self.lock().all.extract_if(.., is_unused).map(|(number, _)| number).collect()
+        let mut known = self.lock();
+        let is_used = |(_, mapping): &(u64, Arc<Mapping>)| Arc::strong_count(mapping) > 1;
+        let (used, unused): (Vec<_>, Vec<_>) = known.all.drain(..).partition(is_used);
+        known.all = used;
+        unused.into_iter().map(|(number, _)| number).collect()
     }
 
     /// Takes out a mapping that only the caller has, too.
     pub fn take(&self, memory: &Arc<Mapping>) -> Option<u64> {
-        let is_last = |(_, mapping): &mut (u64, Arc<Mapping>)| {
+        let mut known = self.lock();
+        let is_last = |(_, mapping): &(u64, Arc<Mapping>)| {
             Arc::ptr_eq(mapping, memory) && Arc::strong_count(memory) == 2
         };
-        self.lock().all.extract_if(.., is_last).map(|(number, _)| number).next()
+        let at = known.all.iter().position(is_last)?;
+        Some(known.all.remove(at).0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

@@ -286,10 +286,8 @@ impl Drop for Process {
             let _ = self.shared.socket.send(&ToHost::End.encode(), &[]);
             self.ends_within(END);
         }
-        if self.buried().is_ok()
-            && let Some(watcher) = self.watcher.take()
-        {
+        if self.buried().is_ok() { if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
-        }
+        }}
     }
 }

@@ -71,15 +71,15 @@ fn load(
 /// beyond the edge of a cut tile is left over from elsewhere and ends in parts of C that are not
 /// written back.
 fn multiply(a: &[f32], b: &[f32], c: &mut [f32], depth: usize) {
-    let (a, b, c) = (a.as_chunks::<TILE>().0, b.as_chunks::<TILE>().0, c.as_chunks_mut::<TILE>().0);
-    for (a, c) in a.iter().zip(c) {
+    for (a, c) in a.chunks_exact(TILE).zip(c.chunks_exact_mut(TILE)) {
         // A copy of the row, which stays in registers.
-        let mut sums = *c;
-        for (a, b) in a.iter().zip(b).take(depth) {
+        let mut sums = [0.0; TILE];
+        sums.copy_from_slice(c);
+        for (a, b) in a.iter().zip(b.chunks_exact(TILE)).take(depth) {
             for (sum, b) in sums.iter_mut().zip(b) {
                 *sum += a * b;
             }
         }
-        *c = sums;
+        c.copy_from_slice(&sums);
     }
 }

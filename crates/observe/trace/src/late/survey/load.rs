@@ -81,7 +81,7 @@ impl LoadState {
     pub fn block_begins(&mut self, processor: u32, now: u64) {
         self.pass(now);
         self.processors.gap_ends(processor);
-        if self.blocks.is_multiple_of(self.stride) {
+        if self.blocks % self.stride == 0 {
             let processors = self.processors.of(&self.tids);
             self.checkpoints.push(Checkpoint { time: now, processors });
         }
