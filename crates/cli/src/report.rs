@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use report::flow::FlowRun;
 use report::late::{Findings, Focus, Look, perfetto, timeline};
 use trace::Trace;
-use trace::late::{Group, Options};
+use late::{Group, Options};
 
 use terminal::output;
 
@@ -134,10 +134,10 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
     let options = Options { worst: least.max(args.worst as usize), ..Options::default() };
     let progress = progress(args, trace.records());
     let mut tell = |done: u64, _total: u64| progress.set_position(done);
-    let survey = trace::late::survey(trace, &options, &mut tell)?;
+    let survey = late::survey(trace, &options, &mut tell)?;
     progress.set_message("keeptime report: taking the worst calls apart");
-    let explained = trace::late::explain(trace, &survey, &options)?;
-    let verdicts = trace::late::verdicts(&survey, &explained, &options);
+    let explained = late::explain(trace, &survey, &options)?;
+    let verdicts = late::verdicts(&survey, &explained, &options);
     progress.finish_and_clear();
     Ok(Findings {
         file: args.file.display().to_string(),

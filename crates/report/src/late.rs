@@ -1,6 +1,6 @@
 //! Report on late launches from a trace, for people and for machines.
 //!
-//! [`Findings`] is what the passes of [`trace::late`] found in one trace. [`text`] shows it in a
+//! [`Findings`] is what the passes of [`::late`] found in one trace. [`text`] shows it in a
 //! terminal, [`json`](json()) to machines, [`html`] as one page that needs no network; [`headline`] is the
 //! one sentence that all of them begin with. They are made from the same words: `name` says what
 //! things are called, `share` what a call spent its time with, `advice` what is wrong and what
@@ -39,9 +39,9 @@ pub use text::{Look, text};
 
 use serde::Serialize;
 use trace::Metadata;
-use trace::late::Explained;
-use trace::late::result::{CallKind, Survey, WorstCall};
-use trace::late::{Group, Verdict};
+use late::Explained;
+use late::result::{CallKind, Survey, WorstCall};
+use late::{Group, Verdict};
 
 /// Findings in a trace, and the choice of those that the report shows.
 #[derive(Debug, Clone)]

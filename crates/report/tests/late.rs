@@ -2,7 +2,7 @@
 //! them in a terminal, to machines and on a page.
 
 mod late_findings;
-#[path = "../../observe/trace/tests/late_tape/mod.rs"]
+#[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
 
 use late_findings::{findings, text};
@@ -10,7 +10,7 @@ use late_tape::Tape;
 use record::layout::host_copy;
 use record::{Action, Class, Kind};
 use report::late::{self, Focus, Look};
-use trace::late::Group;
+use ::late::Group;
 use trace::metadata::{Kernel, Outcome, Task as Named, Tier, TroubleCount};
 
 const M: u64 = 0x1000;

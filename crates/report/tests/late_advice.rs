@@ -1,12 +1,12 @@
 //! Sentences of the report on verdicts: their numbers and remedies.
 
 mod late_findings;
-#[path = "../../observe/trace/tests/late_tape/mod.rs"]
+#[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
 
 use late_findings::{findings, text};
 use late_tape::Tape;
-use trace::late::{Evidence, Occasion, Remedy, Task, Verdict};
+use late::{Evidence, Occasion, Remedy, Task, Verdict};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;

@@ -1,7 +1,7 @@
 //! Sentences of the report on CUDA graphs, in all its forms.
 
 mod late_findings;
-#[path = "../../observe/trace/tests/late_tape/mod.rs"]
+#[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
 
 use late_findings::{findings, text};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use trace::late::survey;
+use late::survey;
 use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 
@@ -21,7 +21,7 @@ const WRONG: &str = "select name, idx, severity, value from stats \
     where severity in ('error', 'data_loss') and value > 0";
 
 fn written(trace: &Trace, options: Options) -> (PathBuf, Summary) {
-    let survey = survey(trace, &trace::late::Options::default(), &mut |_, _| {}).unwrap();
+    let survey = survey(trace, &late::Options::default(), &mut |_, _| {}).unwrap();
     let mut bytes = Vec::new();
     let mut told = 0;
     let progress = &mut |done: u64, total: u64| {

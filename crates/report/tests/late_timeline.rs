@@ -11,12 +11,12 @@ use report::late::{Findings, Focus, html};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use trace::late::{Explained, Survey, explain, survey};
+use late::{Explained, Survey, explain, survey};
 use trace::metadata::{Kernel, Tier};
 use trace::{StreamKind, Trace};
 
 fn passes(trace: &Trace) -> (Survey, Vec<Explained>) {
-    let options = trace::late::Options::default();
+    let options = late::Options::default();
     let survey = survey(trace, &options, &mut |_, _| {}).unwrap();
     let explained = explain(trace, &survey, &options).unwrap();
     (survey, explained)
@@ -200,7 +200,7 @@ fn trace_without_calls_has_no_timeline() {
 fn page(trace: &Trace, script: &str) -> PathBuf {
     let (survey, explained) = passes(trace);
     let section = section(trace, &survey, &explained, &Options::default()).unwrap();
-    let verdicts = trace::late::verdicts(&survey, &explained, &trace::late::Options::default());
+    let verdicts = late::verdicts(&survey, &explained, &late::Options::default());
     let findings = Findings {
         file: "t.kt".into(),
         metadata: trace.metadata(),

@@ -10,8 +10,8 @@ use std::path::Path;
 use guard::mutex::{Unfit, fitness_of};
 use serde::Serialize;
 use trace::Trace;
-use trace::late::result::{ForgottenLocks, Lock};
-use trace::late::{Family, Options};
+use late::result::{ForgottenLocks, Lock};
+use late::{Family, Options};
 use trace::session::bandwidth::Bandwidth;
 
 /// Locks that are alike.
@@ -47,7 +47,7 @@ pub struct Audit {
 /// Judges the locks of a recorded program; `everywhere` as in `--guard-all`.
 pub fn audit(file: &Path, everywhere: bool) -> anyhow::Result<Audit> {
     let trace = Trace::open(file)?;
-    let survey = trace::late::survey(&trace, &Options::default(), &mut |_, _| ())?;
+    let survey = late::survey(&trace, &Options::default(), &mut |_, _| ())?;
     let mut rows: BTreeMap<Row, Count> = BTreeMap::new();
     for lock in &survey.locks {
         let Some(row) = judge(lock, everywhere) else { continue };

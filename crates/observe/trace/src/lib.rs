@@ -1,8 +1,7 @@
-//! Traces: recorded, written, read back, joined, explained.
+//! Traces: recorded, written, read back.
 //!
 //! - [`file`]: the trace file, written by [`TraceWriter`] and read by [`Trace`].
 //! - [`kernel`]: what happens around the program, as the kernel tells it.
-//! - [`late`]: why a call was late.
 //! - [`metadata`]: what a trace says about itself.
 //! - [`session`]: runs a program, recorded, and writes its trace.
 //!
@@ -22,7 +21,6 @@
 pub mod error;
 pub mod file;
 pub mod kernel;
-pub mod late;
 pub mod metadata;
 pub mod session;
 

@@ -3,9 +3,9 @@
 use super::Findings;
 use super::name::task;
 use super::unit::{count, counted, instant, listed, percent, time};
-use trace::late::Task;
-use trace::late::result::Sequence;
-use trace::late::{Evidence, Remedy, Verdict};
+use late::Task;
+use late::result::Sequence;
+use late::{Evidence, Remedy, Verdict};
 
 /// A verdict that cost less than this part of the worst one is not told.
 const LEAST_PART: u64 = 100;

@@ -6,8 +6,8 @@ use super::name::kind_name;
 use super::unit::{cell, count, counted, percent};
 use super::{Findings, plural};
 use crate::analysis::terminal::{FAINT, PLAIN, WARN};
-use trace::late::result::CallKind;
-use trace::late::{Distribution, Family, Group, Host};
+use late::result::CallKind;
+use late::{Distribution, Family, Group, Host};
 
 /// Other calls that are listed; the rest is counted.
 const OTHERS: usize = 8;

@@ -1,6 +1,6 @@
 //! Savings by CUDA graphs: a section on repeated sequences that are worth one.
 //!
-//! The estimate is [`trace::late::graph`]'s. Here it gets words: what the sequence is, what one
+//! The estimate is [`late::graph`]'s. Here it gets words: what the sequence is, what one
 //! launch of a graph would cost and where that number comes from, what would be saved, and what
 //! stands in the way. A trace knows no arguments of kernels, so that nobody but the program's
 //! author can say whether they stay the same; the section says that too.
@@ -15,7 +15,7 @@ use crate::analysis::terminal::{FAINT, HEAD, PLAIN, WARN};
 use minijinja::context;
 use minijinja::value::Value as Shown;
 use serde_json::{Value, json};
-use trace::late::graph::{Cut, GraphLaunch, Kernel, Reason, Sequence, Source};
+use late::graph::{Cut, GraphLaunch, Kernel, Reason, Sequence, Source};
 
 /// Sequences that are told.
 const TOLD: usize = 5;

@@ -4,8 +4,8 @@ use super::advice::{advice, remedy_name};
 use super::share::{Share, shares};
 use super::unit::{counted, instant, listed, percent, time};
 use super::{Findings, Late, What, open, plural, singular};
-use trace::late::result::{Instance, Unfinished};
-use trace::late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
+use late::result::{Instance, Unfinished};
+use late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
 
 /// A share is the main one alone if it is so large, in percent.
 const MAIN_PERCENT: u64 = 50;

@@ -16,8 +16,8 @@ use crate::page::render;
 use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
 use minijinja::context;
 use minijinja::value::Value;
-use trace::late::Group;
-use trace::late::result::{CallKind, Lock, Thread};
+use late::Group;
+use late::result::{CallKind, Lock, Thread};
 
 /// Kinds of calls and locks with a plot, and patterns with a picture.
 const PLOTS: usize = 6;
@@ -253,7 +253,7 @@ fn use_value(row: UseRow) -> Value {
 
 /// Places in libraries that take a lock, three at most.
 fn callers(lock: &Lock) -> String {
-    let caller = |caller: &trace::late::result::Caller| {
+    let caller = |caller: &late::result::Caller| {
         let module = caller.module.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
         format!("{}+{:#x}", module.unwrap_or("?"), caller.offset)
     };

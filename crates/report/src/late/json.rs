@@ -46,10 +46,10 @@ use super::{Findings, Late, graph, open};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use trace::late::Distribution;
-use trace::late::Task;
-use trace::late::Verdict;
-use trace::late::result::{CallKind, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
+use late::Distribution;
+use late::Task;
+use late::Verdict;
+use late::result::{CallKind, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
 
 /// Name of the object's format.
 pub const SCHEMA: &str = "keeptime.late";
@@ -391,7 +391,7 @@ fn of_instance(findings: &Findings<'_>, instance: Option<&Instance>) -> Value {
     })
 }
 
-/// A verdict with its numbers, which are named as in [`trace::late::Evidence`].
+/// A verdict with its numbers, which are named as in [`late::Evidence`].
 fn of_verdict(findings: &Findings<'_>, verdict: &Verdict) -> Value {
     let advice = advice(findings, verdict);
     let worst = verdict.worst.as_ref().map(|worst| {

@@ -5,7 +5,7 @@
 //! type, as in `Kernel2<cutlass_80_simt_sgemm_128x64>`. No more than that is read of the mangling
 //! (Itanium C++ ABI, 5.1); what it does not fit is shown as it is, cut.
 
-use trace::late::graph::Kernel;
+use late::graph::Kernel;
 
 /// Letters of a name that are shown.
 const MOST: usize = 48;

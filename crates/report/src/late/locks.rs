@@ -8,8 +8,8 @@ use super::unit::{count, counted, listed, percent, time};
 use super::{Findings, plural};
 use crate::analysis::terminal::{BAD, FAINT, PLAIN, WARN};
 use std::collections::HashSet;
-use trace::late::result::{Lock, Use};
-use trace::late::{Distribution, Family, Group};
+use late::result::{Lock, Use};
+use late::{Distribution, Family, Group};
 
 /// Locks that are listed in a terminal; the rest is counted.
 const LISTED: usize = 16;

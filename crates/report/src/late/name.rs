@@ -2,8 +2,8 @@
 
 use super::Findings;
 use super::unit::{bytes, bytes_class, counted};
-use trace::late::result::{Attributes, CallKind, Lock, WorstCall};
-use trace::late::{Family, Host, Task};
+use late::result::{Attributes, CallKind, Lock, WorstCall};
+use late::{Family, Host, Task};
 
 /// `copy-3 (4711)`, or `thread 4711` for one without a name.
 fn named(name: &str, tid: u32) -> String {

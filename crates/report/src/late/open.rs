@@ -4,8 +4,8 @@
 use super::Findings;
 use super::unit::{counted, instant, listed, time};
 use serde_json::{Value, json};
-use trace::late::Family;
-use trace::late::result::{OpenHolder, OpenWait};
+use late::Family;
+use late::result::{OpenHolder, OpenWait};
 use trace::metadata::Outcome;
 
 /// Threads of a circle, and waits, that are told; the rest is counted.

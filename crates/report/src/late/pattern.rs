@@ -11,8 +11,8 @@ use super::name::{family, kind_name};
 use super::unit::{count, counted, percent, time};
 use super::{Findings, plural};
 use crate::analysis::terminal::{FAINT, PLAIN, WARN};
-use trace::late::result::{CallKind, Pattern};
-use trace::late::{Family, Group};
+use late::result::{CallKind, Pattern};
+use late::{Family, Group};
 use unicode_width::UnicodeWidthStr;
 
 /// The longest run of spans that is looked for as a repeated one.
@@ -319,7 +319,7 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::late::result::PatternStep;
+    use late::result::PatternStep;
 
     /// `+1` takes lock 1, `-1` releases it; one nanosecond between two steps.
     fn pattern(steps: &[i32]) -> Pattern {

@@ -36,7 +36,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
 use thread::Thread;
-use trace::late::Survey;
+use late::Survey;
 use trace::{StreamKind, Trace};
 use track::Tracks;
 

@@ -7,7 +7,7 @@ use crate::drawing::{Area, Axis, Drawn, FINE, draw, line, text};
 use crate::theme::{GRID, Ink, MUTED};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use trace::late::Distribution;
+use late::Distribution;
 
 /// Sizes, in pixels of the page.
 const WIDTH: i32 = 520;

@@ -11,7 +11,7 @@ use super::name::task;
 use super::unit::{percent, time};
 use super::{Findings, What};
 use cause::{Phrase, Sentence};
-use trace::late::{Explained, Task};
+use late::{Explained, Task};
 
 /// Names that are told one by one.
 const NAMED: usize = 2;

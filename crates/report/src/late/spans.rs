@@ -12,7 +12,7 @@ pub(super) mod lock;
 use lock::Key;
 use record::{Action, Class, Kind, Record};
 use trace::Block;
-use trace::late::Family;
+use late::Family;
 use trace::metadata::LostRange;
 
 /// Calls and waits that may be open at once; more mean that their ends are missing.

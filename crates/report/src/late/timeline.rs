@@ -21,7 +21,7 @@ use crate::Error;
 use data::Data;
 use std::cmp::Reverse;
 use trace::Trace;
-use trace::late::{Explained, Group, Survey};
+use late::{Explained, Group, Survey};
 use window::Window;
 
 /// Options of the timeline.
@@ -91,7 +91,7 @@ pub fn section(
 /// The worst calls: those of each group in turn, launches first, the latest first.
 fn worst(survey: &Survey) -> Vec<u32> {
     let of = |group: Group| {
-        let is = |(_, call): &(u32, &trace::late::result::WorstCall)| {
+        let is = |(_, call): &(u32, &late::result::WorstCall)| {
             survey.kinds[call.kind as usize].group == group
         };
         let mut calls: Vec<_> = (0..).zip(&survey.worst).filter(is).collect();

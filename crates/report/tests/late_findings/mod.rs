@@ -2,7 +2,7 @@
 
 use report::late::{self, Findings, Focus, Look};
 use trace::Trace;
-use trace::late::{Options, explain, survey, verdicts};
+use late::{Options, explain, survey, verdicts};
 
 /// Both passes and the verdicts.
 pub fn findings(trace: &Trace) -> Findings<'_> {

@@ -2,7 +2,7 @@
 
 use crate::late::spans::lock::{Key, LockNames};
 use std::collections::HashMap;
-use trace::late::Survey;
+use late::Survey;
 
 /// A lock at one moment.
 #[derive(Clone, Copy, Debug, Default)]

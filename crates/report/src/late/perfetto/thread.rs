@@ -15,7 +15,7 @@ use crate::late::spans::{Call, Change, End, Follower, Gap, Hold, Wait};
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use record::{Class, Record};
 use trace::Block;
-use trace::late::Family;
+use late::Family;
 
 /// A thread at one moment.
 pub struct Thread {

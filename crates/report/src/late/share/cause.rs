@@ -1,7 +1,7 @@
 //! A cause in words, with gaps for the threads that may differ between parts of one kind.
 
 use crate::late::{Findings, What};
-use trace::late::{Cause, Holder, HolderState, Reason, Task};
+use late::{Cause, Holder, HolderState, Reason, Task};
 
 /// Words with gaps.
 #[derive(Debug, Clone, Default)]

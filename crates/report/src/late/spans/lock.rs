@@ -2,7 +2,7 @@
 
 use crate::late::name::family;
 use std::collections::HashMap;
-use trace::late::{Family, Survey};
+use late::{Family, Survey};
 
 /// A lock, as records name it: process image, family, address.
 pub(in crate::late) type Key = (u32, Family, u64);

@@ -3,7 +3,7 @@
 use crate::late::What;
 use crate::late::name::task;
 use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
-use trace::late::{Cause, Holder, HolderState, Reason, Survey, Task};
+use late::{Cause, Holder, HolderState, Reason, Survey, Task};
 
 /// The kind of a cause, and who or what it was in this part.
 pub fn words(survey: &Survey, cause: &Cause) -> (What, String) {

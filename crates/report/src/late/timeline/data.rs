@@ -15,7 +15,7 @@ use crate::late::spans::lock::{Key, LockNames};
 use crate::late::unit::time;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
-use trace::late::{Explained, Survey};
+use late::{Explained, Survey};
 use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 

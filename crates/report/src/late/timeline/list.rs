@@ -13,7 +13,7 @@ use crate::late::unit::{bytes, listed, time};
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use record::{Class, Kind, Record};
 use trace::StreamKind;
-use trace::late::{Explained, Part};
+use late::{Explained, Part};
 use trace::metadata::Tier;
 
 /// In `flags`: it had not ended, or its end is missing.

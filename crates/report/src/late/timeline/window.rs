@@ -3,8 +3,8 @@
 use crate::late::spans::lock::Key;
 use crate::late::spans::{Call, End, Hold, Wait};
 use trace::Trace;
-use trace::late::Survey;
-use trace::late::result::WorstCall;
+use late::Survey;
+use late::result::WorstCall;
 
 /// Shown around a call: so much of its duration before it, and after it, and at least so much.
 const BEFORE: (u64, u64) = (3, 4);
