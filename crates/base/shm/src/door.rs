@@ -9,7 +9,7 @@ mod places;
 pub use acceptor::{Acceptor, Guest, Turned};
 pub use openers::{Openers, make_folder};
 pub use pace::Pace;
-pub use places::Place;
+pub use places::ConnectionPlace;
 
 use crate::socket::Socket;
 use lock::{Lock, named, same};
@@ -29,7 +29,7 @@ const MOST_PATH: usize = 107;
 
 /// A listening socket at a path, removed when this goes, if it is still there.
 #[derive(Debug)]
-pub struct Door {
+pub struct ServiceSocket {
     /// It accepts connections, and never blocks.
     socket: Socket,
     path: PathBuf,
@@ -107,7 +107,7 @@ fn io(call: &'static str) -> impl Fn(IoError) -> Closed {
     move |error| failed(call)(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-impl Door {
+impl ServiceSocket {
     /// Opens the door; the folder is made if it is missing. The socket gets its group and its
     /// permissions under another name, before anybody can connect, and then its own name, so that
     /// nobody finds it half-open. One that a dead process left is replaced; nothing else is.
@@ -116,7 +116,7 @@ impl Door {
     /// [`Closed::InUse`] when another process listens there or is about to, [`Closed::NoSocket`]
     /// and [`Closed::Lock`] for files that are in the way, [`Closed::NoAccessList`] and
     /// [`Closed::Call`] when the kernel refuses.
-    pub fn open(path: &Path, openers: Openers) -> Result<Door, Closed> {
+    pub fn open(path: &Path, openers: Openers) -> Result<ServiceSocket, Closed> {
         if let Some(folder) = path.parent() {
             openers::make_folder(folder)?;
         }
@@ -140,7 +140,7 @@ impl Door {
         match open() {
             Ok(made) => {
                 let path = path.into();
-                Ok(Door { socket: socket.into(), path, made, openers, _lock: lock })
+                Ok(ServiceSocket { socket: socket.into(), path, made, openers, _lock: lock })
             }
             Err(closed) => {
                 let _ = std::fs::remove_file(&hidden);
@@ -186,7 +186,7 @@ fn check_replaceable(path: &Path) -> Result<(), Closed> {
     }
 }
 
-impl Drop for Door {
+impl Drop for ServiceSocket {
     fn drop(&mut self) {
         // A file that somebody else put there meanwhile stays.
         if named(&self.path).is_ok_and(|found| same(&found, &self.made)) {

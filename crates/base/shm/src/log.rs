@@ -54,7 +54,7 @@ use crate::mutant::Mutant;
 pub use adopt::Process;
 use chunk::{Chunk, HAND, Head, OPEN, Slot, State};
 pub use cursor::Cursor;
-use cursor::Place;
+use cursor::CursorPlace;
 pub use mapping::Gate;
 pub use read::{Copy, Lost};
 
@@ -213,9 +213,9 @@ impl Log {
     }
 }
 
-/// Most chunks of a log: their numbers must fit into a [`Place`].
+/// Most chunks of a log: their numbers must fit into a [`CursorPlace`].
 #[cfg(not(loom))]
-const MOST_CHUNKS: u32 = Place::MASK as u32 - AREA_CHUNKS;
+const MOST_CHUNKS: u32 = CursorPlace::MASK as u32 - AREA_CHUNKS;
 
 /// A log in model memory.
 #[cfg(loom)]
@@ -268,7 +268,7 @@ impl Log {
     }
 
     #[inline(always)]
-    fn write(&self, place: Place, entry: &Entry) {
+    fn write(&self, place: CursorPlace, entry: &Entry) {
         let slot = &self.chunk(place.chunk()).slots[place.slot() as usize];
         let tag = u32::from(place.lap()) << 16 | u32::from(entry.kind);
         if Mutant::TagBeforeWords.is_on() {
@@ -342,7 +342,7 @@ impl Log {
     }
 
     /// A slot of a chunk that nobody else writes, with at least one more after it.
-    fn new_place(&self, cursor: &Cursor, writer: Writer, full: Place) -> Option<Place> {
+    fn new_place(&self, cursor: &Cursor, writer: Writer, full: CursorPlace) -> Option<CursorPlace> {
         let claim = || self.claim(writer);
         let adopt = || self.adopt(cursor, writer);
         match cursor.take_kept() {
@@ -353,7 +353,7 @@ impl Log {
     }
 
     /// Returns the mark of the cursor's next segment, when the cursor leaves a full chunk.
-    fn mark(&self, cursor: &Cursor, writer: Writer, full: Place) -> Mark {
+    fn mark(&self, cursor: &Cursor, writer: Writer, full: CursorPlace) -> Mark {
         // Relaxed: a number that nobody else has.
         let number = || self.head().cursors.fetch_add(1, Ordering::Relaxed) as u32;
         let first = Mark { writer, cursor: cursor.number(number), sequence: 0, before: 0 };
@@ -369,7 +369,7 @@ impl Log {
     }
 
     /// Keeps a place of a chunk for the cursor's next segment.
-    fn keep_for_later(&self, cursor: &Cursor, place: Place) {
+    fn keep_for_later(&self, cursor: &Cursor, place: CursorPlace) {
         let kept = place.slot() + 1 < CAPACITY && cursor.keep(place);
         if !kept {
             self.close(place.chunk());
@@ -385,7 +385,7 @@ impl Log {
     }
 
     /// The beginning of a chunk that nobody writes.
-    fn claim(&self, writer: Writer) -> Option<Place> {
+    fn claim(&self, writer: Writer) -> Option<CursorPlace> {
         let head = self.head();
         for _ in 0..ATTEMPTS {
             // Looked at first, so that a full log does not count tickets for ever.
@@ -416,7 +416,7 @@ impl Log {
                 self.count_overwritten(chunk, seen);
                 self.populate(number);
                 self.begin(chunk, writer, open);
-                return Some(Place::new(self.lap(open), number, 0));
+                return Some(CursorPlace::new(self.lap(open), number, 0));
             }
         }
         None

@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use shm::door::{Acceptor, Closed, Door, Limits, Openers, Turned};
+use shm::door::{Acceptor, Closed, ServiceSocket, Limits, Openers, Turned};
 use shm::peer::Credentials;
 use shm::socket::{Received, Socket};
 use std::io::Read;
@@ -56,7 +56,7 @@ struct Service {
 
 impl Service {
     fn start(socket: &Path, limits: Limits) -> Service {
-        let door = Door::open(socket, Openers::mode(0o666)).unwrap();
+        let door = ServiceSocket::open(socket, Openers::mode(0o666)).unwrap();
         let (paced, crowded) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let counted = [paced.clone(), crowded.clone()];
         let refuse = move |socket: &Socket, turned: Turned| {
@@ -277,7 +277,7 @@ fn of_many_that_open_a_door_at_once_one_does() {
         let doors: Vec<_> = std::thread::scope(|scope| {
             let open = || {
                 start.wait();
-                Door::open(&path, Openers::mode(0o600))
+                ServiceSocket::open(&path, Openers::mode(0o600))
             };
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -298,24 +298,24 @@ fn only_a_socket_at_which_nobody_listens_is_replaced() {
     let folder = Folder::new("door-replace");
     let path = folder.socket();
     std::fs::write(&path, "notes of three years").unwrap();
-    assert_eq!(Door::open(&path, Openers::mode(0o600)).unwrap_err(), Closed::NoSocket);
+    assert_eq!(ServiceSocket::open(&path, Openers::mode(0o600)).unwrap_err(), Closed::NoSocket);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "notes of three years");
     std::fs::remove_file(&path).unwrap();
     symlink(folder.0.join("elsewhere"), &path).unwrap();
-    assert_eq!(Door::open(&path, Openers::mode(0o600)).unwrap_err(), Closed::NoSocket);
+    assert_eq!(ServiceSocket::open(&path, Openers::mode(0o600)).unwrap_err(), Closed::NoSocket);
     std::fs::remove_file(&path).unwrap();
 
     // A program of another kind, which knows of no lock file.
     let stranger = UnixListener::bind(&path).unwrap();
     assert_eq!(
-        Door::open(&path, Openers::mode(0o600)).unwrap_err(),
+        ServiceSocket::open(&path, Openers::mode(0o600)).unwrap_err(),
         Closed::InUse { process: None }
     );
     drop(stranger);
-    let door = Door::open(&path, Openers::mode(0o640)).unwrap();
+    let door = ServiceSocket::open(&path, Openers::mode(0o640)).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
     let process = Some(std::process::id());
-    assert_eq!(Door::open(&path, Openers::mode(0o640)).unwrap_err(), Closed::InUse { process });
+    assert_eq!(ServiceSocket::open(&path, Openers::mode(0o640)).unwrap_err(), Closed::InUse { process });
 
     // Somebody has put another one there: it is not ours to remove.
     std::fs::remove_file(&path).unwrap();
@@ -323,7 +323,7 @@ fn only_a_socket_at_which_nobody_listens_is_replaced() {
     drop(door);
     assert_eq!(folder.names(), ["door.sock"]);
     let long = folder.0.join("x".repeat(200));
-    let closed = Door::open(&long, Openers::mode(0o640)).unwrap_err();
+    let closed = ServiceSocket::open(&long, Openers::mode(0o640)).unwrap_err();
     assert!(matches!(closed, Closed::Call { call: "bind", .. }), "{closed:?}");
 }
 
@@ -334,11 +334,11 @@ fn lock_file_that_is_none_is_neither_followed_nor_believed() {
     let precious = folder.0.join("precious");
     std::fs::write(&precious, "not to be cut").unwrap();
     symlink(&precious, &lock).unwrap();
-    let closed = Door::open(&path, Openers::mode(0o600)).unwrap_err();
+    let closed = ServiceSocket::open(&path, Openers::mode(0o600)).unwrap_err();
     assert!(matches!(closed, Closed::Call { errno: Errno::LOOP, .. }), "{closed:?}");
     std::fs::remove_file(&lock).unwrap();
     std::fs::hard_link(&precious, &lock).unwrap();
-    let closed = Door::open(&path, Openers::mode(0o600)).unwrap_err();
+    let closed = ServiceSocket::open(&path, Openers::mode(0o600)).unwrap_err();
     assert!(matches!(closed, Closed::Lock { .. }), "{closed:?}");
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "not to be cut");
 }
@@ -376,7 +376,7 @@ fn socket_opens_for_those_who_are_named_and_nobody_else() {
     let (_copy, program) = copy_of_this("opener");
     let (users, groups) = (vec![0, 61001, 61002], vec![62001, 62002]);
     let several = Openers { users, groups, ..Openers::mode(0o660) };
-    let door = Door::open(&path, several).unwrap();
+    let door = ServiceSocket::open(&path, several).unwrap();
     assert_eq!(door.blocked_by(), None);
     for (uid, of, expected) in [
         (61001, "65534", true),
@@ -392,7 +392,7 @@ fn socket_opens_for_those_who_are_named_and_nobody_else() {
 
     // One group needs no access list.
     let one = Openers { groups: vec![62001], ..Openers::mode(0o600) };
-    let door = Door::open(&path, one).unwrap();
+    let door = ServiceSocket::open(&path, one).unwrap();
     let found = std::fs::metadata(&path).unwrap();
     assert_eq!((found.gid(), found.mode() & 0o777), (62001, 0o660));
     assert!(opens(&program, &path, 61003, "62001") && !opens(&program, &path, 61003, "65534"));

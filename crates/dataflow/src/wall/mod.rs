@@ -112,8 +112,8 @@ struct Locked {
 
 struct CoreState {
     id: Core,
-    worker: Place,
-    twin: Place,
+    worker: ThreadSlot,
+    twin: ThreadSlot,
     /// The guest of another group that the twin runs here.
     guest: Option<u64>,
     /// The twin is on the core where the run waits whose piece it does.
@@ -123,7 +123,7 @@ struct CoreState {
 }
 
 impl CoreState {
-    fn place(&mut self, lane: Lane) -> &mut Place {
+    fn place(&mut self, lane: Lane) -> &mut ThreadSlot {
         match lane {
             Lane::Worker => &mut self.worker,
             Lane::Twin => &mut self.twin,
@@ -144,14 +144,14 @@ impl CoreState {
 
 /// State of a thread: parked, and to be woken when there is work for it, or not.
 #[derive(Default)]
-struct Place {
+struct ThreadSlot {
     thread: Option<Thread>,
     /// The kernel's number of it.
     number: u32,
     parked: bool,
 }
 
-impl Place {
+impl ThreadSlot {
     fn wake(&mut self) {
         if self.parked { if let Some(thread) = &self.thread {
             self.parked = false;
@@ -274,8 +274,8 @@ impl Wall {
         let ids: Vec<Core> = ids.collect();
         let core = |id| CoreState {
             id,
-            worker: Place::default(),
-            twin: Place::default(),
+            worker: ThreadSlot::default(),
+            twin: ThreadSlot::default(),
             guest: None,
             away: false,
             divided: false,

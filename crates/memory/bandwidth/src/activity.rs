@@ -96,7 +96,7 @@ impl Key {
 
 /// The place of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u16);
+pub struct StreamPlace(u16);
 
 /// A point in the order of submissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,7 +185,7 @@ impl Activity {
         }
     }
 
-    fn slot(&self, place: Place) -> &Slot {
+    fn slot(&self, place: StreamPlace) -> &Slot {
         &self.slots[usize::from(place.0) % PLACES]
     }
 
@@ -201,15 +201,15 @@ impl Activity {
         Moment(self.ticket.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    fn probes(key: Key) -> impl Iterator<Item = Place> {
+    fn probes(key: Key) -> impl Iterator<Item = StreamPlace> {
         // Handles differ little in their lower bits: the upper bits of the product do.
         let start = (key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;
-        (0..PROBES).map(move |step| Place((start.wrapping_add(step) % PLACES) as u16))
+        (0..PROBES).map(move |step| StreamPlace((start.wrapping_add(step) % PLACES) as u16))
     }
 
     /// The first place of a stream, if it has one that nobody takes from it just now. Wait-free.
     #[inline]
-    pub fn find(&self, key: Key) -> Option<Place> {
+    pub fn find(&self, key: Key) -> Option<StreamPlace> {
         Self::probes(key).find(|place| {
             let slot = self.slot(*place);
             // Acquire: pairs with the release in `claim`.
@@ -221,47 +221,47 @@ impl Activity {
     /// As [`Activity::find`], with the newest ticket from before the look: what another stream, to
     /// which the place may be given from now on, submits is newer.
     #[inline]
-    pub fn find_at(&self, key: Key) -> Option<(Place, Moment)> {
+    pub fn find_at(&self, key: Key) -> Option<(StreamPlace, Moment)> {
         let before = self.now();
         let place = self.find(key)?;
         Some((place, if Mutant::MomentReadLate.is_on() { self.now() } else { before }))
     }
 
     /// All places with a stream of this context.
-    pub fn find_in(&self, context: u64) -> impl Iterator<Item = Place> {
-        let all = (0..PLACES).map(|at| Place(at as u16));
+    pub fn find_in(&self, context: u64) -> impl Iterator<Item = StreamPlace> {
+        let all = (0..PLACES).map(|at| StreamPlace(at as u16));
         all.filter(move |place| self.key(*place).is_some() && self.context(*place) == context)
     }
 
     /// The stream at a place.
-    pub fn key(&self, place: Place) -> Option<Key> {
+    pub fn key(&self, place: StreamPlace) -> Option<Key> {
         let key = self.slot(place).key.load(Ordering::Acquire);
         (key != 0).then_some(Key(key))
     }
 
     /// The context of the stream at a place.
-    pub fn context(&self, place: Place) -> u64 {
+    pub fn context(&self, place: StreamPlace) -> u64 {
         self.slot(place).context.load(Ordering::Relaxed)
     }
 
     /// Returns true if the stream at a place has work, or gets some just now.
-    pub fn is_active(&self, place: Place) -> bool {
+    pub fn is_active(&self, place: StreamPlace) -> bool {
         let word = self.slot(place).word.load(Ordering::SeqCst);
         word != 0 && word != CHANGING
     }
 
     /// Returns true if the stream at a place has work, and no submission is on its way.
-    pub fn is_submitted(&self, place: Place) -> bool {
+    pub fn is_submitted(&self, place: StreamPlace) -> bool {
         let word = self.slot(place).word.load(Ordering::SeqCst);
         word != 0 && word & CALLS == 0
     }
 
     /// Gives a stream a place that no stream with work has; none when there is none.
     #[cold]
-    fn claim(&self, key: Key, context: u64) -> Option<Place> {
-        let is_free = |place: &Place| self.key(*place).is_none();
-        let is_idle = |place: &Place| self.slot(*place).word.load(Ordering::Relaxed) == 0;
-        let is_open = |place: &Place| self.slot(*place).asked.load(Ordering::Relaxed) == 0;
+    fn claim(&self, key: Key, context: u64) -> Option<StreamPlace> {
+        let is_free = |place: &StreamPlace| self.key(*place).is_none();
+        let is_idle = |place: &StreamPlace| self.slot(*place).word.load(Ordering::Relaxed) == 0;
+        let is_open = |place: &StreamPlace| self.slot(*place).asked.load(Ordering::Relaxed) == 0;
         let all = || Self::probes(key).filter(is_idle).filter(is_open);
         let place = all().find(is_free).or_else(|| all().next())?;
         let slot = self.slot(place);
@@ -287,7 +287,7 @@ impl Activity {
     /// A submission to a stream begins; the driver has not been called yet. `context` is asked
     /// for when the stream has no place yet. None when there is no place for it.
     #[inline]
-    pub fn begin(&self, key: Key, context: impl Fn() -> u64, hold: &impl Holding) -> Option<Place> {
+    pub fn begin(&self, key: Key, context: impl Fn() -> u64, hold: &impl Holding) -> Option<StreamPlace> {
         for _ in 0..TRIES {
             let Some(place) = self.find(key) else {
                 self.claim(key, context())?;
@@ -308,7 +308,7 @@ impl Activity {
 
     /// `calls` + 1; whether the place was inactive. None when it changes hands.
     #[inline]
-    fn enter(&self, place: Place, hold: &impl Holding) -> Option<bool> {
+    fn enter(&self, place: StreamPlace, hold: &impl Holding) -> Option<bool> {
         let slot = self.slot(place);
         let mut word = slot.word.load(Ordering::Relaxed);
         let mut has_taken = false;
@@ -339,27 +339,27 @@ impl Activity {
     }
 
     #[inline]
-    fn mark_active(&self, place: Place) {
+    fn mark_active(&self, place: StreamPlace) {
         let (marks, bit) = self.bit(place);
         if marks.load(Ordering::SeqCst) & bit == 0 {
             marks.fetch_or(bit, Ordering::SeqCst);
         }
     }
 
-    fn bit(&self, place: Place) -> (&AtomicU64, u64) {
+    fn bit(&self, place: StreamPlace) -> (&AtomicU64, u64) {
         let at = usize::from(place.0) % PLACES;
         (&self.marks[at / 64], 1 << (at % 64))
     }
 
     /// The driver has taken the work.
     #[inline]
-    pub fn end(&self, place: Place, hold: &impl Holding) {
+    pub fn end(&self, place: StreamPlace, hold: &impl Holding) {
         self.end_at(place, self.mark(), hold);
     }
 
     /// The driver had taken the work when its ticket was drawn ([`Activity::mark`]).
     #[inline]
-    pub fn end_at(&self, place: Place, ticket: Moment, hold: &impl Holding) {
+    pub fn end_at(&self, place: StreamPlace, ticket: Moment, hold: &impl Holding) {
         self.change(place, hold, |word| {
             let last = (word >> LAST_SHIFT).max(ticket.0);
             last << LAST_SHIFT | (word & CALLS).saturating_sub(1)
@@ -368,13 +368,13 @@ impl Activity {
 
     /// The driver has not taken the work, or has done it already.
     #[inline]
-    pub fn leave(&self, place: Place, hold: &impl Holding) {
+    pub fn leave(&self, place: StreamPlace, hold: &impl Holding) {
         self.change(place, hold, |word| word & !CALLS | (word & CALLS).saturating_sub(1));
     }
 
     /// The stream was seen empty by somebody who read `before` first.
     #[inline]
-    pub fn complete(&self, place: Place, before: Moment, hold: &impl Holding) {
+    pub fn complete(&self, place: StreamPlace, before: Moment, hold: &impl Holding) {
         self.change(place, hold, |word| {
             let ended = word >> LAST_SHIFT <= before.0 || Mutant::AllCompleted.is_on();
             if ended { word & CALLS } else { word }
@@ -383,7 +383,7 @@ impl Activity {
 
     /// Changes the word of an active place, and gives its hold back if it is inactive then.
     #[inline]
-    fn change(&self, place: Place, hold: &impl Holding, to: impl Fn(u64) -> u64) {
+    fn change(&self, place: StreamPlace, hold: &impl Holding, to: impl Fn(u64) -> u64) {
         let slot = self.slot(place);
         let mut word = slot.word.load(Ordering::Relaxed);
         loop {
@@ -402,9 +402,9 @@ impl Activity {
     }
 
     /// Calls for each place that may be active. Any thread.
-    pub fn each_place(&self, mut each: impl FnMut(Place)) {
+    pub fn each_place(&self, mut each: impl FnMut(StreamPlace)) {
         for at in 0..PLACES {
-            let place = Place(at as u16);
+            let place = StreamPlace(at as u16);
             let (marks, bit) = self.bit(place);
             if marks.load(Ordering::SeqCst) & bit != 0 {
                 each(place);
@@ -413,10 +413,10 @@ impl Activity {
     }
 
     /// Calls for each place that is active; returns how many there are. One thread at a time.
-    pub fn each_active(&self, mut each: impl FnMut(Place)) -> usize {
+    pub fn each_active(&self, mut each: impl FnMut(StreamPlace)) -> usize {
         let mut active = 0;
         for at in 0..PLACES {
-            let place = Place(at as u16);
+            let place = StreamPlace(at as u16);
             let (marks, bit) = self.bit(place);
             if marks.load(Ordering::SeqCst) & bit == 0 {
                 continue;
@@ -434,44 +434,44 @@ impl Activity {
 
     /// Gives the name of a stream that is about to be destroyed up; its work goes on. The place
     /// must be forbidden to others.
-    pub fn orphan(&self, place: Place) {
+    pub fn orphan(&self, place: StreamPlace) {
         self.slot(place).key.store(ORPHAN | u64::from(place.0), Ordering::Release);
     }
 
     /// The stream was not destroyed after all.
-    pub fn adopt(&self, place: Place, key: Key) {
+    pub fn adopt(&self, place: StreamPlace, key: Key) {
         self.slot(place).key.store(key.0, Ordering::Release);
     }
 
     /// Begins to ask the driver about the stream at a place; false when that is forbidden. One
     /// thread at a time.
-    pub fn ask(&self, place: Place) -> bool {
+    pub fn ask(&self, place: StreamPlace) -> bool {
         let asked = &self.slot(place).asked;
         // SeqCst: who forbids it later sees that it goes on.
         asked.compare_exchange(0, ASKED, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// The driver has answered.
-    pub fn answered(&self, place: Place) {
+    pub fn answered(&self, place: StreamPlace) {
         // Release: pairs with the acquire in `is_asked`.
         self.slot(place).asked.fetch_and(!ASKED, Ordering::Release);
     }
 
     /// From here on nobody begins to ask about the stream, and the place is given to no other; one
     /// who has begun to take it may go on ([`Activity::is_changing`]).
-    pub fn forbid(&self, place: Place) {
+    pub fn forbid(&self, place: StreamPlace) {
         self.slot(place).asked.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
     /// Returns true if the place is about to be given to another stream.
-    pub fn is_changing(&self, place: Place) -> bool {
+    pub fn is_changing(&self, place: StreamPlace) -> bool {
         // Acquire: when it has changed, the new key is seen.
         self.slot(place).word.load(Ordering::Acquire) == CHANGING
     }
 
     /// Ends what [`Activity::forbid`] began; nothing if nothing is forbidden.
-    pub fn allow(&self, place: Place) {
+    pub fn allow(&self, place: StreamPlace) {
         let asked = &self.slot(place).asked;
         let mut seen = asked.load(Ordering::Relaxed);
         while seen & !ASKED != 0 {
@@ -484,32 +484,32 @@ impl Activity {
     }
 
     /// Returns true while somebody asks the driver about the stream at this place.
-    pub fn is_asked(&self, place: Place) -> bool {
+    pub fn is_asked(&self, place: StreamPlace) -> bool {
         self.slot(place).asked.load(Ordering::Acquire) & ASKED != 0
     }
 
     /// The event of our own at a place, if it has one for this context.
-    pub fn event(&self, place: Place, context: u64) -> Option<u64> {
+    pub fn event(&self, place: StreamPlace, context: u64) -> Option<u64> {
         let slot = self.slot(place);
         let event = slot.event.load(Ordering::Relaxed);
         (event != 0 && slot.event_context.load(Ordering::Relaxed) == context).then_some(event)
     }
 
     /// Gives a place an event of our own; returns the one that it had.
-    pub fn set_event(&self, place: Place, event: u64, context: u64) -> u64 {
+    pub fn set_event(&self, place: StreamPlace, event: u64, context: u64) -> u64 {
         let slot = self.slot(place);
         slot.event_context.store(context, Ordering::Relaxed);
         slot.event.swap(event, Ordering::Relaxed)
     }
 
     /// The event of our own has been recorded after submissions up to this moment.
-    pub fn recorded(&self, place: Place, after: Moment) {
+    pub fn recorded(&self, place: StreamPlace, after: Moment) {
         // Release: pairs with the acquire in `pending`; the driver has the event by then.
         self.slot(place).event_after.store(after.0, Ordering::Release);
     }
 
     /// The event of our own that tells when submissions up to a moment have ended.
-    pub fn pending(&self, place: Place) -> Option<(u64, Moment)> {
+    pub fn pending(&self, place: StreamPlace) -> Option<(u64, Moment)> {
         let slot = self.slot(place);
         let after = slot.event_after.load(Ordering::Acquire);
         let event = slot.event.load(Ordering::Relaxed);

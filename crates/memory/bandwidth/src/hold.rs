@@ -182,9 +182,9 @@ impl Hold {
 
     /// Takes the lock until the guard goes, and runs the calling thread at the regulator's ceiling
     /// meanwhile, if it has one and the thread may.
-    pub fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> HeldLock<'_> {
         let ceiling = self.ceiling().filter(|ceiling| ceiling.raise());
-        Held { hold: self, taken: self.acquire(), ceiling, not_send: PhantomData }
+        HeldLock { hold: self, taken: self.acquire(), ceiling, not_send: PhantomData }
     }
 
     /// The priority at which threads of holders should run, if the regulator names one.
@@ -235,14 +235,14 @@ impl Drop for Hold {
 
 /// The lock, held until this goes. Stays on the thread that took it, which has the ceiling.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct HeldLock<'a> {
     hold: &'a Hold,
     taken: bool,
     ceiling: Option<Ceiling>,
     not_send: PhantomData<*const ()>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldLock<'_> {
     fn drop(&mut self) {
         if self.taken {
             self.hold.release();

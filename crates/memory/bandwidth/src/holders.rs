@@ -26,7 +26,7 @@ use crate::page::{Bell, Crew, Watch};
 use control::Control;
 use entries::Entries;
 use shm::Doorbell;
-use shm::door::{Door, Openers};
+use shm::door::{ServiceSocket, Openers};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,7 +162,7 @@ impl Holders {
     /// refuses.
     pub fn start(config: Config) -> Result<Holders, Error> {
         config.check()?;
-        let door = Door::open(&config.socket, config.openers());
+        let door = ServiceSocket::open(&config.socket, config.openers());
         let path = config.socket.clone();
         let door = door.map_err(|reason| Error::Socket { path, reason })?;
         let shared = Arc::new(Shared::new(&config)?);

@@ -8,7 +8,7 @@
 //!             '------ bell, if it sleeps ----------> Holders::wait_until_held
 //! ```
 //!
-//! - [`Hold`]: a program's place among the holders; [`Held`] is the lock as a guard.
+//! - [`Hold`]: a program's place among the holders; [`HeldLock`] is the lock as a guard.
 //! - [`Ceiling`]: the priority of a thread while it holds the lock.
 //! - [`Holders`]: the regulator's side: a socket, one page for each holder, and the deaths of
 //!   their processes.
@@ -59,6 +59,6 @@ pub use ceiling::Ceiling;
 #[cfg(not(loom))]
 pub use error::Error;
 #[cfg(not(loom))]
-pub use hold::{Held, Hold, PATIENCE_MS, VARIABLE, default_socket};
+pub use hold::{HeldLock, Hold, PATIENCE_MS, VARIABLE, default_socket};
 #[cfg(not(loom))]
 pub use holders::Holders;

@@ -66,7 +66,7 @@ pub use turn::Lender;
 use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::Deadline;
 use crate::mutant::Mutant;
-use door::Door;
+use door::Entrance;
 use order::{READERS_FIRST, TOLD};
 use queue::{READERS, WAITERS, WRITE};
 use turn::Attempt;
@@ -121,7 +121,7 @@ pub enum Unlocked {
 /// The lock. All zero it is free, though not yet claimed.
 #[repr(C)]
 pub struct Rwlock {
-    door: Door,
+    door: Entrance,
     /// The writer's thread id, for whoever asks who has the lock; 0 when nobody writes.
     writer: AtomicU32,
     shared: AtomicU32,
@@ -149,7 +149,7 @@ impl Rwlock {
     #[expect(clippy::new_without_default, reason = "locks come from the C library's initialiser")]
     pub fn new() -> Rwlock {
         Rwlock {
-            door: Door::new(),
+            door: Entrance::new(),
             writer: AtomicU32::new(0),
             shared: AtomicU32::new(0),
             state: AtomicU32::new(0),

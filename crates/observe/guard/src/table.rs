@@ -83,7 +83,7 @@ pub struct Waiter {
 }
 
 /// A waiter's place.
-pub(crate) struct Place {
+pub(crate) struct WaiterPlace {
     /// Number of the next place of the list + 1.
     next: AtomicU32,
     thread: AtomicU32,
@@ -128,7 +128,7 @@ pub struct Table {
     lenders: AtomicU32,
     arrivals: AtomicU64,
     buckets: [Bucket; BUCKETS],
-    places: [Place; PLACES],
+    places: [WaiterPlace; PLACES],
 }
 
 /// Constructors, which are constant except for loom's atomics.
@@ -146,9 +146,9 @@ macro_rules! constructors {
             }
         }
 
-        impl Place {
-            $($constant)? fn new() -> Place {
-                Place {
+        impl WaiterPlace {
+            $($constant)? fn new() -> WaiterPlace {
+                WaiterPlace {
                     next: AtomicU32::new(0),
                     thread: AtomicU32::new(0),
                     urgency: AtomicU32::new(0),
@@ -196,7 +196,7 @@ impl Table {
             lenders: AtomicU32::new(0),
             arrivals: AtomicU64::new(0),
             buckets: [const { Bucket::new() }; BUCKETS],
-            places: [const { Place::new() }; PLACES],
+            places: [const { WaiterPlace::new() }; PLACES],
         }
     }
 
@@ -209,7 +209,7 @@ impl Table {
             lenders: AtomicU32::new(0),
             arrivals: AtomicU64::new(0),
             buckets: core::array::from_fn(|_| Bucket::new()),
-            places: core::array::from_fn(|_| Place::new()),
+            places: core::array::from_fn(|_| WaiterPlace::new()),
         }
     }
 
@@ -259,7 +259,7 @@ impl Table {
 
     /// Puts a waiter into the list of its mutex, who may be passed over a few times if it is
     /// patient. `None` when the table is full.
-    pub(crate) fn stand(&self, mutex: usize, waiter: Waiter, patient: bool) -> Option<&Place> {
+    pub(crate) fn stand(&self, mutex: usize, waiter: Waiter, patient: bool) -> Option<&WaiterPlace> {
         let inside = self.enter(mutex, waiter.thread)?;
         let start = waiter.thread as usize % PLACES;
         let mut places = self.places[start..].iter().chain(&self.places[..start]);
@@ -284,7 +284,7 @@ impl Table {
 
     /// Takes a waiter out that has found the mutex free, or has given up. False when it was
     /// handed the mutex in the meantime; its place is free in both cases.
-    pub(crate) fn leave(&self, place: &Place, me: u32) -> bool {
+    pub(crate) fn leave(&self, place: &WaiterPlace, me: u32) -> bool {
         // Relaxed: nobody but this waiter changes it now.
         let mutex = place.mutex.load(Ordering::Relaxed);
         if place.go(WAITING, GONE) {
@@ -306,7 +306,7 @@ impl Table {
 
     /// Takes the mutex that a waiter was handed; its place is free then. False when it was not, or
     /// did not take it in time.
-    pub(crate) fn accept(&self, place: &Place, me: u32) -> bool {
+    pub(crate) fn accept(&self, place: &WaiterPlace, me: u32) -> bool {
         let mutex = place.mutex.load(Ordering::Relaxed);
         let accepted = if Mutant::TakenBackUnseen.is_on() {
             place.state.load(Ordering::Acquire) == OFFERED && {
@@ -331,7 +331,7 @@ impl Table {
             return false;
         }
         let Some(inside) = self.enter(mutex, me) else { return false };
-        let is_over = |place: &Place| {
+        let is_over = |place: &WaiterPlace| {
             let until_ns = place.offered_until_ns.load(Ordering::Relaxed);
             let is_late = cfg!(loom) || futex::now(Clock::Monotonic) as u64 >= until_ns;
             let is_mine = place.thread.load(Ordering::Relaxed) == me;
@@ -365,7 +365,7 @@ impl Table {
 
     /// Puts a waiter that was put aside into its list again, at its old rank, and gives back what
     /// others have lent to it. False when that is not possible; its place is free then.
-    pub(crate) fn stand_again(&self, place: &Place, me: u32) -> bool {
+    pub(crate) fn stand_again(&self, place: &WaiterPlace, me: u32) -> bool {
         let mutex = place.mutex.load(Ordering::Relaxed);
         let Some(inside) = self.enter(mutex, me) else {
             place.state.store(FREE, Ordering::Release);
@@ -378,12 +378,12 @@ impl Table {
     }
 
     /// Returns true if a waiter was put aside.
-    pub(crate) fn was_put_aside(place: &Place) -> bool {
+    pub(crate) fn was_put_aside(place: &WaiterPlace) -> bool {
         place.state.load(Ordering::Relaxed) == ASIDE
     }
 
     /// Returns true if a waiter was [called](Table::hand_over), once for each call.
-    pub(crate) fn was_called(place: &Place) -> bool {
+    pub(crate) fn was_called(place: &WaiterPlace) -> bool {
         // Relaxed: a hint.
         place.called.load(Ordering::Relaxed) != 0 && place.called.swap(0, Ordering::Relaxed) != 0
     }
@@ -423,11 +423,11 @@ impl Table {
         let inside = self.enter(mutex, me)?;
         inside.sweep();
         loop {
-            let waits = |place: &&Place| {
+            let waits = |place: &&WaiterPlace| {
                 place.mutex.load(Ordering::Relaxed) == mutex
                     && place.state.load(Ordering::Relaxed) == WAITING
             };
-            let before = |place: &&Place| {
+            let before = |place: &&WaiterPlace| {
                 let urgency = place.urgency.load(Ordering::Relaxed);
                 (u32::MAX - urgency, place.arrival.load(Ordering::Relaxed))
             };
@@ -482,7 +482,7 @@ impl Table {
     /// The same from a place where the waiter stands. `None` if nothing was to be lent.
     pub(crate) fn lend_from(
         &self,
-        place: &Place,
+        place: &WaiterPlace,
         me: u32,
         owner: u32,
         until: Deadline,
@@ -524,7 +524,7 @@ impl Table {
 /// 3 waiters. Whoever lets the mutex go and comes back at once finds it free then, unless a waiter
 /// that was woken is faster, and so about half of all acquisitions need no sleep, however many
 /// wait.
-fn quota(place: &Place) -> u32 {
+fn quota(place: &WaiterPlace) -> u32 {
     // The models are of the hand-over.
     if cfg!(loom) {
         return 0;
@@ -532,7 +532,7 @@ fn quota(place: &Place) -> u32 {
     if place.arrival.load(Ordering::Relaxed) % 3 == 0 { 2 } else { 1 }
 }
 
-impl Place {
+impl WaiterPlace {
     /// One step from a state to another, with all that was done before and is done after it.
     fn go(&self, from: u32, to: u32) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
@@ -553,7 +553,7 @@ impl Place {
 
 impl Inside<'_> {
     /// The place whose waiter was handed a mutex and has not taken it yet.
-    fn offered(&self, mutex: usize) -> Option<&Place> {
+    fn offered(&self, mutex: usize) -> Option<&WaiterPlace> {
         self.places().find(|place| {
             place.mutex.load(Ordering::Relaxed) == mutex
                 // Acquire: with the mutex' owner, which is its mark.
@@ -569,7 +569,7 @@ impl Inside<'_> {
     }
 
     /// The places of the list.
-    fn places(&self) -> impl Iterator<Item = &Place> {
+    fn places(&self) -> impl Iterator<Item = &WaiterPlace> {
         let place = |number: u32| self.table.places.get(number.wrapping_sub(1) as usize);
         let first = place(self.bucket.first.load(Ordering::Relaxed));
         std::iter::successors(first, move |at| place(at.next.load(Ordering::Relaxed))).take(PLACES)
@@ -582,7 +582,7 @@ impl Inside<'_> {
         silence == 0
     }
 
-    fn link(&self, place: &Place) {
+    fn link(&self, place: &WaiterPlace) {
         let number = self.number(place);
         place.next.store(self.bucket.first.load(Ordering::Relaxed), Ordering::Relaxed);
         self.bucket.first.store(number, Ordering::Relaxed);
@@ -590,12 +590,12 @@ impl Inside<'_> {
         self.table.waiting.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn number(&self, place: &Place) -> u32 {
+    fn number(&self, place: &WaiterPlace) -> u32 {
         let offset = std::ptr::from_ref(place) as usize - self.table.places.as_ptr() as usize;
-        (offset / size_of::<Place>()) as u32 + 1
+        (offset / size_of::<WaiterPlace>()) as u32 + 1
     }
 
-    fn unlink(&self, place: &Place) {
+    fn unlink(&self, place: &WaiterPlace) {
         let (number, next) = (self.number(place), place.next.load(Ordering::Relaxed));
         if self.bucket.first.load(Ordering::Relaxed) == number {
             self.bucket.first.store(next, Ordering::Relaxed);

@@ -8,7 +8,7 @@
 //! A trace is an allegation: each wait is followed once, to at most [`MOST_HOLDERS`] holders.
 
 use super::identity::Family;
-use super::snapshot::{Held, Wait};
+use super::snapshot::{LockHold, Wait};
 use serde::Serialize;
 
 /// Holders that are kept for a wait: of a lock that is read by more, these.
@@ -56,7 +56,7 @@ pub(super) struct Left {
     /// Stream, the wait, and the kind of call.
     pub waits: Vec<(u32, Wait, u32)>,
     /// Stream, and the hold.
-    pub held: Vec<(u32, Held)>,
+    pub held: Vec<(u32, LockHold)>,
 }
 
 /// A holder, in terms of the first pass.
@@ -75,7 +75,7 @@ impl Left {
         tid: impl Fn(u32) -> u32,
         living: impl Fn(u32, u32, u64) -> Option<u32>,
     ) -> Vec<Vec<Holding>> {
-        let mut held: Vec<&(u32, Held)> = self.held.iter().collect();
+        let mut held: Vec<&(u32, LockHold)> = self.held.iter().collect();
         held.sort_unstable_by_key(|(stream, held)| (held.lock, held.since, *stream));
         let of_lock = |lock: u32| {
             let from = held.partition_point(|(_, held)| held.lock < lock);
@@ -91,7 +91,7 @@ impl Left {
             // in a way that is not recorded.
             let last = open.iter().rposition(|(_, held)| !held.read);
             let open = &open[last.unwrap_or(0)..];
-            let holding = |(stream, held): &&(u32, Held)| Holding {
+            let holding = |(stream, held): &&(u32, LockHold)| Holding {
                 tid: tid(*stream),
                 stream: Some(*stream),
                 since: Some(held.since),

@@ -6,7 +6,7 @@ use record::Class;
 
 /// A lock that a thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct LockHold {
     /// The lock, as its place in the table of the first pass.
     pub lock: u32,
     /// For reading, together with others.
@@ -42,7 +42,7 @@ pub struct Snapshot {
     /// Kind and begin of each open call, the outermost first.
     pub calls: Vec<(u32, u64)>,
     /// The locks it holds.
-    pub held: Vec<Held>,
+    pub held: Vec<LockHold>,
     /// The wait that is open.
     pub wait: Option<Wait>,
     /// The locks that it held when its records began to be missing, which they are until here.

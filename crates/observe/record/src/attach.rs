@@ -10,7 +10,7 @@
 //!    into other network namespaces and other roots, as long as they have a `/proc`.
 //! 2. If that is refused, as to a process that has become another user's, or has fewer
 //!    capabilities, it goes to the recorder's socket, and shows the token that stands in the
-//!    variable ([`Door`](crate::door::Door)). The socket has a name in the abstract namespace,
+//!    variable ([`RecorderSocket`](crate::door::RecorderSocket)). The socket has a name in the abstract namespace,
 //!    which needs no file that a program could lack the right to.
 //!
 //! The process takes only memory that belongs to its own user or to root, and is sealed; and it
@@ -259,7 +259,7 @@ fn wait(socket: &OwnedFd, flags: PollFlags) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Door;
+    use crate::door::RecorderSocket;
     use crate::{Recording, Settings};
 
     fn recording() -> Recording {
@@ -299,7 +299,7 @@ mod tests {
     fn who_shows_the_token_gets_the_memory_and_nobody_else() {
         let recording = recording();
         let invitation = Invitation::new(recording.fd()).unwrap();
-        let mut door = Door::open(invitation).unwrap();
+        let mut door = RecorderSocket::open(invitation).unwrap();
         let guest = std::thread::spawn(move || {
             let mut wrong = invitation;
             wrong.bytes[HALF..2 * HALF].fill(0);

@@ -30,7 +30,7 @@ const BATCH: usize = 64;
 
 /// The recorder's socket.
 #[derive(Debug)]
-pub struct Door {
+pub struct RecorderSocket {
     socket: OwnedFd,
     invitation: Invitation,
     silent: Vec<Guest>,
@@ -51,12 +51,12 @@ enum Said {
     Nonsense,
 }
 
-impl Door {
+impl RecorderSocket {
     /// Opens it.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
-    pub fn open(invitation: Invitation) -> Result<Door, Error> {
+    pub fn open(invitation: Invitation) -> Result<RecorderSocket, Error> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = SocketType::SEQPACKET;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)
@@ -64,7 +64,7 @@ impl Door {
         let address = invitation.address().map_err(Error::system("bind"))?;
         rustix::net::bind(&socket, &address).map_err(Error::system("bind"))?;
         rustix::net::listen(&socket, BACKLOG).map_err(Error::system("listen"))?;
-        Ok(Door { socket, invitation, silent: Vec::new() })
+        Ok(RecorderSocket { socket, invitation, silent: Vec::new() })
     }
 
     /// The descriptors to wait for, to be readable.
@@ -187,7 +187,7 @@ mod tests {
     fn silent_guests_keep_nobody_waiting_and_only_a_few_stay() {
         let recording = Recording::create(1 << 16, &Settings::default()).unwrap();
         let invitation = Invitation::new(recording.fd()).unwrap();
-        let mut door = Door::open(invitation).unwrap();
+        let mut door = RecorderSocket::open(invitation).unwrap();
         let silent: Vec<OwnedFd> = (0..50).map(|_| guest(&invitation)).collect();
         let speaks = guest(&invitation);
         rustix::net::send(&speaks, &invitation.token(), SendFlags::empty()).unwrap();

@@ -5,7 +5,7 @@
 
 use crate::graph::{Announcement, Graph, NodeEntry};
 use crate::node::Endpoints;
-use crate::peers::{Place, Relay};
+use crate::peers::{AnnouncementPort, Relay};
 use crate::wire::{Adapter, Payload};
 use crate::{Error, Node, NodeName, cdr};
 use rustdds::no_key::DataWriter;
@@ -88,7 +88,7 @@ impl Context {
         };
         let has_peers = !options.peers.is_empty();
         let no_relay = |error: std::io::Error| Error::create("the relay to the peers", error);
-        let place = has_peers.then(|| Place::take(options.domain).map_err(no_relay)).transpose()?;
+        let place = has_peers.then(|| AnnouncementPort::take(options.domain).map_err(no_relay)).transpose()?;
         let participant = builder.build().map_err(failed("a participant"))?;
         let prefix = participant.guid().to_bytes();
         let prefix = std::array::from_fn(|i| prefix[i]);

@@ -29,7 +29,7 @@ const MOST: u16 = 120;
 const PREFIX: std::ops::Range<usize> = 8..20;
 
 /// A port of its own, on which announcements arrive.
-pub(crate) struct Place {
+pub(crate) struct AnnouncementPort {
     socket: UdpSocket,
     domain: u16,
 }
@@ -58,7 +58,7 @@ impl Neighbours {
     /// [`Error::Create`] when the sockets cannot be had.
     pub fn new(domain: u16) -> Result<Neighbours, Error> {
         let failed = |error: io::Error| Error::create("the relay to the neighbours", error);
-        let place = Place::take(domain).map_err(failed)?;
+        let place = AnnouncementPort::take(domain).map_err(failed)?;
         let behind =
             |participant| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port(domain, participant));
         let relay = place.forward(None, (PARTICIPANTS..MOST).map(behind).collect());
@@ -66,13 +66,13 @@ impl Neighbours {
     }
 }
 
-impl Place {
+impl AnnouncementPort {
     /// The highest port that nobody has: participants take the lowest.
-    pub fn take(domain: u16) -> io::Result<Place> {
+    pub fn take(domain: u16) -> io::Result<AnnouncementPort> {
         let mut last = io::ErrorKind::AddrInUse.into();
         for participant in (0..PARTICIPANTS).rev() {
             match UdpSocket::bind((Ipv4Addr::LOCALHOST, port(domain, participant))) {
-                Ok(socket) => return Ok(Place { socket, domain }),
+                Ok(socket) => return Ok(AnnouncementPort { socket, domain }),
                 Err(error) => last = error,
             }
         }
@@ -155,7 +155,7 @@ mod tests {
             .expect("a port of the domain");
         // The limit only ends a test that has failed.
         neighbour.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let place = Place::take(domain).unwrap();
+        let place = AnnouncementPort::take(domain).unwrap();
         let own = [7; 12];
         let relay = place.tell(own, &[Ipv4Addr::LOCALHOST]).unwrap();
         let participant = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

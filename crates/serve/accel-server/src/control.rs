@@ -21,7 +21,7 @@ use crate::Error;
 use crate::access::{Access, Grant};
 use crate::admission::Admission;
 use crate::budget::Budget;
-use crate::dispatch::Engine;
+use crate::dispatch::Dispatcher;
 use crate::holder::Seeker;
 use crate::inbox::Inbox;
 use crate::journal::{Journal, Kind};
@@ -38,7 +38,7 @@ use remains::Remains;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use share::Shares;
-use shm::door::{Acceptor, Place};
+use shm::door::{Acceptor, ConnectionPlace};
 use shm::peer::Peer;
 use shm::{Consumer, Doorbell, Mapping, Segment};
 use std::collections::{HashMap, VecDeque};
@@ -79,7 +79,7 @@ pub(crate) struct Facts {
 pub(crate) struct Control {
     settings: Settings,
     admission: Admission,
-    engine: Arc<Engine>,
+    engine: Arc<Dispatcher>,
     inbox: Arc<Inbox>,
     acceptor: Acceptor,
     epoll: OwnedFd,
@@ -105,7 +105,7 @@ struct Connection {
     /// Its packets are not read: its user rests, or its last packet is not answered yet.
     deaf: bool,
     /// Until it says hello.
-    _place: Option<Place>,
+    _place: Option<ConnectionPlace>,
     open: Option<Open>,
 }
 
@@ -123,7 +123,7 @@ impl Control {
     pub(crate) fn new(
         settings: Settings,
         admission: Admission,
-        engine: Arc<Engine>,
+        engine: Arc<Dispatcher>,
         inbox: Arc<Inbox>,
         acceptor: Acceptor,
         stop: Arc<AtomicBool>,

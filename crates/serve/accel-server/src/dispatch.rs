@@ -30,7 +30,7 @@ mod trouble;
 use crate::accelerator::Accelerator;
 use crate::admission::Spread;
 use crate::bucket::Request;
-use crate::holder::{Held, Holder};
+use crate::holder::{LockCounts, Holder};
 use crate::meter::Meter;
 use crate::placement::Crowd;
 use crate::session::{Allowance, Entry, Registration};
@@ -53,7 +53,7 @@ use system::Overrun;
 const MAX_NOTICES: usize = 64;
 
 /// The dispatcher, shared by all threads of the server.
-pub(crate) struct Engine {
+pub(crate) struct Dispatcher {
     state: PiMutex<State>,
     /// Empty lists of answers, one for each thread that may answer.
     lists: PiMutex<Vec<Vec<Answer>>>,
@@ -111,8 +111,8 @@ pub(crate) struct Remains {
     lanes: Vec<(usize, usize, device::StreamId)>,
 }
 
-impl Engine {
-    pub(crate) fn new(overrun: Overrun) -> Result<Engine, shm::Error> {
+impl Dispatcher {
+    pub(crate) fn new(overrun: Overrun) -> Result<Dispatcher, shm::Error> {
         let kind = Counters::KIND;
         let counters = Counters { kind, ..zerocopy::FromZeros::new_zeroed() };
         let state = State {
@@ -128,7 +128,7 @@ impl Engine {
         let control = Arc::new(Doorbell::new()?);
         let refusals = AtomicU64::new(0);
         let state = PiMutex::new(state);
-        let engine = Engine { state, lists: PiMutex::default(), overrun, control, refusals };
+        let engine = Dispatcher { state, lists: PiMutex::default(), overrun, control, refusals };
         // The inbox and the control thread.
         engine.add_lists(2);
         Ok(engine)
@@ -383,7 +383,7 @@ impl Engine {
     }
 
     /// Returns the counts of the bandwidth lock.
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> LockCounts {
         self.state.lock().holder.held()
     }
 

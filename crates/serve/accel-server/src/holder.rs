@@ -20,7 +20,7 @@
 //! sleeps until the connection hangs up. It looks for a new regulator once in [`RETRY`].
 
 use crate::Log;
-use crate::dispatch::Engine;
+use crate::dispatch::Dispatcher;
 use accel::control::{BandwidthStatus, Packet, pack_text};
 use bandwidth::Hold;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,12 +39,12 @@ pub(crate) struct Holder {
     hold: Option<Hold>,
     /// Since when the lock is held; None when it is not.
     since_ns: Option<u64>,
-    held: Held,
+    held: LockCounts,
 }
 
 /// Counts of requests that ask for the lock and of its acquisitions, and its total time held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct LockCounts {
     /// Requests on the devices that it is to be held for.
     pub running: u64,
     /// Requests given to a device with a regulator.
@@ -98,7 +98,7 @@ impl Holder {
         self.hold.take()
     }
 
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> LockCounts {
         self.held
     }
 
@@ -151,7 +151,7 @@ impl Seeker {
 
     /// Attaches to the regulator; the connection to it. Tells the log if it is the first failure,
     /// or the first success after one.
-    pub(crate) fn attach(&self, engine: &Engine, log: &Log) -> Option<OwnedFd> {
+    pub(crate) fn attach(&self, engine: &Dispatcher, log: &Log) -> Option<OwnedFd> {
         let socket = self.socket.display();
         let (now, connection) = match Hold::attach_connected(&self.socket) {
             Ok((hold, connection)) => {
@@ -171,7 +171,7 @@ impl Seeker {
     }
 
     /// The thread; `connection` is what [`Seeker::attach`] gave.
-    pub(crate) fn run(&self, engine: &Engine, log: &Log, mut connection: Option<OwnedFd>) {
+    pub(crate) fn run(&self, engine: &Dispatcher, log: &Log, mut connection: Option<OwnedFd>) {
         loop {
             let retry = connection.is_none().then_some(&RETRY);
             let stop = PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN);
@@ -216,7 +216,7 @@ impl Seeker {
 const GO_ON: &str = "services that ask for the bandwidth lock go on without it";
 
 /// Builds the answer to a client that asks for the state of the lock.
-pub(crate) fn status(seeker: Option<&Seeker>, held: Held) -> BandwidthStatus {
+pub(crate) fn status(seeker: Option<&Seeker>, held: LockCounts) -> BandwidthStatus {
     BandwidthStatus {
         kind: BandwidthStatus::KIND,
         services: seeker.map_or(0, |seeker| seeker.services),

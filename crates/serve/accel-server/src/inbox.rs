@@ -9,7 +9,7 @@
 //! more: the control thread, which ends it, runs below, and until then it could ring as it likes.
 
 use crate::Error;
-use crate::dispatch::{Drained, Engine};
+use crate::dispatch::{Drained, Dispatcher};
 use crate::session::Allowance;
 use realtime::clock::monotonic_ns;
 use rustix::event::{Timespec, epoll};
@@ -45,7 +45,7 @@ impl Inbox {
     }
 
     /// Listens to a session's doorbell for these events only, if the session is still there.
-    fn listen(&self, engine: &Engine, session: u64, events: epoll::EventFlags) {
+    fn listen(&self, engine: &Dispatcher, session: u64, events: epoll::EventFlags) {
         if let Some(doorbell) = engine.doorbell(session) {
             // Whoever took it out of the set meanwhile ends the session.
             let data = epoll::EventData::new_u64(session);
@@ -64,7 +64,7 @@ impl Inbox {
     }
 
     /// The thread: takes requests until it is stopped.
-    pub(crate) fn run(&self, engine: &Arc<Engine>) {
+    pub(crate) fn run(&self, engine: &Arc<Dispatcher>) {
         let mut events = Vec::with_capacity(64);
         let mut turn = Turn::new();
         loop {
@@ -139,7 +139,7 @@ impl Turn {
 
     /// One turn for the most critical of the ready sessions. Returns a session that is not listened
     /// to from now on.
-    fn take(&mut self, engine: &Engine) -> Option<u64> {
+    fn take(&mut self, engine: &Dispatcher) -> Option<u64> {
         let next = match self.ready.len() {
             0 => return None,
             1 => 0,
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn most_critical_ring_comes_first_and_one_in_a_turn() {
-        let engine = Engine::new(system::Overrun::Count).unwrap();
+        let engine = Dispatcher::new(system::Overrun::Count).unwrap();
         for (id, priorities) in [(1, &[0][..]), (2, &[]), (3, &[5, 99]), (4, &[99, 1])] {
             engine.add_session(session(id, priorities));
         }
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn muted_doorbell_wakes_nobody_until_it_is_heard_again() {
-        let (inbox, engine) = (Inbox::new().unwrap(), Engine::new(system::Overrun::Count).unwrap());
+        let (inbox, engine) = (Inbox::new().unwrap(), Dispatcher::new(system::Overrun::Count).unwrap());
         let (muted, other) = (session(1, &[]), session(2, &[]));
         let doorbells = [muted.doorbell.clone(), other.doorbell.clone()];
         for (id, entry) in [(1, muted), (2, other)] {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn session_that_is_to_be_ended_wakes_nobody_any_more() {
-        let (inbox, engine) = (Inbox::new().unwrap(), Engine::new(system::Overrun::Count).unwrap());
+        let (inbox, engine) = (Inbox::new().unwrap(), Dispatcher::new(system::Overrun::Count).unwrap());
         let entry = session(1, &[]);
         let (doorbell, memory) = (entry.doorbell.clone(), entry.memory.clone());
         inbox.add(1, doorbell.as_fd()).unwrap();
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn rings_for_nothing_mute_a_session_for_a_while() {
-        let engine = Engine::new(system::Overrun::Count).unwrap();
+        let engine = Dispatcher::new(system::Overrun::Count).unwrap();
         engine.add_session(session(1, &[]));
         let mut turn = Turn::new();
         let mut turns = 0;

@@ -5,7 +5,7 @@
 //! to the log as it is.
 
 use crate::Log;
-use crate::dispatch::Engine;
+use crate::dispatch::Dispatcher;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use std::collections::HashMap;
@@ -50,11 +50,11 @@ pub(crate) struct Journal {
     log: Log,
     /// With priority inheritance, since threads of unlike priority write.
     counts: PiMutex<Counts>,
-    engine: Arc<Engine>,
+    engine: Arc<Dispatcher>,
 }
 
 impl Journal {
-    pub(crate) fn new(log: Log, engine: Arc<Engine>) -> Journal {
+    pub(crate) fn new(log: Log, engine: Arc<Dispatcher>) -> Journal {
         Journal { log, counts: PiMutex::new(Counts::default()), engine }
     }
 

@@ -58,14 +58,14 @@ use access::Access;
 use admission::{Admission, File, Rules};
 use control::{Control, Facts, Settings};
 use device::{Device, Observer, Outcome};
-use dispatch::Engine;
+use dispatch::Dispatcher;
 use holder::Seeker;
 use inbox::Inbox;
 use journal::Journal;
 use realtime::awake;
 use realtime::thread::Policy as Scheduling;
 use register::Services;
-use shm::door::Door;
+use shm::door::ServiceSocket;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -136,7 +136,7 @@ pub fn start_device(
 
 /// A running server. Dropping it stops it.
 pub struct Server {
-    engine: Arc<Engine>,
+    engine: Arc<Dispatcher>,
     inbox: Arc<Inbox>,
     socket: PathBuf,
     stop: Arc<AtomicBool>,
@@ -171,7 +171,7 @@ impl Server {
                 "{folder}: its mode {mode:04o} may keep those out whom server.access lets in"
             ));
         }
-        let engine = Arc::new(Engine::new(config.overrun)?);
+        let engine = Arc::new(Dispatcher::new(config.overrun)?);
         for (index, accelerator) in system.accelerators.iter().enumerate() {
             let device = devices::start(system, accelerator, policy, &options)?;
             let observer = Arc::new(Events { engine: Arc::downgrade(&engine), accelerator: index });
@@ -343,7 +343,7 @@ impl Drop for Server {
 
 /// The device's events on their way to the dispatcher. The token of an event is its lane.
 struct Events {
-    engine: Weak<Engine>,
+    engine: Weak<Dispatcher>,
     accelerator: usize,
 }
 
@@ -361,13 +361,13 @@ impl Observer for Events {
     }
 }
 
-fn open_door(path: &Path, config: &system::Server, access: &Access) -> Result<Door, Error> {
+fn open_door(path: &Path, config: &system::Server, access: &Access) -> Result<ServiceSocket, Error> {
     let group = config.group.as_deref().map(|name| {
         let expected = "expected a group that this machine knows";
         let unknown = || config_error("server.group", &format!("{name:?}"), expected);
         bandwidth::holders::group_id(name).ok_or_else(unknown)
     });
-    Door::open(path, access.openers(config.mode, group.transpose()?))
+    ServiceSocket::open(path, access.openers(config.mode, group.transpose()?))
         .map_err(|reason| Error::Socket { path: path.into(), reason })
 }
 

@@ -1,7 +1,7 @@
 //! Whose server a client talks to, and what it believes of its environment.
 
 use accel::{Client, Error, ServerUser, default_socket};
-use shm::door::{Acceptor, Door, Limits, Openers};
+use shm::door::{Acceptor, ServiceSocket, Limits, Openers};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -118,7 +118,7 @@ fn server_of_another_user_is_refused_unless_that_user_is_named() {
 #[ignore = "run by server_of_another_user_is_refused_unless_that_user_is_named"]
 fn server_of_a_stranger() {
     let Some(path) = std::env::var_os("DOOR") else { return };
-    let door = Door::open(Path::new(&path), Openers::mode(0o666)).unwrap();
+    let door = ServiceSocket::open(Path::new(&path), Openers::mode(0o666)).unwrap();
     let acceptor = Acceptor::start(door, Limits::paced(1000), || {}, |_, _| {}).unwrap();
     println!("\nlistening");
     loop {

@@ -1,6 +1,6 @@
 //! A GPU behind the device contract: this process's own, or another process's.
 
-use crate::local::{Held, Local};
+use crate::local::{UnitState, Local};
 use crate::remote::{Remote, Seat};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch};
@@ -20,7 +20,7 @@ pub enum Gpu {
 /// State of a unit's thread.
 pub enum Keep {
     /// Of a GPU that this process has.
-    Local(Box<Held>),
+    Local(Box<UnitState>),
     /// Of another process's.
     Remote(Seat),
 }

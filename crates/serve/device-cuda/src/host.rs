@@ -5,7 +5,7 @@
 //! something here breaks, it ends, and the kernel and the driver with it end what runs on the GPU.
 
 use crate::Config;
-use crate::local::{Held, Local};
+use crate::local::{UnitState, Local};
 use crate::remote::board::{Answer, Mailbox, Order, Part};
 use crate::service::Service;
 use device::hosted::{Backend, Task};
@@ -119,13 +119,13 @@ pub fn serve() -> ExitCode {
     match (std::io::stdin().as_fd().try_clone_to_owned(), Doorbell::new()) {
         (Ok(input), Ok(bell)) => {
             let (socket, bell) = (Socket::from(input), Arc::new(bell));
-            Door { socket, buffer: [0; ToHost::BYTES], bell }.serve()
+            HostSocket { socket, buffer: [0; ToHost::BYTES], bell }.serve()
         }
         _ => ExitCode::from(2),
     }
 }
 
-struct Door {
+struct HostSocket {
     socket: Socket,
     buffer: [u8; ToHost::BYTES],
     /// Rings when a page of a client's memory is lost. Nobody has to hear it: the server maps the
@@ -133,7 +133,7 @@ struct Door {
     bell: Arc<Doorbell>,
 }
 
-impl Door {
+impl HostSocket {
     fn serve(mut self) -> ExitCode {
         let started = match self.setup() {
             Ok((setup, board)) => start(&setup, &board),
@@ -317,7 +317,7 @@ impl Shared {
     }
 
     /// The life of a unit.
-    fn work(&self, mailbox: &Mailbox, held: &mut Held) {
+    fn work(&self, mailbox: &Mailbox, held: &mut UnitState) {
         let mut last = 0;
         while let Some((order, number)) = mailbox.await_order(last) {
             last = number;
@@ -327,7 +327,7 @@ impl Shared {
         }
     }
 
-    fn execute(&self, held: &mut Held, order: &Order) -> Result<(), device::FailureCode> {
+    fn execute(&self, held: &mut UnitState, order: &Order) -> Result<(), device::FailureCode> {
         let memory = device::FailureCode::Memory;
         let launch = Launch {
             input: self.slice(order.input).ok_or(memory)?,

@@ -49,12 +49,12 @@ type Parts = Option<Range<u32>>;
 
 /// State of a unit's thread. The thread ends while other units may still run something, for which
 /// the driver would wait when memory is freed: so its worker is kept until the GPU goes.
-pub struct Held {
+pub struct UnitState {
     worker: Option<Worker>,
     retired: Arc<Mutex<Vec<Worker>>>,
 }
 
-impl Drop for Held {
+impl Drop for UnitState {
     fn drop(&mut self) {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).extend(self.worker.take());
     }
@@ -150,7 +150,7 @@ impl Local {
         worker.run(context, &Slice { task, program, shape, part, residence, arguments })
     }
 
-    fn run_parts(&self, held: &mut Held, task: &Task<'_>, parts: Parts) -> Result<(), FailureCode> {
+    fn run_parts(&self, held: &mut UnitState, task: &Task<'_>, parts: Parts) -> Result<(), FailureCode> {
         // It is taken away only when the thread ends.
         let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
         if self.context.is_broken() {
@@ -190,7 +190,7 @@ impl Local {
 }
 
 impl Backend for Local {
-    type Worker = Held;
+    type Worker = UnitState;
 
     fn kernels(&self) -> Vec<KernelInfo> {
         self.catalog.infos()
@@ -200,9 +200,9 @@ impl Backend for Local {
         self.catalog.plan(launch)
     }
 
-    fn worker(&self, unit: usize) -> Result<Held, String> {
+    fn worker(&self, unit: usize) -> Result<UnitState, String> {
         let worker = Some(self.equip(unit)?);
-        Ok(Held { worker, retired: self.retired.clone() })
+        Ok(UnitState { worker, retired: self.retired.clone() })
     }
 
     fn context_gone(&self) {
@@ -222,7 +222,7 @@ impl Backend for Local {
         self.context.is_broken().then(|| why.into())
     }
 
-    fn block(&self, held: &mut Held, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
+    fn block(&self, held: &mut UnitState, task: &Task<'_>, block: u32) -> Result<(), FailureCode> {
         self.blocks(held, task, block..block + 1)
     }
 
@@ -232,14 +232,14 @@ impl Backend for Local {
 
     fn blocks(
         &self,
-        held: &mut Held,
+        held: &mut UnitState,
         task: &Task<'_>,
         blocks: Range<u32>,
     ) -> Result<(), FailureCode> {
         self.run_parts(held, task, Some(blocks))
     }
 
-    fn finish(&self, held: &mut Held, task: &Task<'_>) -> Result<(), FailureCode> {
+    fn finish(&self, held: &mut UnitState, task: &Task<'_>) -> Result<(), FailureCode> {
         self.run_parts(held, task, None)
     }
 

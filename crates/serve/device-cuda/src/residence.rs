@@ -15,7 +15,7 @@
 //! residence's number.
 
 use crate::builtin::Shape;
-use crate::slice::Place;
+use crate::slice::SliceAddresses;
 use cudarc::driver::{DriverError, result, sys};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,10 +32,10 @@ pub struct Residences(Mutex<Table>);
 /// A residence's number is its place here, from 1.
 #[derive(Default)]
 struct Table {
-    held: Vec<Held>,
+    held: Vec<KeptResidence>,
 }
 
-struct Held {
+struct KeptResidence {
     residence: Arc<Residence>,
     /// A launch has it.
     taken: bool,
@@ -120,14 +120,14 @@ impl Residences {
 impl Table {
     /// The smallest free residence of so many bytes or more, or a new one.
     fn take(&mut self, bytes: u64) -> usize {
-        let fits = |held: &Held| !held.taken && held.residence.bytes >= bytes;
+        let fits = |held: &KeptResidence| !held.taken && held.residence.bytes >= bytes;
         let found = (0..self.held.len())
             .filter(|index| fits(&self.held[*index]))
             .min_by_key(|index| self.held[*index].residence.bytes);
         let index = found.unwrap_or_else(|| {
             let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes).max(LEAST_BYTES);
             let residence = Arc::new(Residence { bytes, state: Mutex::default() });
-            self.held.push(Held { residence, taken: false });
+            self.held.push(KeptResidence { residence, taken: false });
             self.held.len() - 1
         });
         let held = &mut self.held[index];
@@ -138,7 +138,7 @@ impl Table {
         index
     }
 
-    fn find(&mut self, word: u64) -> Option<&mut Held> {
+    fn find(&mut self, word: u64) -> Option<&mut KeptResidence> {
         self.held.get_mut(usize::try_from(word.checked_sub(1)?).ok()?)
     }
 }
@@ -155,8 +155,8 @@ impl Residence {
         stream: sys::CUstream,
         shape: &Shape,
         count: u64,
-        fill: impl FnOnce(Place) -> Result<(), DriverError>,
-    ) -> Result<(Place, bool), DriverError> {
+        fill: impl FnOnce(SliceAddresses) -> Result<(), DriverError>,
+    ) -> Result<(SliceAddresses, bool), DriverError> {
         let state = &mut *self.lock();
         match state.stage {
             Stage::Empty => {
@@ -199,7 +199,7 @@ impl Residence {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn conclude(&self, shape: &Shape) -> Result<Place, DriverError> {
+    pub fn conclude(&self, shape: &Shape) -> Result<SliceAddresses, DriverError> {
         let state = &mut *self.lock();
         state.concluded = true;
         Ok(place(self.memory(state)?.base, shape))
@@ -240,10 +240,10 @@ fn size(shape: &Shape) -> u64 {
     parts.iter().fold(0u64, |sum, bytes| sum.saturating_add(bytes.next_multiple_of(ALIGNMENT)))
 }
 
-fn place(base: sys::CUdeviceptr, shape: &Shape) -> Place {
+fn place(base: sys::CUdeviceptr, shape: &Shape) -> SliceAddresses {
     let output = base + shape.input.next_multiple_of(ALIGNMENT);
     let workspace = output + shape.output.next_multiple_of(ALIGNMENT);
-    Place { input: base, output, workspace, direct: false }
+    SliceAddresses { input: base, output, workspace, direct: false }
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub struct Slice<'a> {
 
 /// Addresses on the GPU that a slice reads and writes.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct SliceAddresses {
     /// Address of the input.
     pub input: sys::CUdeviceptr,
     /// Address of the output.

@@ -9,7 +9,7 @@ use crate::nap::Naps;
 use crate::pins::Reached;
 use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
-use crate::slice::{Part, Place, Program, Slice, key, start};
+use crate::slice::{Part, SliceAddresses, Program, Slice, key, start};
 use cudarc::driver::{DriverError, result, sys};
 use realtime::clock::monotonic_ns;
 use std::ffi::c_void;
@@ -116,12 +116,12 @@ impl Worker {
         &mut self,
         shape: &Shape,
         reached: [Option<Reached>; 2],
-    ) -> Result<Place, DriverError> {
+    ) -> Result<SliceAddresses, DriverError> {
         let workspace = self.workspace.room(8 * shape.workspace.max(1))?;
         let direct = shape.in_place;
         if !direct {
             let (input, output) = (self.input.room(shape.input)?, self.output.room(shape.output)?);
-            return Ok(Place { input, output, workspace, direct });
+            return Ok(SliceAddresses { input, output, workspace, direct });
         }
         let device = |memory: Option<Reached>, bytes| match memory.and_then(|memory| memory.device)
         {
@@ -131,7 +131,7 @@ impl Worker {
         };
         let [input, output] = reached;
         let (input, output) = (device(input, shape.input)?, device(output, shape.output)?);
-        Ok(Place { input, output, workspace, direct })
+        Ok(SliceAddresses { input, output, workspace, direct })
     }
 
     /// Puts a part of a launch that has its own memory into a stream.
@@ -161,7 +161,7 @@ impl Worker {
     fn submit(
         &mut self,
         slice: &Slice<'_>,
-        place: Place,
+        place: SliceAddresses,
         reached: [Option<Reached>; 2],
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
@@ -203,7 +203,7 @@ impl Worker {
     fn submit_parts(
         &mut self,
         slice: &Slice<'_>,
-        place: Place,
+        place: SliceAddresses,
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
         // SAFETY: the client's memory lives as long as the launch, and is long enough, which was
@@ -223,11 +223,11 @@ impl Worker {
     unsafe fn compute(
         &mut self,
         slice: &Slice<'_>,
-        place: Place,
+        place: SliceAddresses,
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
         let Slice { shape, program, part, arguments, .. } = slice;
-        let Place { input, output, workspace, .. } = place;
+        let SliceAddresses { input, output, workspace, .. } = place;
         let Part::Slices(first, count) = part else { return Ok(()) };
         let first = u64::from(*first) * shape.slice;
         let blocks = shape.slice.saturating_mul(u64::from(*count));
@@ -281,7 +281,7 @@ impl Worker {
 ///
 /// # Safety
 /// The client's memory and the place are as long as the shape says, and live until all is over.
-unsafe fn fill(slice: &Slice<'_>, place: Place, stream: sys::CUstream) -> Result<(), DriverError> {
+unsafe fn fill(slice: &Slice<'_>, place: SliceAddresses, stream: sys::CUstream) -> Result<(), DriverError> {
     let Slice { task, shape, .. } = slice;
     // SAFETY: the caller's promise.
     unsafe {
@@ -305,11 +305,11 @@ unsafe fn fill(slice: &Slice<'_>, place: Place, stream: sys::CUstream) -> Result
 /// As [`fill`] and [`start`].
 unsafe fn conclude(
     slice: &Slice<'_>,
-    place: Place,
+    place: SliceAddresses,
     stream: sys::CUstream,
 ) -> Result<(), DriverError> {
     let Slice { task, shape, program, arguments, .. } = slice;
-    let Place { input, output, workspace, direct } = place;
+    let SliceAddresses { input, output, workspace, direct } = place;
     // SAFETY: the caller's promise.
     unsafe {
         if let Program::Kernel(_, Some(then)) = program {

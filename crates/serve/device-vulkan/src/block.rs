@@ -27,7 +27,7 @@ pub(crate) struct Block<'a> {
 type Part = (u64, u64);
 
 /// Elements that a kernel reads or writes: the binding, and the start of each part in it.
-struct Place<const N: usize> {
+struct Elements<const N: usize> {
     bound: Bound,
     firsts: [u64; N],
 }
@@ -37,7 +37,7 @@ impl Block<'_> {
     fn run(
         &mut self,
         sizes: [u64; 4],
-        (input, output): (Place<2>, &Place<1>),
+        (input, output): (Elements<2>, &Elements<1>),
         groups: [u32; 3],
     ) -> Result<(), FailureCode> {
         let firsts = [input.firsts[0], input.firsts[1], output.firsts[0], 0];
@@ -75,7 +75,7 @@ impl Block<'_> {
     }
 
     /// Gives the kernel parts of the launch's input, in the order in which they lie there.
-    fn input<const N: usize>(&mut self, parts: [Part; N]) -> Result<Place<2>, FailureCode> {
+    fn input<const N: usize>(&mut self, parts: [Part; N]) -> Result<Elements<2>, FailureCode> {
         let start = parts[0].0;
         let used = parts.iter().filter(|(_, count)| *count > 0);
         let end = used.map(|(first, count)| first + count).max().unwrap_or(start);
@@ -84,7 +84,7 @@ impl Block<'_> {
             for (place, (first, _)) in firsts.iter_mut().zip(parts) {
                 *place = first - start + before;
             }
-            return Ok(Place { bound, firsts });
+            return Ok(Elements { bound, firsts });
         }
         let count = parts.iter().map(|(_, count)| count).sum::<u64>();
         self.worker.reserve(count * WORD, 0)?;
@@ -97,25 +97,25 @@ impl Block<'_> {
             to += count;
         }
         self.staged(count * WORD);
-        Ok(Place { bound: Bound::Whole, firsts })
+        Ok(Elements { bound: Bound::Whole, firsts })
     }
 
     /// Has the kernel leave a part of the launch's output, for `store` to see to it.
-    fn output(&mut self, (first, count): Part) -> Result<Place<1>, FailureCode> {
+    fn output(&mut self, (first, count): Part) -> Result<Elements<1>, FailureCode> {
         if let Some((bound, before)) = self.reach_words(&self.task.output, (first, first + count)) {
-            return Ok(Place { bound, firsts: [before] });
+            return Ok(Elements { bound, firsts: [before] });
         }
         self.results(count * WORD)
     }
 
     /// Has the kernel leave so many bytes in the staging buffer.
-    fn results(&mut self, bytes: u64) -> Result<Place<1>, FailureCode> {
+    fn results(&mut self, bytes: u64) -> Result<Elements<1>, FailureCode> {
         self.worker.reserve(0, bytes)?;
-        Ok(Place { bound: Bound::Whole, firsts: [0] })
+        Ok(Elements { bound: Bound::Whole, firsts: [0] })
     }
 
     /// Copies a part of the output to where it belongs, unless the kernel has left it there.
-    fn store(&mut self, place: &Place<1>, (first, count): Part) -> Result<(), FailureCode> {
+    fn store(&mut self, place: &Elements<1>, (first, count): Part) -> Result<(), FailureCode> {
         if matches!(place.bound, Bound::Client(_)) {
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl Block<'_> {
     }
 
     pub fn empty(&mut self) -> Result<(), FailureCode> {
-        let nothing = Place { bound: Bound::Whole, firsts: [0; 2] };
+        let nothing = Elements { bound: Bound::Whole, firsts: [0; 2] };
         let output = self.results(0)?;
         self.run([0; 4], (nothing, &output), [1; 3])
     }

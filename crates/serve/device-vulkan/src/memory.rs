@@ -5,7 +5,7 @@ use ash::vk;
 
 /// Place of a buffer's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MemoryPlace {
     /// Memory that the host writes, and reads fast if there is such memory; it need not be flushed.
     Host,
     /// Memory in which the device is fastest.
@@ -46,7 +46,7 @@ impl Buffer {
         device: &LogicalDevice,
         bytes: u64,
         usage: vk::BufferUsageFlags,
-        place: Place,
+        place: MemoryPlace,
     ) -> Result<Buffer, vk::Result> {
         let mut buffer = Buffer::NONE;
         match buffer.create(device, bytes, usage, place) {
@@ -119,7 +119,7 @@ impl Buffer {
             properties(importer.calls.device(), HOST_ALLOCATION, base.cast(), &raw mut host)
                 .result()?;
             let allowed = needs.memory_type_bits & host.memory_type_bits;
-            let kind = memory_type(device.memory(), allowed, Place::Host)
+            let kind = memory_type(device.memory(), allowed, MemoryPlace::Host)
                 .filter(|kind| pages <= heap_bytes(device.memory(), *kind) && needs.size <= pages)
                 .ok_or(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE)?;
             let info = vk::MemoryAllocateInfo::default()
@@ -136,7 +136,7 @@ impl Buffer {
         device: &LogicalDevice,
         bytes: u64,
         usage: vk::BufferUsageFlags,
-        place: Place,
+        place: MemoryPlace,
     ) -> Result<(), vk::Result> {
         let info = vk::BufferCreateInfo::default()
             .size(bytes)
@@ -155,7 +155,7 @@ impl Buffer {
                 .memory_type_index(kind);
             self.memory = device.allocate_memory(&info, None)?;
             device.bind_buffer_memory(self.handle, self.memory, 0)?;
-            if place == Place::Host {
+            if place == MemoryPlace::Host {
                 let flags = vk::MemoryMapFlags::empty();
                 let mapped = device.map_memory(self.memory, 0, vk::WHOLE_SIZE, flags)?;
                 self.mapped = mapped.cast();
@@ -198,7 +198,7 @@ fn whole_pages(base: u64, bytes: u64, alignment: u64) -> Option<u64> {
 fn memory_type(
     memory: &vk::PhysicalDeviceMemoryProperties,
     allowed: u32,
-    place: Place,
+    place: MemoryPlace,
 ) -> Option<u32> {
     let find = |flags: vk::MemoryPropertyFlags| {
         let types = memory.memory_types_as_slice();
@@ -207,8 +207,8 @@ fn memory_type(
     };
     let seen = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
     match place {
-        Place::Host => find(seen | vk::MemoryPropertyFlags::HOST_CACHED).or_else(|| find(seen)),
-        Place::Device => find(vk::MemoryPropertyFlags::DEVICE_LOCAL)
+        MemoryPlace::Host => find(seen | vk::MemoryPropertyFlags::HOST_CACHED).or_else(|| find(seen)),
+        MemoryPlace::Device => find(vk::MemoryPropertyFlags::DEVICE_LOCAL)
             .or_else(|| find(vk::MemoryPropertyFlags::empty())),
     }
 }
@@ -246,11 +246,11 @@ mod tests {
             kind.property_flags = flags;
         }
         let chosen = |allowed, place| memory_type(&memory, allowed, place);
-        assert_eq!(chosen(0b1111, Place::Host), Some(3));
-        assert_eq!(chosen(0b0111, Place::Host), Some(2));
-        assert_eq!(chosen(0b0011, Place::Host), None);
-        assert_eq!(chosen(0b1111, Place::Device), Some(1));
-        assert_eq!(chosen(0b1101, Place::Device), Some(0));
-        assert_eq!(chosen(0, Place::Device), None);
+        assert_eq!(chosen(0b1111, MemoryPlace::Host), Some(3));
+        assert_eq!(chosen(0b0111, MemoryPlace::Host), Some(2));
+        assert_eq!(chosen(0b0011, MemoryPlace::Host), None);
+        assert_eq!(chosen(0b1111, MemoryPlace::Device), Some(1));
+        assert_eq!(chosen(0b1101, MemoryPlace::Device), Some(0));
+        assert_eq!(chosen(0, MemoryPlace::Device), None);
     }
 }

@@ -6,5 +6,5 @@
 //! semaphores, and [`translate`], which makes SPIR-V of WGSL.
 
 pub use crate::logical::{LogicalDevice, Wanted};
-pub use crate::memory::{Buffer, Place};
+pub use crate::memory::{Buffer, MemoryPlace};
 pub use crate::shader::{Checks, translate};

@@ -1,7 +1,7 @@
 //! Memory that both sides see: the host as bytes, the device as a buffer.
 
 use crate::gpu::Gpu;
-use crate::memory::{Buffer, Place};
+use crate::memory::{Buffer, MemoryPlace};
 use ash::vk;
 use device::FailureCode;
 
@@ -27,7 +27,7 @@ impl Staging {
         capacity: u64,
         usage: vk::BufferUsageFlags,
     ) -> Result<Staging, FailureCode> {
-        let buffer = Buffer::new(&gpu.device, capacity, usage, Place::Host);
+        let buffer = Buffer::new(&gpu.device, capacity, usage, MemoryPlace::Host);
         let buffer = buffer.map_err(|result| gpu.failure(result))?;
         let mut staging = Staging { buffer, capacity, dirty: 0 };
         staging.mapped().fill(0);

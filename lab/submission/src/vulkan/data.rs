@@ -5,7 +5,7 @@ use super::pipelines::{BINDINGS, Pipelines};
 use crate::Error;
 use crate::network::{FILTER, Network, Output};
 use ash::vk;
-use device_vulkan::raw::{Buffer, LogicalDevice, Place};
+use device_vulkan::raw::{Buffer, LogicalDevice, MemoryPlace};
 
 const FLOAT: usize = size_of::<f32>();
 /// Descriptor sets: one for each kernel of a layer.
@@ -84,13 +84,13 @@ impl<'a> Data<'a> {
         let usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
-        Ok(self.buffer(floats, usage, Place::Device)?.0)
+        Ok(self.buffer(floats, usage, MemoryPlace::Device)?.0)
     }
 
     fn upload(&mut self, from: &[f32], to: vk::Buffer) -> Result<(), Error> {
         let floats = from.len();
         let (buffer, mapped) =
-            self.buffer(floats, vk::BufferUsageFlags::TRANSFER_SRC, Place::Host)?;
+            self.buffer(floats, vk::BufferUsageFlags::TRANSFER_SRC, MemoryPlace::Host)?;
         // SAFETY: so many floats are mapped, aligned as Vulkan maps memory, and nobody uses them.
         unsafe { mapped.copy_from_nonoverlapping(from.as_ptr(), floats) };
         self.uploads.push(Transfer { from: buffer, to, floats, mapped });
@@ -98,7 +98,7 @@ impl<'a> Data<'a> {
     }
 
     fn download(&mut self, from: vk::Buffer, floats: usize) -> Result<Transfer, Error> {
-        let (to, mapped) = self.buffer(floats, vk::BufferUsageFlags::TRANSFER_DST, Place::Host)?;
+        let (to, mapped) = self.buffer(floats, vk::BufferUsageFlags::TRANSFER_DST, MemoryPlace::Host)?;
         // SAFETY: as in `upload`.
         unsafe { mapped.write_bytes(0, floats) };
         Ok(Transfer { from, to, floats, mapped })
@@ -108,7 +108,7 @@ impl<'a> Data<'a> {
         &mut self,
         floats: usize,
         usage: vk::BufferUsageFlags,
-        place: Place,
+        place: MemoryPlace,
     ) -> Result<(vk::Buffer, *mut f32), Error> {
         let buffer = Buffer::new(self.device, (floats * FLOAT) as u64, usage, place)
             .map_err(failed("taking memory"))?;

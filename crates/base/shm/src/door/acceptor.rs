@@ -14,8 +14,8 @@
 //! While it drops more than it passes on, it rests as long as it works: knocking costs others at
 //! most half a core, at the lowest of the real-time priorities.
 
-use super::places::{NoPlace, Place, Places, Taken};
-use super::{Door, Limits, Pace};
+use super::places::{NoPlace, ConnectionPlace, Places, Taken};
+use super::{ServiceSocket, Limits, Pace};
 use crate::Doorbell;
 use crate::peer::Credentials;
 use crate::socket::{Received, Socket};
@@ -74,7 +74,7 @@ pub struct Guest {
     /// The connection.
     pub socket: Socket,
     /// To be dropped when the connection has said what it wants.
-    pub place: Place,
+    pub place: ConnectionPlace,
 }
 
 /// The door, and the thread that stands at it. Dropping it ends both.
@@ -93,7 +93,7 @@ impl Acceptor {
     /// # Errors
     /// The kernel's reason for not starting it.
     pub fn start(
-        door: Door,
+        door: ServiceSocket,
         limits: Limits,
         prepare: impl FnOnce() + Send + 'static,
         refuse: impl FnMut(&Socket, Turned) + Send + 'static,
@@ -153,7 +153,7 @@ impl Drop for Acceptor {
 
 /// State of the thread.
 struct Hall<R> {
-    door: Door,
+    door: ServiceSocket,
     inside: Socket,
     places: Places,
     pace: Pace,

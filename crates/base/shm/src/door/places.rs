@@ -1,6 +1,6 @@
 //! Places for unfinished connections: those that are accepted, but not yet heard.
 //!
-//! The thread at the door counts them up ([`Places::take`]); whoever owns a [`Place`] counts it
+//! The thread at the door counts them up ([`Places::take`]); whoever owns a [`ConnectionPlace`] counts it
 //! down by dropping it. Both are wait-free: a count for each user, and one for all ordinary users.
 
 use super::Limits;
@@ -99,20 +99,20 @@ pub(super) struct Taken(Counts);
 
 impl Taken {
     /// The place of this number, which was taken.
-    pub(super) fn place(&self, number: u32) -> Place {
-        Place { counts: self.0.clone(), number }
+    pub(super) fn place(&self, number: u32) -> ConnectionPlace {
+        ConnectionPlace { counts: self.0.clone(), number }
     }
 }
 
 /// The place of a connection that has not been heard yet. Dropping it gives it back; any thread,
 /// wait-free.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     counts: Counts,
     number: u32,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         for seat in counted(self.number) {
             // Relaxed: as in `Places::take`.

@@ -17,7 +17,7 @@
 //! the adopter gives up. An adopter that dies between them leaves the chunk to the closer.
 //! Each step is wait-free.
 
-use super::{CAPACITY, Chunk, Cursor, Gate, HAND, Log, Place, State, Writer, interrupt};
+use super::{CAPACITY, Chunk, Cursor, Gate, HAND, Log, CursorPlace, State, Writer, interrupt};
 use crate::atomic::Ordering;
 
 /// Places in the register.
@@ -76,7 +76,7 @@ impl Log {
 
     /// The next slot of an ended thread's chunk.
     #[cold]
-    pub(super) fn adopt(&self, cursor: &Cursor, writer: Writer) -> Option<Place> {
+    pub(super) fn adopt(&self, cursor: &Cursor, writer: Writer) -> Option<CursorPlace> {
         let Process { space, is_dead, .. } = self.process?;
         let space = space();
         let mut questions = QUESTIONS;
@@ -135,7 +135,7 @@ impl Log {
     }
 
     /// Returns the place at which a chunk that was taken over goes on, if enough slots are left.
-    fn rest(&self, number: u32, state: State) -> Option<Place> {
+    fn rest(&self, number: u32, state: State) -> Option<CursorPlace> {
         let (chunk, lap) = (self.chunk(number), self.lap(state));
         let is_whole = |slot: u32| {
             let slot = &chunk.slots[slot as usize];
@@ -146,7 +146,7 @@ impl Log {
         if free + WORTH > CAPACITY {
             return None;
         }
-        Some(Place::new(lap, number, free))
+        Some(CursorPlace::new(lap, number, free))
     }
 }
 

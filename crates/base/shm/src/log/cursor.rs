@@ -7,14 +7,14 @@ use crate::mutant::Mutant;
 /// Position of a cursor: lap of the chunk in bits 48 to 63, chunk in 24 to 47 (0: none), next slot
 /// in 0 to 23, which counts on when the chunk is full.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Place(u64);
+pub struct CursorPlace(u64);
 
-impl Place {
+impl CursorPlace {
     const BITS: u32 = 24;
-    pub const MASK: u64 = (1 << Place::BITS) - 1;
+    pub const MASK: u64 = (1 << CursorPlace::BITS) - 1;
 
-    pub fn new(lap: u16, chunk: u32, slot: u32) -> Place {
-        Place(u64::from(lap) << 48 | u64::from(chunk) << Place::BITS | u64::from(slot))
+    pub fn new(lap: u16, chunk: u32, slot: u32) -> CursorPlace {
+        CursorPlace(u64::from(lap) << 48 | u64::from(chunk) << CursorPlace::BITS | u64::from(slot))
     }
 
     #[inline(always)]
@@ -24,12 +24,12 @@ impl Place {
 
     #[inline(always)]
     pub fn chunk(self) -> u32 {
-        (self.0 >> Place::BITS & Place::MASK) as u32
+        (self.0 >> CursorPlace::BITS & CursorPlace::MASK) as u32
     }
 
     #[inline(always)]
     pub fn slot(self) -> u32 {
-        (self.0 & Place::MASK) as u32
+        (self.0 & CursorPlace::MASK) as u32
     }
 
     #[inline(always)]
@@ -39,19 +39,19 @@ impl Place {
 
     /// Returns true during the pause after an append that found no room.
     pub fn waits(self) -> bool {
-        (Place::NO_ROOM..Place::NO_ROOM + PAUSE).contains(&self.slot())
+        (CursorPlace::NO_ROOM..CursorPlace::NO_ROOM + PAUSE).contains(&self.slot())
     }
 
     /// Slot that counts the entries since no room was found.
     const NO_ROOM: u32 = 1 << 20;
 
     /// So many slots further on.
-    pub fn after(self, slots: u32) -> Place {
-        Place(self.0 + u64::from(slots))
+    pub fn after(self, slots: u32) -> CursorPlace {
+        CursorPlace(self.0 + u64::from(slots))
     }
 
-    fn is_in_same_chunk(self, other: Place) -> bool {
-        self.0 >> Place::BITS == other.0 >> Place::BITS
+    fn is_in_same_chunk(self, other: CursorPlace) -> bool {
+        self.0 >> CursorPlace::BITS == other.0 >> CursorPlace::BITS
     }
 }
 
@@ -64,7 +64,7 @@ const PAUSE: u32 = if cfg!(loom) { 1 } else { 256 };
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), repr(C))]
 pub struct Cursor {
-    /// See [`Place`].
+    /// See [`CursorPlace`].
     place: AtomicU64,
     /// A place of another chunk, which the next segment begins at; 0: none.
     kept: AtomicU64,
@@ -88,7 +88,7 @@ impl Cursor {
     /// Takes the next slot. One instruction, so that a signal handler comes before or after it,
     /// never in between. It needs no bus lock, since no other thread uses the cursor.
     #[inline(always)]
-    pub(super) fn reserve(&self) -> Place {
+    pub(super) fn reserve(&self) -> CursorPlace {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         {
             let mut place: u64 = 1;
@@ -98,25 +98,25 @@ impl Cursor {
                 core::arch::asm!("xadd qword ptr [{at}], {place}", at = in(reg) self.place.as_ptr(),
                     place = inout(reg) place, options(nostack));
             }
-            Place(place)
+            CursorPlace(place)
         }
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
         {
             if Mutant::SlotTakenInTwoSteps.is_on() {
                 let place = self.place.load(Ordering::Relaxed);
                 self.place.store(place + 1, Ordering::Relaxed);
-                return Place(place);
+                return CursorPlace(place);
             }
-            Place(self.place.fetch_add(1, Ordering::Relaxed))
+            CursorPlace(self.place.fetch_add(1, Ordering::Relaxed))
         }
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place(self.place.load(Ordering::Relaxed))
+    pub(super) fn place(&self) -> CursorPlace {
+        CursorPlace(self.place.load(Ordering::Relaxed))
     }
 
     /// Moves on from a full chunk; false if a handler has done so since it was seen.
-    pub(super) fn move_on(&self, full: Place, next: Place) -> bool {
+    pub(super) fn move_on(&self, full: CursorPlace, next: CursorPlace) -> bool {
         if Mutant::CursorMovedBlindly.is_on() {
             self.place.store(next.0, Ordering::Relaxed);
             return true;
@@ -127,26 +127,26 @@ impl Cursor {
     /// Says that no room was found. Returns the latest chunk.
     pub(super) fn no_room(&self) -> u32 {
         let place = self.place();
-        self.replace(place, Place::new(place.lap(), place.chunk(), Place::NO_ROOM));
+        self.replace(place, CursorPlace::new(place.lap(), place.chunk(), CursorPlace::NO_ROOM));
         place.chunk()
     }
 
-    fn replace(&self, full: Place, next: Place) -> bool {
+    fn replace(&self, full: CursorPlace, next: CursorPlace) -> bool {
         let replaced = self.place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
             // Handlers that need a chunk, too, have counted the slot on.
-            let is_full = !Place(now).has_room() && Place(now).is_in_same_chunk(full);
+            let is_full = !CursorPlace(now).has_room() && CursorPlace(now).is_in_same_chunk(full);
             is_full.then_some(next.0)
         });
         replaced.is_ok()
     }
 
-    pub(super) fn take_kept(&self) -> Option<Place> {
+    pub(super) fn take_kept(&self) -> Option<CursorPlace> {
         let kept = self.kept.swap(0, Ordering::Relaxed);
-        (kept != 0).then_some(Place(kept))
+        (kept != 0).then_some(CursorPlace(kept))
     }
 
     /// False if it keeps another one.
-    pub(super) fn keep(&self, place: Place) -> bool {
+    pub(super) fn keep(&self, place: CursorPlace) -> bool {
         self.kept.compare_exchange(0, place.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 

@@ -13,7 +13,7 @@
 //!
 //! Lock-free, any thread; all zero is the empty table.
 
-use super::{Moment, Place};
+use super::{Moment, StreamPlace};
 use crate::atomic::{AtomicU64, Ordering};
 
 const ENTRIES: usize = if cfg!(loom) { 2 } else { 4096 };
@@ -56,8 +56,8 @@ pub struct Seen {
 impl Seen {
     /// Returns the work that has ended once the event has happened: that of the stream at this
     /// place, up to this moment.
-    pub fn tells(&self) -> (Place, Moment) {
-        (Place((self.word >> PLACE_SHIFT & 0x3fff) as u16), Moment(self.word & MOMENT))
+    pub fn tells(&self) -> (StreamPlace, Moment) {
+        (StreamPlace((self.word >> PLACE_SHIFT & 0x3fff) as u16), Moment(self.word & MOMENT))
     }
 }
 
@@ -123,7 +123,7 @@ impl Events {
 
     /// The driver has recorded it, in the stream at this place; None if it has not, or the stream
     /// has none.
-    pub fn end(&self, recording: Recording, place: Option<Place>) {
+    pub fn end(&self, recording: Recording, place: Option<StreamPlace>) {
         let next = place.map_or(NONE, |place| {
             DONE | u64::from(place.0) << PLACE_SHIFT | recording.word & MOMENT
         });
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     const EVENT: u64 = 0x7f00_1234_5000;
-    const PLACE: Place = Place(7);
+    const PLACE: StreamPlace = StreamPlace(7);
 
     #[test]
     fn event_tells_what_its_last_recording_came_after() {

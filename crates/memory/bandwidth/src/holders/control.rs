@@ -17,7 +17,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use shm::door::{Acceptor, Door, Guest as Arrival, Limits, Place, Turned};
+use shm::door::{Acceptor, ServiceSocket, Guest as Arrival, Limits, ConnectionPlace, Turned};
 use shm::peer::{Peer, Unknown};
 use shm::socket::Socket;
 use std::collections::HashMap;
@@ -48,11 +48,11 @@ struct Pending {
     peer: Peer,
     process: OwnedFd,
     since_ns: u64,
-    _place: Place,
+    _place: ConnectionPlace,
 }
 
 impl Control {
-    pub(super) fn new(config: Config, door: Door, shared: Arc<Shared>) -> Result<Control, Error> {
+    pub(super) fn new(config: Config, door: ServiceSocket, shared: Arc<Shared>) -> Result<Control, Error> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
         let acceptor = attend(&config, door, shared.clone())?;
@@ -137,7 +137,7 @@ impl Control {
         Ok((peer, process))
     }
 
-    fn keep(&mut self, socket: OwnedFd, place: Place, peer: Peer, process: OwnedFd) {
+    fn keep(&mut self, socket: OwnedFd, place: ConnectionPlace, peer: Peer, process: OwnedFd) {
         let id = self.shared.entries().next_id();
         match self.watch(socket.as_fd(), id, epoll::EventFlags::empty()) {
             Ok(()) => {
@@ -236,7 +236,7 @@ impl Control {
 
 /// Starts the thread at the door, below all real-time threads and above all others if the
 /// regulator has a priority.
-fn attend(config: &Config, door: Door, shared: Arc<Shared>) -> Result<Acceptor, Error> {
+fn attend(config: &Config, door: ServiceSocket, shared: Arc<Shared>) -> Result<Acceptor, Error> {
     let limits = Limits::paced(config.connects_per_second);
     let realtime = config.priority.is_some();
     let prepare = move || {

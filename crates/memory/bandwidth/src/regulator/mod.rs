@@ -106,7 +106,7 @@ impl Regulator {
     pub fn start_with(config: Config, mut rule: Box<dyn Rule>) -> Result<Regulator, Error> {
         config.check()?;
         let usual = holders::Config::default().socket;
-        let kept = fairness::Place::of(&config.holders.socket, &usual);
+        let kept = fairness::StateFile::of(&config.holders.socket, &usual);
         let others = config.other_cores();
         let holders = open_door(&config, &others)?;
         let restored = kept.as_ref().map_or(0, fairness::restore_after_crash);
@@ -174,7 +174,7 @@ impl Regulator {
         &mut self,
         config: &Config,
         others: &[usize],
-        kept: Option<fairness::Place>,
+        kept: Option<fairness::StateFile>,
         mut rule: Box<dyn Rule>,
     ) -> Result<(), Error> {
         let (shared, cores) = (self.shared.clone(), others.to_vec());

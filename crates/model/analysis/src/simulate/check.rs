@@ -46,15 +46,15 @@ fn ensure(holds: bool, at_ns: u64, what: impl FnOnce() -> String) -> Verdict {
 }
 
 /// Chain, job and callback.
-type Place = (usize, u64, usize);
+type JobCallback = (usize, u64, usize);
 
 struct Check<'t> {
     trace: &'t Trace,
     system: &'t System,
     /// Intervals of each resource, in order.
     did: HashMap<Resource, Vec<Interval>>,
-    callbacks: HashMap<Place, CallbackRun>,
-    requests: HashMap<Place, Vec<Request>>,
+    callbacks: HashMap<JobCallback, CallbackRun>,
+    requests: HashMap<JobCallback, Vec<Request>>,
     /// Callbacks that each executor ran, in order of their start.
     runs: Vec<Vec<CallbackRun>>,
 }
@@ -72,7 +72,7 @@ impl<'t> Check<'t> {
             runs[run.executor].push(*run);
         }
         runs.iter_mut().for_each(|runs| runs.sort_by_key(|run| (run.start_ns, run.end_ns)));
-        let mut requests: HashMap<Place, Vec<Request>> = HashMap::new();
+        let mut requests: HashMap<JobCallback, Vec<Request>> = HashMap::new();
         for request in &trace.requests {
             let place = (request.chain, request.job, request.callback);
             requests.entry(place).or_default().push(*request);
@@ -123,7 +123,7 @@ impl<'t> Check<'t> {
 
     /// Callbacks of a job follow each other, and each computes for exactly its time.
     fn callbacks(&self) -> Verdict {
-        let mut computed: HashMap<Place, u64> = HashMap::new();
+        let mut computed: HashMap<JobCallback, u64> = HashMap::new();
         for interval in &self.trace.intervals {
             if matches!(interval.resource, Resource::Core(_)) && interval.doing == Doing::Run {
                 let place = (interval.chain, interval.job, interval.callback);

@@ -6,7 +6,7 @@ use crate::atomic::{Ordering, fence};
 use crate::futex::{self, Deadline, NotLent, Woken};
 use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
-use crate::table::{NET_NS, OFFER_NS, Place, Table, WAITING, Waiter};
+use crate::table::{NET_NS, OFFER_NS, WaiterPlace, Table, WAITING, Waiter};
 
 /// For how long a waiter that is next stays awake.
 const AWAKE_NS: i64 = 500_000;
@@ -29,7 +29,7 @@ impl<'a> Wait<'a> {
 
     /// Waits as the C library does until the bound is over; then returns a place in the table.
     /// `None`: it has the mutex.
-    pub(super) fn overtaken(&mut self, limit: Deadline) -> Result<Option<&'a Place>, Failure> {
+    pub(super) fn overtaken(&mut self, limit: Deadline) -> Result<Option<&'a WaiterPlace>, Failure> {
         loop {
             if self.mutex.try_take() {
                 return Ok(None);
@@ -108,7 +108,7 @@ impl<'a> Wait<'a> {
         self.table.marked(owner).unwrap_or(owner)
     }
 
-    pub(super) fn stand(&mut self, patient: bool) -> Option<&'a Place> {
+    pub(super) fn stand(&mut self, patient: bool) -> Option<&'a WaiterPlace> {
         let place = self.table.stand(self.mutex.address(), self.waiter, patient);
         self.taken.stood = place.is_some();
         // Pairs with the one in `Mutex::let_go`.
@@ -117,7 +117,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Waits in the table.
-    pub(super) fn standing(&mut self, place: &Place) -> Result<(), Failure> {
+    pub(super) fn standing(&mut self, place: &WaiterPlace) -> Result<(), Failure> {
         // An owner that the kernel would not lend to.
         let mut refused = 0;
         // True if it may be time to look for a thread that does not take the mutex.
@@ -178,7 +178,7 @@ impl<'a> Wait<'a> {
 
     /// Looks, without sleeping, until it is handed the mutex or nobody takes it; for as long as
     /// a short section takes. Does not itself come before a thread that comes back at once.
-    fn stay_awake(&self, place: &Place) {
+    fn stay_awake(&self, place: &WaiterPlace) {
         let end = Deadline::or_before(self.until, Deadline::after_ns(AWAKE_NS));
         let mut free_until: Option<Deadline> = None;
         let mut early = false;
@@ -203,7 +203,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Lends this thread's priority to the owner until it gives it back, or for a while.
-    fn lend(&mut self, place: &Place, owner: u32) -> Result<(), NotLent> {
+    fn lend(&mut self, place: &WaiterPlace, owner: u32) -> Result<(), NotLent> {
         // It may be the owner again, after it has put us aside.
         let is_owner = || {
             self.owner() == owner && !Table::was_put_aside(place)

@@ -39,7 +39,7 @@ impl<T> UnsafeCell<T> {
 
 /// The word and what it guards.
 #[repr(C)]
-pub(super) struct Door {
+pub(super) struct Entrance {
     word: AtomicU32,
     /// The memory in which the thread lives whose id the word has, or had last.
     memory: AtomicU32,
@@ -47,11 +47,11 @@ pub(super) struct Door {
 }
 
 // SAFETY: the queue is reached only by the thread whose id the word has.
-unsafe impl Sync for Door {}
+unsafe impl Sync for Entrance {}
 
-impl Door {
-    pub(super) fn new() -> Door {
-        Door {
+impl Entrance {
+    pub(super) fn new() -> Entrance {
+        Entrance {
             word: AtomicU32::new(0),
             memory: AtomicU32::new(0),
             queue: UnsafeCell::new(Queue::new()),

@@ -10,7 +10,7 @@ use super::processors::Processors;
 use crate::function::{Functions, NO_KIND};
 use crate::hash::Map;
 use crate::identity::{Family, Identities, Key, NO_LOCK};
-use crate::snapshot::{Held, Snapshot, Wait};
+use crate::snapshot::{LockHold, Snapshot, Wait};
 use crate::survey::locks::NOBODY;
 use trace::{StreamKind, Trace};
 use record::{Action, Class, Kind, Record};
@@ -19,7 +19,7 @@ use record::{Action, Class, Kind, Record};
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub calls: Vec<(u32, u64)>,
-    pub held: Vec<Held>,
+    pub held: Vec<LockHold>,
     pub wait: Option<Wait>,
     /// Time of the last signal to the object that the thread waits for.
     pub signalled: Option<u64>,
@@ -289,7 +289,7 @@ impl<'s> Scene<'s> {
             return;
         }
         let kind = seen.calls.last().map_or(NO_KIND, |(kind, _)| *kind);
-        seen.held.push(Held { lock, read, depth: 1, since: now, kind });
+        seen.held.push(LockHold { lock, read, depth: 1, since: now, kind });
         let state = self.locks.entry(lock).or_default();
         state.holders.push(Has { stream, read, since: now });
         (state.changed, state.released_by, state.lost) = (now, None, false);

@@ -5,7 +5,7 @@ use super::locks::Mark;
 use super::thread::ThreadState;
 use crate::function::Group;
 use crate::identity::{Family, NO_LOCK};
-use crate::snapshot::{Held, Wait};
+use crate::snapshot::{LockHold, Wait};
 use record::{Action, Class, Record};
 
 impl World {
@@ -113,7 +113,7 @@ impl World {
         }
         state.granted(class, wait.is_some(), now, actor);
         let read = class == Class::Read;
-        thread.held.push(Held { lock, read, depth: 1, since: now, kind });
+        thread.held.push(LockHold { lock, read, depth: 1, since: now, kind });
     }
 
     /// A wait for a condition is over: its mutex is held again.
@@ -133,7 +133,7 @@ impl World {
         if known && !thread.held.iter().any(|held| held.lock == mutex) {
             let kind = thread.kind();
             self.locks.states[mutex as usize].granted(Class::Mutex, true, now, actor);
-            thread.held.push(Held { lock: mutex, read: false, depth: 1, since: now, kind });
+            thread.held.push(LockHold { lock: mutex, read: false, depth: 1, since: now, kind });
         }
     }
 

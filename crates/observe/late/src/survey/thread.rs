@@ -9,7 +9,7 @@ use crate::function::{Host, NO_KIND, Role};
 use crate::hash::Mix;
 use crate::identity::{Family, Key};
 use crate::pattern::{MOST_STEPS, Step};
-use crate::snapshot::{Held, Snapshot, Wait};
+use crate::snapshot::{LockHold, Snapshot, Wait};
 use record::{Class, Kind, Record};
 use std::hash::Hasher;
 
@@ -25,7 +25,7 @@ pub struct ThreadState {
     /// Records are missing somewhere around, so nothing is measured.
     pub doubtful: bool,
     pub frames: Vec<Frame>,
-    pub held: Vec<Held>,
+    pub held: Vec<LockHold>,
     /// Locks that it held when its records began to be missing.
     pub lost: Vec<u32>,
     pub wait: Option<(Wait, Mark)>,

@@ -31,7 +31,7 @@ use crate::cuda::{Arguments, SUCCESS, pinned};
 use crate::thread::{Thread, this};
 use bandwidth::Hold;
 use bandwidth::activity::events::{Events, Recording, Seen};
-use bandwidth::activity::{Activity, Holding, Key, Moment, Place};
+use bandwidth::activity::{Activity, Holding, Key, Moment, StreamPlace};
 use calls::{ACTS, Act, At};
 use driver::Handle;
 use realtime::clock::monotonic_ns;
@@ -187,17 +187,17 @@ enum Around {
     Initialised,
     /// Work was begun in a place; at most this much of it has ended if the call succeeds.
     Submitted {
-        place: Place,
+        place: StreamPlace,
         ends: Ends,
     },
     SubmittedMany(usize),
     /// A wait for all that came before.
-    Waited(Place, Moment),
+    Waited(StreamPlace, Moment),
     WaitedForEvent(Seen),
     WaitedForContext(Handle, Moment),
-    Recorded(Option<Recording>, Option<Place>),
+    Recorded(Option<Recording>, Option<StreamPlace>),
     OpenedEvent,
-    Captured(Place),
+    Captured(StreamPlace),
     RetainedPrimary,
     DestroyedContext(Handle),
     EndedPrimary(Handle),
@@ -320,7 +320,7 @@ impl State {
         Counted(unsafe { (*self.0.hold.get()).assume_init_ref() })
     }
 
-    fn complete(&self, place: Place, before: Moment) {
+    fn complete(&self, place: StreamPlace, before: Moment) {
         self.activity.complete(place, before, &self.hold());
     }
 

@@ -13,7 +13,7 @@ use super::driver::{self, Handle, NOT_READY};
 use super::{ATTACHED, LEGACY, STATE, State, count};
 use crate::cuda::{SUCCESS, graph};
 use crate::thread::{Thread, this};
-use bandwidth::activity::{Moment, Place, Stream};
+use bandwidth::activity::{Moment, StreamPlace, Stream};
 use record::bandwidth::{BandwidthCount, Taking};
 use rustix::thread::futex;
 use std::ffi::c_void;
@@ -209,7 +209,7 @@ enum Found {
 }
 
 /// Asks about one stream. `current` is this thread's current context.
-fn look(state: State, place: Place, current: &mut Handle, thread: &'static Thread) {
+fn look(state: State, place: StreamPlace, current: &mut Handle, thread: &'static Thread) {
     if !state.activity.ask(place) {
         return;
     }
@@ -228,7 +228,7 @@ fn look(state: State, place: Place, current: &mut Handle, thread: &'static Threa
 
 fn ask(
     state: State,
-    place: Place,
+    place: StreamPlace,
     before: Moment,
     current: &mut Handle,
     thread: &'static Thread,

@@ -5,7 +5,7 @@ use super::driver::{self, Handle};
 use super::{Around, Ends, PER_THREAD, State, count};
 use crate::cuda::{Arguments, graph};
 use crate::thread::Thread;
-use bandwidth::activity::{Key, Moment, Place, Stream};
+use bandwidth::activity::{Key, Moment, StreamPlace, Stream};
 use record::bandwidth::BandwidthCount;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ impl State {
     }
 
     #[inline]
-    fn begin(self, key: Key, thread: &'static Thread) -> Option<Place> {
+    fn begin(self, key: Key, thread: &'static Thread) -> Option<StreamPlace> {
         let context = || {
             count(BandwidthCount::Streams);
             match key.stream() {
@@ -77,7 +77,7 @@ impl State {
     #[inline]
     pub(super) fn submitted(
         self,
-        place: Place,
+        place: StreamPlace,
         ends: Ends,
         succeeded: bool,
         thread: &'static Thread,
@@ -114,7 +114,7 @@ impl State {
     /// learns when work up to `after` has ended; false when nobody could tell.
     fn record_own(
         self,
-        place: Place,
+        place: StreamPlace,
         stream: Handle,
         context: Handle,
         after: Moment,
@@ -259,7 +259,7 @@ impl State {
     }
 
     /// Lets the poller learn when the work of a stream has ended that will be gone by then.
-    fn outlive(self, place: Place, stream: Handle, thread: &'static Thread) {
+    fn outlive(self, place: StreamPlace, stream: Handle, thread: &'static Thread) {
         if !self.activity.is_active(place) || driver::may_be_captured(thread, stream) {
             return;
         }
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// Nobody asks about a stream from here on, and its place stays its own.
-    fn forbid(self, place: Place) {
+    fn forbid(self, place: StreamPlace) {
         self.activity.forbid(place);
         self.wait_while(|| self.activity.is_asked(place) || self.activity.is_changing(place));
     }

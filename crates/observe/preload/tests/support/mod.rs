@@ -12,7 +12,7 @@ pub use build::{Folder, can_compile, compile, library, program, program_with, sh
 pub use trace::Trace;
 
 use record::attach::{Invitation, VARIABLE};
-use record::door::Door;
+use record::door::RecorderSocket;
 use record::guard::{Guard, Mutexes};
 use record::{Recording, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -328,7 +328,7 @@ impl Recorder {
         let recording = Recording::create(mode.bytes, &mode.settings).expect("memory");
         let recording = std::sync::Arc::new(recording);
         let invitation = Invitation::new(recording.fd()).expect("random bytes");
-        let door = Door::open(invitation).expect("a socket");
+        let door = RecorderSocket::open(invitation).expect("a socket");
         let (watch, stop) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
         let shared = recording.clone();
@@ -361,7 +361,7 @@ impl Recorder {
     }
 }
 
-fn keep_door(mut door: Door, recording: &Recording, stop: &OwnedFd) {
+fn keep_door(mut door: RecorderSocket, recording: &Recording, stop: &OwnedFd) {
     loop {
         let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
         fds.extend(door.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));

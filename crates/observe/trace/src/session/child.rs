@@ -19,7 +19,7 @@ use std::process::{Command, ExitStatus};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// A child that waits. When it is dropped, the child never runs the program.
-pub struct Held<'scope> {
+pub struct WaitingChild<'scope> {
     pid: Pid,
     go: OwnedFd,
     spawner: ScopedJoinHandle<'scope, Spawned>,
@@ -35,7 +35,7 @@ pub struct Running<'scope> {
 /// Error of the start; or else the child's exit status, or the error of waiting for it.
 type Spawned = io::Result<io::Result<ExitStatus>>;
 
-impl<'scope> Held<'scope> {
+impl<'scope> WaitingChild<'scope> {
     /// Forks the child of `command`, which can be used only once. The child gets what this process
     /// had `inherited`.
     ///
@@ -46,7 +46,7 @@ impl<'scope> Held<'scope> {
         scope: &'scope Scope<'scope, 'env>,
         command: &'scope mut Command,
         inherited: &Inherited,
-    ) -> Result<Held<'scope>, Error> {
+    ) -> Result<WaitingChild<'scope>, Error> {
         let program = command.get_program().to_string_lossy().into_owned();
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(Error::system("pipe2"));
         let (told, tell) = pipe()?;
@@ -70,7 +70,7 @@ impl<'scope> Held<'scope> {
         let told = read_all(&told, &mut id).map_err(Error::system("read"))?;
         let pid = told.then(|| Pid::from_raw(i32::from_le_bytes(id))).flatten();
         if let Some(pid) = pid {
-            return Ok(Held { pid, go, spawner, program });
+            return Ok(WaitingChild { pid, go, spawner, program });
         }
         drop(go);
         let reason = match spawner.join().expect("the spawner does not panic") {
@@ -87,7 +87,7 @@ impl<'scope> Held<'scope> {
 
     /// Lets it become the program. Returns at once: the child may be stopped.
     pub fn release(self) -> Running<'scope> {
-        let Held { go, spawner, program, .. } = self;
+        let WaitingChild { go, spawner, program, .. } = self;
         // Fails only when the child was killed meanwhile, as its parent will hear.
         let _ = rustix::io::write(&go, &[1]);
         Running { spawner, program }
@@ -158,7 +158,7 @@ mod tests {
         let mut command = Command::new("echo");
         command.arg("ran").stdout(write);
         std::thread::scope(|scope| {
-            let held = Held::start(scope, &mut command, &inherited()).unwrap();
+            let held = WaitingChild::start(scope, &mut command, &inherited()).unwrap();
             let pid = held.pid().as_raw_nonzero().get();
             let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
             assert!(!text.contains("(echo)"), "{text}");
@@ -174,7 +174,7 @@ mod tests {
         let (read, write) = io::pipe().unwrap();
         command.stdout(write);
         std::thread::scope(|scope| {
-            drop(Held::start(scope, &mut command, &inherited()).unwrap());
+            drop(WaitingChild::start(scope, &mut command, &inherited()).unwrap());
         });
         drop(command);
         assert_eq!(io::read_to_string(read).unwrap(), "");
@@ -184,7 +184,7 @@ mod tests {
     fn program_that_is_not_there_is_named() {
         let mut command = Command::new("/no/such/program");
         std::thread::scope(|scope| {
-            let held = Held::start(scope, &mut command, &inherited()).unwrap();
+            let held = WaitingChild::start(scope, &mut command, &inherited()).unwrap();
             let text = held.release().wait().unwrap_err().to_string();
             assert!(text.starts_with("cannot run /no/such/program: No such file"), "{text}");
         });

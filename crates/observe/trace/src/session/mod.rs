@@ -34,12 +34,12 @@ use crate::kernel::{Collected, Collector, Request, Started, Wanted};
 use crate::metadata::{self, Metadata, Outcome, Tier, TroubleCount};
 use crate::{Error, TraceWriter};
 use bandwidth::Bandwidth;
-use child::Held;
+use child::WaitingChild;
 use keeper::Keeper;
 pub use library::Library;
 use record::attach::{Invitation, VARIABLE};
 use record::clock::Reading;
-use record::door::Door;
+use record::door::RecorderSocket;
 use record::{Recording, Settings, Trouble};
 use relay::Relay;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -299,11 +299,11 @@ impl<'a> Session<'a> {
 
     fn run(&self, command: &mut Command, keeper: Option<&Keeper>) -> Result<Run, Error> {
         let Session { options, recording, signals, .. } = self;
-        let door = Door::open(self.invitation)?;
+        let door = RecorderSocket::open(self.invitation)?;
         std::thread::scope(|scope| {
             let early = signals.came();
             keeper.inspect(|keeper| keeper.forget());
-            let held = Held::start(scope, command, signals.inherited())?;
+            let held = WaitingChild::start(scope, command, signals.inherited())?;
             let pid = held.pid();
             keeper.inspect(|keeper| keeper.tell(pid));
             let program = service::process_descriptor(pid)?;

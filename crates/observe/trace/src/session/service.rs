@@ -4,7 +4,7 @@
 use super::dead::Dead;
 use crate::Error;
 use record::Recording;
-use record::door::Door;
+use record::door::RecorderSocket;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Drop for Stop {
 /// State of the service.
 pub struct Service<'a> {
     /// The socket at which processes attach.
-    pub door: Door,
+    pub door: RecorderSocket,
     /// The recording whose memory they are given.
     pub recording: &'a Recording,
     /// True if chunks of dead threads are given again.

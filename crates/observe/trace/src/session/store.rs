@@ -95,7 +95,7 @@ pub fn lost_without_chunk(log: &Log) -> LostRange {
 /// Position of a segment: the order of the fields is that of the blocks. A thread id that is given
 /// again has a cursor with a larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SegmentPlace {
     writer: Writer,
     cursor: u32,
     sequence: u32,
@@ -103,22 +103,22 @@ struct Place {
     before: u64,
 }
 
-impl Place {
-    fn of(chunk: u32, copy: &Copy) -> Place {
+impl SegmentPlace {
+    fn of(chunk: u32, copy: &Copy) -> SegmentPlace {
         let Copy { writer, cursor, sequence, before, .. } = *copy;
-        Place { writer, cursor, sequence, chunk, before }
+        SegmentPlace { writer, cursor, sequence, chunk, before }
     }
 
     /// The segment, if it is still there.
     fn read(&self, log: &Log) -> Option<Copy> {
-        log.read(self.chunk).into_iter().find(|copy| Place::of(self.chunk, copy) == *self)
+        log.read(self.chunk).into_iter().find(|copy| SegmentPlace::of(self.chunk, copy) == *self)
     }
 }
 
 /// The segments, thread by thread, each thread's in the order in which they were begun.
-fn places(log: &Log) -> Vec<Place> {
-    let of_chunk = |chunk| log.read(chunk).into_iter().map(move |copy| Place::of(chunk, &copy));
-    let mut places: Vec<Place> = log.numbers().flat_map(of_chunk).collect();
+fn places(log: &Log) -> Vec<SegmentPlace> {
+    let of_chunk = |chunk| log.read(chunk).into_iter().map(move |copy| SegmentPlace::of(chunk, &copy));
+    let mut places: Vec<SegmentPlace> = log.numbers().flat_map(of_chunk).collect();
     places.sort_unstable();
     places
 }

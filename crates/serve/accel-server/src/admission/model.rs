@@ -41,7 +41,7 @@ pub(super) struct Modelled {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum ExecutorOf {
     File(usize),
     Session(u64),
     /// Of undeclared chains of this priority: nobody else is there.
@@ -89,8 +89,8 @@ pub(super) fn build(file: &File, claims: &[Claim], spreads: &[Spread]) -> Model 
 struct Builder<'a> {
     file: &'a File,
     claims: &'a [Claim],
-    executors: Vec<(Place, Executor)>,
-    places: HashMap<Place, usize>,
+    executors: Vec<(ExecutorOf, Executor)>,
+    places: HashMap<ExecutorOf, usize>,
 }
 
 impl<'a> Builder<'a> {
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         let mut chain = self.file.model.chains[index].clone();
         chain.buckets = buckets(chain.priority, spreads);
         for callback in &mut chain.callbacks {
-            callback.executor = self.executor(Place::File(callback.executor));
+            callback.executor = self.executor(ExecutorOf::File(callback.executor));
         }
         chain
     }
@@ -185,7 +185,7 @@ impl<'a> Builder<'a> {
             accelerators.sort_unstable();
             accelerators.dedup();
             let callback = Callback {
-                executor: self.executor(Place::Unknown(priority)),
+                executor: self.executor(ExecutorOf::Unknown(priority)),
                 cpu: Span::default(),
                 segments: accelerators.iter().map(segment).collect(),
             };
@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Finds the executor that runs a claim's callback.
-    fn place(&self, claim: &Claim) -> Place {
+    fn place(&self, claim: &Claim) -> ExecutorOf {
         let own = self.claims.iter().filter(|other| other.session == claim.session);
         let configured = own.filter_map(|other| match other.source {
             Source::File(index) => Some(&self.file.model.chains[index]),
@@ -216,23 +216,23 @@ impl<'a> Builder<'a> {
             let Executor { core, priority } = self.file.model.executors[executor];
             claim.executor == Some((core, priority))
         });
-        same.map_or(Place::Session(claim.session), Place::File)
+        same.map_or(ExecutorOf::Session(claim.session), ExecutorOf::File)
     }
 
-    fn executor(&mut self, place: Place) -> usize {
+    fn executor(&mut self, place: ExecutorOf) -> usize {
         if let Some(&index) = self.places.get(&place) {
             return index;
         }
         let executor = match place {
-            Place::File(index) => self.file.model.executors[index],
-            Place::Session(session) => {
+            ExecutorOf::File(index) => self.file.model.executors[index],
+            ExecutorOf::Session(session) => {
                 let own = self.claims.iter().filter(|claim| claim.session == session);
                 let declared = own.filter_map(|claim| claim.executor).next();
                 let (core, priority) = declared.unwrap_or_default();
                 Executor { core, priority }
             }
             // No core has such a number.
-            Place::Unknown(priority) => Executor { core: u32::MAX - priority, priority: 0 },
+            ExecutorOf::Unknown(priority) => Executor { core: u32::MAX - priority, priority: 0 },
         };
         self.executors.push((place, executor));
         self.places.insert(place, self.executors.len() - 1);
@@ -241,7 +241,7 @@ impl<'a> Builder<'a> {
 
     /// Two real-time threads of one core have an order.
     fn contradiction(&self) -> Option<String> {
-        let mut seen: HashMap<(u32, u32), Place> = HashMap::new();
+        let mut seen: HashMap<(u32, u32), ExecutorOf> = HashMap::new();
         for (place, Executor { core, priority }) in &self.executors {
             if *priority == 0 {
                 continue;
@@ -257,14 +257,14 @@ impl<'a> Builder<'a> {
         None
     }
 
-    fn name(&self, place: Place) -> String {
+    fn name(&self, place: ExecutorOf) -> String {
         match place {
-            Place::File(index) => format!("executor {:?}", self.file.system.executors[index].id),
-            Place::Session(session) => {
+            ExecutorOf::File(index) => format!("executor {:?}", self.file.system.executors[index].id),
+            ExecutorOf::Session(session) => {
                 let own = self.claims.iter().find(|claim| claim.session == session);
                 own.map_or("?".into(), |claim| format!("process {}", claim.pid))
             }
-            Place::Unknown(priority) => format!("the client of priority {priority}"),
+            ExecutorOf::Unknown(priority) => format!("the client of priority {priority}"),
         }
     }
 }

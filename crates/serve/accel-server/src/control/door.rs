@@ -7,7 +7,7 @@
 use super::{Connection, Control, HELLO_NS};
 use crate::Error;
 use crate::access::Grant;
-use crate::dispatch::Engine;
+use crate::dispatch::Dispatcher;
 use crate::journal::{Journal, Kind};
 use crate::refusal::Refusal;
 use accel::control::{Code, Refused};
@@ -15,7 +15,7 @@ use accel::socket::Socket;
 use realtime::clock::monotonic_ns;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd};
-use shm::door::{Acceptor, Door, Guest, Limits, Turned};
+use shm::door::{Acceptor, ServiceSocket, Guest, Limits, Turned};
 use shm::peer::Peer;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -25,9 +25,9 @@ pub(super) const KEPT_SESSIONS: usize = 4;
 
 /// Starts the thread at the door. `prepare` gives it its priority and cores.
 pub(crate) fn attend(
-    door: Door,
+    door: ServiceSocket,
     limits: &system::Limits,
-    engine: Arc<Engine>,
+    engine: Arc<Dispatcher>,
     journal: Arc<Journal>,
     prepare: impl FnOnce() + Send + 'static,
 ) -> Result<Acceptor, Error> {

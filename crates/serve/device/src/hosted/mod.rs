@@ -44,7 +44,7 @@ use pace::Pace;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use realtime::thread::{self, Policy};
-use schedule::{Engine, Schedule};
+use schedule::{ThreadKind, Schedule};
 use shm::Mapping;
 use shm::memory::PeerSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +114,7 @@ pub struct Hosted<B: Backend> {
 
 /// Report of a thread that has set itself up.
 struct Ready {
-    engine: Engine,
+    engine: ThreadKind,
     unit: usize,
     thread: u32,
     realtime: bool,
@@ -181,14 +181,14 @@ impl<B: Backend> Hosted<B> {
     fn start_threads(&mut self, setup: &Setup) -> Result<(), Error> {
         let (sender, ready) = mpsc::channel();
         let limits = realtime::machine::rt_limits();
-        let compute = setup.units.iter().map(|unit| (Engine::Compute, unit.core)).enumerate();
-        let copy = [(0, (Engine::Copy, setup.copy_core))];
+        let compute = setup.units.iter().map(|unit| (ThreadKind::Compute, unit.core)).enumerate();
+        let copy = [(0, (ThreadKind::Copy, setup.copy_core))];
         for (unit, (engine, core)) in compute.chain(copy) {
             let (shared, sender) = (self.shared.clone(), sender.clone());
             let (policy, limits) = (setup.policy, limits);
             let thread = std::thread::Builder::new().spawn(move || {
                 let (ready, runner) = set_up(&shared.backend, engine, unit, core, policy);
-                let paced = ready.realtime && (engine == Engine::Copy || shared.backend.is_busy());
+                let paced = ready.realtime && (engine == ThreadKind::Copy || shared.backend.is_busy());
                 let granted = if paced { policy } else { Policy::Normal };
                 // The receiver is gone only when the start has failed: then the device is closed.
                 let _ = sender.send(ready);
@@ -206,7 +206,7 @@ impl<B: Backend> Hosted<B> {
         for ready in ready {
             ready.fit.map_err(Error::Start)?;
             self.realtime &= ready.realtime;
-            if ready.engine == Engine::Compute {
+            if ready.engine == ThreadKind::Compute {
                 self.compute_threads[ready.unit] = ready.thread;
             }
         }
@@ -216,7 +216,7 @@ impl<B: Backend> Hosted<B> {
     fn submit(
         &self,
         stream: StreamId,
-        engine: Engine,
+        engine: ThreadKind,
         plan: Plan,
         launch: Launch,
         event: &Event,
@@ -247,14 +247,14 @@ impl<B: Backend> Hosted<B> {
 /// Sets up the calling thread, which is one of a device. Without a runner it only tells ends.
 fn set_up<B: Backend>(
     backend: &B,
-    engine: Engine,
+    engine: ThreadKind,
     unit: usize,
     core: Option<usize>,
     policy: Policy,
 ) -> (Ready, Option<Runner<B::Worker>>) {
     match engine {
-        Engine::Compute => thread::set_name(&format!("unit-{unit}")),
-        Engine::Copy => thread::set_name("copy-engine"),
+        ThreadKind::Compute => thread::set_name(&format!("unit-{unit}")),
+        ThreadKind::Copy => thread::set_name("copy-engine"),
     }
     let core = core.map_or(Ok(()), |core| thread::pin(&[core]));
     let granted = thread::set_policy(policy).is_ok();
@@ -265,8 +265,8 @@ fn set_up<B: Backend>(
         let _ = thread::set_nice(-20);
     }
     let runner = match engine {
-        Engine::Compute => backend.worker(unit).map(Runner::Compute),
-        Engine::Copy => Ok(Runner::Copy(copy::buffer())),
+        ThreadKind::Compute => backend.worker(unit).map(Runner::Compute),
+        ThreadKind::Copy => Ok(Runner::Copy(copy::buffer())),
     };
     let (runner, fit) = match (core, runner) {
         (Ok(()), Ok(runner)) => (Some(runner), Ok(())),
@@ -331,7 +331,7 @@ impl<B: Backend> Device for Hosted<B> {
 
     fn launch(&self, stream: StreamId, launch: Launch, event: &Event) -> Result<(), Error> {
         let plan = self.shared.backend.plan(&launch)?;
-        self.submit(stream, Engine::Compute, plan, launch, event)
+        self.submit(stream, ThreadKind::Compute, plan, launch, event)
     }
 
     fn copy(
@@ -344,7 +344,7 @@ impl<B: Backend> Device for Hosted<B> {
         // The kernel id is not looked at: the copy engine has one kernel.
         let launch = Launch { input: from, output: to, ..Launch::new(KernelId(0), [0; 4]) };
         let plan = copy::plan(&launch)?;
-        self.submit(stream, Engine::Copy, plan, launch, event)
+        self.submit(stream, ThreadKind::Copy, plan, launch, event)
     }
 
     fn cancel(&self, stream: StreamId) -> Result<(), Error> {
@@ -357,20 +357,20 @@ impl<B: Backend> Device for Hosted<B> {
 
     fn statistics(&self) -> Statistics {
         let counts = self.shared.schedule.lock().counts;
-        let sum = |engine: Engine, count: fn(&unit::Counters) -> &AtomicU64| -> u64 {
+        let sum = |engine: ThreadKind, count: fn(&unit::Counters) -> &AtomicU64| -> u64 {
             let seats = self.shared.seats[engine as usize].iter();
             seats.map(|seat| count(&seat.counters).load(Ordering::Relaxed)).sum()
         };
-        let compute = self.shared.seats[Engine::Compute as usize].iter();
+        let compute = self.shared.seats[ThreadKind::Compute as usize].iter();
         let longest = compute.map(|seat| seat.counters.longest_ns.load(Ordering::Relaxed)).max();
         Statistics {
-            launches: counts.submitted[Engine::Compute as usize],
-            copies: counts.submitted[Engine::Copy as usize],
-            blocks: sum(Engine::Compute, |counters| &counters.blocks),
+            launches: counts.submitted[ThreadKind::Compute as usize],
+            copies: counts.submitted[ThreadKind::Copy as usize],
+            blocks: sum(ThreadKind::Compute, |counters| &counters.blocks),
             preemptions: counts.preemptions,
-            busy_ns: sum(Engine::Compute, |counters| &counters.busy_ns),
+            busy_ns: sum(ThreadKind::Compute, |counters| &counters.busy_ns),
             longest_block_ns: longest.unwrap_or(0),
-            copy_busy_ns: sum(Engine::Copy, |counters| &counters.busy_ns),
+            copy_busy_ns: sum(ThreadKind::Copy, |counters| &counters.busy_ns),
             compute_threads: self.compute_threads.clone(),
             realtime: self.realtime,
             resets: self.shared.backend.resets(),

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// The kinds of threads, each with work of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Engine {
+pub(super) enum ThreadKind {
     Compute = 0,
     Copy = 1,
 }
@@ -68,7 +68,7 @@ struct Stream {
 /// An operation between submission and retirement.
 struct Operation {
     work: Arc<Work>,
-    engine: Engine,
+    engine: ThreadKind,
     stream: u64,
     sequence: u64,
     blocks: u32,
@@ -196,7 +196,7 @@ impl Schedule {
     pub fn submit(
         &mut self,
         id: StreamId,
-        engine: Engine,
+        engine: ThreadKind,
         blocks: u32,
         order: &mut Option<Order>,
     ) -> Result<(), Error> {
@@ -239,10 +239,10 @@ impl Schedule {
     }
 
     /// The next thing that thread `unit` of `engine` does, by the time that it is.
-    pub fn take(&mut self, engine: Engine, unit: usize, now_ns: u64) -> Next {
+    pub fn take(&mut self, engine: ThreadKind, unit: usize, now_ns: u64) -> Next {
         let bit = 1 << unit;
         self.idle[engine as usize] &= !bit;
-        if engine == Engine::Copy { if let Some(slot) = self.deliveries.pop_front() {
+        if engine == ThreadKind::Copy { if let Some(slot) = self.deliveries.pop_front() {
             let work = self.operations[slot as usize].work.clone();
             return Next::Deliver { slot, work };
         }}
@@ -260,18 +260,18 @@ impl Schedule {
 
     fn take_blocks(
         &mut self,
-        engine: Engine,
+        engine: ThreadKind,
         unit: usize,
         queue: usize,
         entry: Entry,
         now_ns: u64,
     ) -> Next {
-        if engine == Engine::Compute {
+        if engine == ThreadKind::Compute {
             self.count_preemption(unit, entry);
         }
         let slot = entry.slot;
         let operation = &mut self.operations[slot as usize];
-        let burst = if engine == Engine::Compute { self.burst } else { 1 };
+        let burst = if engine == ThreadKind::Compute { self.burst } else { 1 };
         let first = operation.taken;
         operation.taken += burst.min(operation.blocks - first);
         let blocks = first..operation.taken;
@@ -337,35 +337,35 @@ impl Schedule {
         order
     }
 
-    fn least_of(&self, engine: Engine, unit: usize) -> usize {
+    fn least_of(&self, engine: ThreadKind, unit: usize) -> usize {
         match engine {
-            Engine::Compute => self.least[unit].0.into(),
-            Engine::Copy => 0,
+            ThreadKind::Compute => self.least[unit].0.into(),
+            ThreadKind::Copy => 0,
         }
     }
 
     /// Names one idle thread of each engine that has work, except of the caller's own engine,
     /// whose thread will look for itself.
-    pub fn wake(&mut self, caller: Option<Engine>) -> Wakes {
+    pub fn wake(&mut self, caller: Option<ThreadKind>) -> Wakes {
         if self.closed && self.is_drained() {
             return Wakes(std::mem::take(&mut self.idle));
         }
         let mut wakes = Wakes::default();
-        for engine in [Engine::Compute, Engine::Copy] {
+        for engine in [ThreadKind::Compute, ThreadKind::Copy] {
             let idle = &mut self.idle[engine as usize];
             if *idle == 0 || caller == Some(engine) {
                 continue;
             }
-            let deliveries = engine == Engine::Copy && !self.deliveries.is_empty();
+            let deliveries = engine == ThreadKind::Copy && !self.deliveries.is_empty();
             let highest = self.ready[engine as usize].highest();
             if !deliveries && highest.is_none() {
                 continue;
             }
             let units = (0..u64::BITS as usize).filter(|unit| *idle >> unit & 1 != 0);
             let chosen = match engine {
-                Engine::Copy => units.min(),
+                ThreadKind::Copy => units.min(),
                 // The unit that may run the fewest other levels.
-                Engine::Compute => units
+                ThreadKind::Compute => units
                     .filter(|unit| highest >= Some(self.least[*unit].0.into()))
                     .max_by_key(|unit| (self.least[*unit], usize::MAX - unit)),
             };
@@ -403,11 +403,11 @@ impl Schedule {
     }
 
     /// Returns the engine and the queue where an operation waits, and its entry there.
-    fn place(&mut self, slot: u32) -> (Engine, usize, Entry) {
+    fn place(&mut self, slot: u32) -> (ThreadKind, usize, Entry) {
         let Operation { engine, stream, sequence, .. } = self.operations[slot as usize];
         let queue = match (self.sharing, engine, self.streams.get_mut(stream)) {
             (Sharing::Levels, _, Some(stream)) => stream.level.0.into(),
-            (Sharing::TimeSlice { .. }, Engine::Compute, Some(stream)) => {
+            (Sharing::TimeSlice { .. }, ThreadKind::Compute, Some(stream)) => {
                 Table::<Context>::slot(stream.context)
             }
             _ => 0,
@@ -425,7 +425,7 @@ impl Schedule {
         }
     }
 
-    fn occupy(&mut self, stream: StreamId, engine: Engine, blocks: u32, order: Order) -> u32 {
+    fn occupy(&mut self, stream: StreamId, engine: ThreadKind, blocks: u32, order: Order) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| self.add_operation());
         self.sequence += 1;
         let operation = &mut self.operations[slot as usize];
@@ -442,7 +442,7 @@ impl Schedule {
     fn add_operation(&mut self) -> u32 {
         self.operations.push(Operation {
             work: Arc::default(),
-            engine: Engine::Compute,
+            engine: ThreadKind::Compute,
             stream: 0,
             sequence: 0,
             blocks: 0,

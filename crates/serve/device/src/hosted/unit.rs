@@ -7,7 +7,7 @@
 
 use super::Backend;
 use super::pace::Pace;
-use super::schedule::{Engine, Next, Schedule, Wakes};
+use super::schedule::{ThreadKind, Next, Schedule, Wakes};
 use super::work::{Order, Work};
 use crate::Level;
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
@@ -55,12 +55,12 @@ pub(super) struct Counters {
 
 thread_local! {
     /// The device (its address) and the engine that this thread belongs to.
-    static MEMBERSHIP: Cell<(usize, Option<Engine>)> = const { Cell::new((0, None)) };
+    static MEMBERSHIP: Cell<(usize, Option<ThreadKind>)> = const { Cell::new((0, None)) };
 }
 
 impl<B: Backend> Shared<B> {
     /// Returns the engine of this device that the calling thread belongs to.
-    pub fn membership(&self) -> Option<Engine> {
+    pub fn membership(&self) -> Option<ThreadKind> {
         let (device, engine) = MEMBERSHIP.get();
         engine.filter(|_| device == self.address())
     }
@@ -90,7 +90,7 @@ impl<B: Backend> Shared<B> {
     }
 
     /// Retires the operation that this thread ended, and finds out what it does next.
-    fn next(&self, engine: Engine, unit: usize, ended: Option<u32>) -> (Next, u64) {
+    fn next(&self, engine: ThreadKind, unit: usize, ended: Option<u32>) -> (Next, u64) {
         let mut schedule = self.schedule.lock();
         let remains = [ended.and_then(|slot| schedule.retire(slot)), schedule.let_go()];
         // Read under the lock, so that the start times of operations are in the order of choice.
@@ -184,7 +184,7 @@ impl Counters {
 /// The life of one thread: it ends when the device was closed and everything is told.
 pub(super) fn run<B: Backend>(
     shared: &Arc<Shared<B>>,
-    engine: Engine,
+    engine: ThreadKind,
     unit: usize,
     runner: Option<Runner<B::Worker>>,
     mut pace: Pace,

@@ -5,7 +5,7 @@
 use super::super::Shared;
 use super::super::config::Managed;
 use super::Rule;
-use super::kept::{Kept, Place};
+use super::kept::{Kept, StateFile};
 use super::roster::{Roster, Seen};
 use crate::{Error, Hold};
 use std::collections::HashSet;
@@ -27,7 +27,7 @@ pub fn attend(
     shared: &Shared,
     roster: &Roster,
     rule: &mut dyn Rule,
-    (socket, kept): (&Path, Option<Place>),
+    (socket, kept): (&Path, Option<StateFile>),
 ) {
     let mut kept = Kept::new(kept);
     let mut asked = Instant::now();

@@ -32,34 +32,34 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Place of the file of the regulator at a socket.
 #[derive(Debug)]
-pub struct Place {
+pub struct StateFile {
     folder: OwnedFd,
     name: OsString,
 }
 
-impl Place {
+impl StateFile {
     /// The place for a socket; None if there is no folder that only root and this user can write.
     /// Then a regulator that is killed leaves its threads as they are.
-    pub fn of(socket: &Path, usual: &Path) -> Option<Place> {
+    pub fn of(socket: &Path, usual: &Path) -> Option<StateFile> {
         let socket = std::path::absolute(socket).ok()?;
         let file = socket.with_extension("threads");
-        if let Some(place) = Place::beside(file.parent()?, file.file_name()?.to_owned()) {
+        if let Some(place) = StateFile::beside(file.parent()?, file.file_name()?.to_owned()) {
             return Some(place);
         }
         let folder = usual.parent()?;
         shm::door::make_folder(folder).ok()?;
         // A name for each socket: its path, in which no slash may stand.
         let path = file.to_str()?.replace('%', "%25").replace('/', "%2F");
-        Place::beside(folder, path.into())
+        StateFile::beside(folder, path.into())
     }
 
-    fn beside(folder: &Path, name: OsString) -> Option<Place> {
+    fn beside(folder: &Path, name: OsString) -> Option<StateFile> {
         if !folder.ancestors().all(|above| is_private(above, above != folder)) {
             return None;
         }
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let folder = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
-        Some(Place { folder, name })
+        Some(StateFile { folder, name })
     }
 
     /// The content of the file, if it is ours.
@@ -111,14 +111,14 @@ fn is_private(folder: &Path, is_above: bool) -> bool {
 
 /// The file, and what stands in it.
 pub struct Kept {
-    place: Option<Place>,
+    place: Option<StateFile>,
     /// The start time of each thread, and what it had.
     threads: HashMap<i32, (u64, Scheduling)>,
 }
 
 impl Kept {
     /// Nothing is written yet.
-    pub fn new(place: Option<Place>) -> Kept {
+    pub fn new(place: Option<StateFile>) -> Kept {
         Kept { place, threads: HashMap::new() }
     }
 
@@ -153,7 +153,7 @@ impl Kept {
 
 /// Gives the threads in the file back what they had, and removes it. Returns how many did not have
 /// it.
-pub fn restore_after_crash(place: &Place) -> usize {
+pub fn restore_after_crash(place: &StateFile) -> usize {
     let Some(text) = place.read() else { return 0 };
     let mut restored = 0;
     for (thread, start, before) in understood(&text).unwrap_or_default() {
@@ -212,9 +212,9 @@ mod tests {
             self.0.join("regulator.threads")
         }
 
-        fn place(&self) -> Place {
+        fn place(&self) -> StateFile {
             let socket = self.0.join("regulator.sock");
-            Place::of(&socket, &socket).expect("a folder of one's own")
+            StateFile::of(&socket, &socket).expect("a folder of one's own")
         }
 
         /// As another regulator would have written it.
@@ -346,10 +346,10 @@ mod tests {
         let (open, usual) = (Folder::new("open"), Folder::new("usual"));
         fs::set_permissions(&open.0, fs::Permissions::from_mode(0o1777)).unwrap();
         let socket = open.0.join("regulator.sock");
-        Place::of(&socket, &usual.0.join("x.sock")).unwrap().write("text").unwrap();
+        StateFile::of(&socket, &usual.0.join("x.sock")).unwrap().write("text").unwrap();
         assert_eq!(fs::read_dir(&open.0).unwrap().count(), 0);
         let name = fs::read_dir(&usual.0).unwrap().next().unwrap().unwrap().file_name();
         assert!(name.to_str().unwrap().ends_with("%2Fregulator.threads"), "{name:?}");
-        assert!(Place::of(&socket, &socket).is_none());
+        assert!(StateFile::of(&socket, &socket).is_none());
     }
 }

@@ -20,7 +20,7 @@ mod user;
 pub use account::ThreadStatistics;
 pub use attend::attend;
 pub use keeper::{Accounts, Keeper};
-pub use kept::{Place, restore_after_crash};
+pub use kept::{StateFile, restore_after_crash};
 pub use roster::Roster;
 pub use user::UserRule;
 

@@ -12,7 +12,7 @@ fn schedule(sharing: Sharing) -> (Schedule, ContextId) {
     (schedule, context)
 }
 
-fn submit(schedule: &mut Schedule, stream: StreamId, engine: Engine, blocks: u32) -> Event {
+fn submit(schedule: &mut Schedule, stream: StreamId, engine: ThreadKind, blocks: u32) -> Event {
     let (launch, event) = (Launch::new(KernelId(0), [0; 4]), Event::new());
     let order = Order { launch, event: event.clone(), workspace: Vec::new(), finishes: false };
     schedule.submit(stream, engine, blocks, &mut Some(order)).unwrap();
@@ -21,7 +21,7 @@ fn submit(schedule: &mut Schedule, stream: StreamId, engine: Engine, blocks: u32
 
 /// Takes a block for a unit: its operation and its number.
 fn take(schedule: &mut Schedule, unit: usize) -> Option<(u32, u32, Arc<Work>)> {
-    match schedule.take(Engine::Compute, unit, NOW) {
+    match schedule.take(ThreadKind::Compute, unit, NOW) {
         Next::Blocks { slot, work, blocks, .. } => Some((slot, blocks.start, work)),
         _ => None,
     }
@@ -42,8 +42,8 @@ fn end(schedule: &mut Schedule, (slot, _, work): (u32, u32, Arc<Work>)) -> bool 
 fn next_operation_gets_the_units_that_the_first_leaves() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let streams = [0; 2].map(|_| schedule.create_stream(context, Level(0)).unwrap());
-    submit(&mut schedule, streams[0], Engine::Compute, 3);
-    submit(&mut schedule, streams[1], Engine::Compute, 2);
+    submit(&mut schedule, streams[0], ThreadKind::Compute, 3);
+    submit(&mut schedule, streams[1], ThreadKind::Compute, 2);
     let taken: Vec<(u32, u32)> = (0..5)
         .map(|i| take(&mut schedule, i % 2).map(|(slot, block, _)| (slot, block)).unwrap())
         .collect();
@@ -56,9 +56,9 @@ fn unit_takes_as_many_blocks_as_there_are_up_to_a_burst() {
     let mut schedule = Schedule::new(Sharing::Levels, 4, vec![Level(0); 2], 3);
     let context = schedule.create_context().unwrap();
     let stream = schedule.create_stream(context, Level(0)).unwrap();
-    let event = submit(&mut schedule, stream, Engine::Compute, 7);
+    let event = submit(&mut schedule, stream, ThreadKind::Compute, 7);
     let mut taken = Vec::new();
-    while let Next::Blocks { work, blocks, .. } = schedule.take(Engine::Compute, 0, NOW) {
+    while let Next::Blocks { work, blocks, .. } = schedule.take(ThreadKind::Compute, 0, NOW) {
         taken.push(blocks.clone());
         if work.count_down(blocks.end - blocks.start) {
             work.complete(|| NOW);
@@ -73,12 +73,12 @@ fn cancellation_strikes_off_what_no_burst_has() {
     let mut schedule = Schedule::new(Sharing::Levels, 4, vec![Level(0); 2], 3);
     let context = schedule.create_context().unwrap();
     let stream = schedule.create_stream(context, Level(0)).unwrap();
-    submit(&mut schedule, stream, Engine::Compute, 7);
-    let Next::Blocks { work, blocks, .. } = schedule.take(Engine::Compute, 0, NOW) else {
+    submit(&mut schedule, stream, ThreadKind::Compute, 7);
+    let Next::Blocks { work, blocks, .. } = schedule.take(ThreadKind::Compute, 0, NOW) else {
         panic!("there is work")
     };
     schedule.cancel(stream).unwrap();
-    assert!(matches!(schedule.take(Engine::Compute, 1, NOW), Next::Sleep));
+    assert!(matches!(schedule.take(ThreadKind::Compute, 1, NOW), Next::Sleep));
     assert!(work.count_down(blocks.end - blocks.start), "the unit that has the burst ends it");
 }
 
@@ -86,9 +86,9 @@ fn cancellation_strikes_off_what_no_burst_has() {
 fn next_operation_of_a_stream_waits_for_retirement_and_then_goes_before_younger_ones() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let streams = [0; 2].map(|_| schedule.create_stream(context, Level(0)).unwrap());
-    let first = submit(&mut schedule, streams[0], Engine::Compute, 1);
-    submit(&mut schedule, streams[0], Engine::Compute, 1);
-    submit(&mut schedule, streams[1], Engine::Compute, 2);
+    let first = submit(&mut schedule, streams[0], ThreadKind::Compute, 1);
+    submit(&mut schedule, streams[0], ThreadKind::Compute, 1);
+    submit(&mut schedule, streams[1], ThreadKind::Compute, 2);
     let running = take(&mut schedule, 0).unwrap();
     let young = take(&mut schedule, 1).unwrap();
     assert_eq!((running.0, young.0), (0, 2));
@@ -103,9 +103,9 @@ fn higher_level_takes_the_next_block_and_a_preemption_is_counted() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let low = schedule.create_stream(context, Level(0)).unwrap();
     let high = schedule.create_stream(context, Level(3)).unwrap();
-    submit(&mut schedule, low, Engine::Compute, 9);
+    submit(&mut schedule, low, ThreadKind::Compute, 9);
     assert_eq!(take(&mut schedule, 0).unwrap().0, 0);
-    submit(&mut schedule, high, Engine::Compute, 1);
+    submit(&mut schedule, high, ThreadKind::Compute, 1);
     assert_eq!(take(&mut schedule, 0).unwrap().0, 1);
     assert_eq!(take(&mut schedule, 0).unwrap().0, 0);
     assert_eq!(schedule.counts.preemptions, 1);
@@ -115,13 +115,13 @@ fn higher_level_takes_the_next_block_and_a_preemption_is_counted() {
 fn cancelled_work_that_no_unit_holds_is_told_by_the_copy_engine() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let stream = schedule.create_stream(context, Level(0)).unwrap();
-    let events = [1, 5, 1].map(|blocks| submit(&mut schedule, stream, Engine::Compute, blocks));
-    assert!(matches!(schedule.take(Engine::Copy, 0, NOW), Next::Sleep));
+    let events = [1, 5, 1].map(|blocks| submit(&mut schedule, stream, ThreadKind::Compute, blocks));
+    assert!(matches!(schedule.take(ThreadKind::Copy, 0, NOW), Next::Sleep));
     schedule.cancel(stream).unwrap();
     assert!(take(&mut schedule, 0).is_none());
     for event in &events {
         assert_eq!(event.query(), None);
-        let Next::Deliver { slot, work } = schedule.take(Engine::Copy, 0, NOW) else {
+        let Next::Deliver { slot, work } = schedule.take(ThreadKind::Copy, 0, NOW) else {
             panic!("nothing to deliver");
         };
         work.complete(|| NOW);
@@ -136,7 +136,7 @@ fn cancelled_work_that_no_unit_holds_is_told_by_the_copy_engine() {
 fn cancelled_work_is_told_by_the_unit_that_runs_its_last_block() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let stream = schedule.create_stream(context, Level(0)).unwrap();
-    let event = submit(&mut schedule, stream, Engine::Compute, 100);
+    let event = submit(&mut schedule, stream, ThreadKind::Compute, 100);
     let blocks = [0, 1].map(|unit| take(&mut schedule, unit).unwrap());
     schedule.destroy_stream(stream).unwrap();
     assert!(take(&mut schedule, 0).is_none());
@@ -150,8 +150,8 @@ fn one_sleeper_is_woken_and_wakes_the_next_only_for_more_work() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let stream = schedule.create_stream(context, Level(0)).unwrap();
     assert!(take(&mut schedule, 0).is_none() && take(&mut schedule, 1).is_none());
-    submit(&mut schedule, stream, Engine::Compute, 2);
-    assert_eq!(schedule.wake(Some(Engine::Compute)), Wakes([0, 0]));
+    submit(&mut schedule, stream, ThreadKind::Compute, 2);
+    assert_eq!(schedule.wake(Some(ThreadKind::Compute)), Wakes([0, 0]));
     assert_eq!(schedule.wake(None), Wakes([0b01, 0]));
     let first = take(&mut schedule, 0).unwrap();
     assert_eq!(schedule.wake(None), Wakes([0b10, 0]));
@@ -164,7 +164,7 @@ fn one_sleeper_is_woken_and_wakes_the_next_only_for_more_work() {
 fn failed_work_ends_with_its_running_blocks() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let stream = schedule.create_stream(context, Level(0)).unwrap();
-    let event = submit(&mut schedule, stream, Engine::Compute, 100);
+    let event = submit(&mut schedule, stream, ThreadKind::Compute, 100);
     let block = take(&mut schedule, 0).unwrap();
     block.2.fail(crate::FailureCode::Memory);
     schedule.abandon(block.0);
@@ -177,7 +177,7 @@ fn failed_work_ends_with_its_running_blocks() {
 fn context_keeps_its_queue_until_its_last_work_is_told() {
     let (mut schedule, first) = schedule(Sharing::TimeSlice { slice_ns: 10 });
     let stream = schedule.create_stream(first, Level(0)).unwrap();
-    submit(&mut schedule, stream, Engine::Compute, 2);
+    submit(&mut schedule, stream, ThreadKind::Compute, 2);
     let block = take(&mut schedule, 0).unwrap();
     schedule.destroy_context(first).unwrap();
     let second = schedule.create_context().unwrap();
@@ -191,12 +191,12 @@ fn context_keeps_its_queue_until_its_last_work_is_told() {
 fn closed_schedule_refuses_work_and_stops_threads_when_all_is_told() {
     let (mut schedule, context) = schedule(Sharing::Levels);
     let stream = schedule.create_stream(context, Level(0)).unwrap();
-    submit(&mut schedule, stream, Engine::Compute, 9);
+    submit(&mut schedule, stream, ThreadKind::Compute, 9);
     let block = take(&mut schedule, 0).unwrap();
     schedule.close();
     assert_eq!(schedule.create_stream(context, Level(0)), Err(Error::Closed));
-    assert!(matches!(schedule.take(Engine::Compute, 1, NOW), Next::Sleep));
+    assert!(matches!(schedule.take(ThreadKind::Compute, 1, NOW), Next::Sleep));
     assert!(end(&mut schedule, block));
-    assert!(matches!(schedule.take(Engine::Compute, 0, NOW), Next::Stop));
+    assert!(matches!(schedule.take(ThreadKind::Compute, 0, NOW), Next::Stop));
     assert_eq!(schedule.wake(None), Wakes([0b10, 0]));
 }
