@@ -1,7 +1,7 @@
 //! Gaps in a stream's records, as far as its blocks tell.
 
+use crate::processors::Missing;
 use trace::Stream;
-use crate::explain::processors::Missing;
 
 /// Returns true if a stream cannot be followed from one block to the next one.
 pub fn gap_after(of: &Stream, block: usize) -> bool {

@@ -35,6 +35,7 @@ mod identity;
 mod merge;
 pub mod open;
 mod pattern;
+mod processors;
 pub mod result;
 mod snapshot;
 mod survey;

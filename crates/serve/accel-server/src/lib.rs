@@ -45,6 +45,7 @@ mod peer;
 mod placement;
 mod refusal;
 mod register;
+mod seeker;
 mod session;
 
 pub use admission::short_time;
@@ -59,12 +60,12 @@ use admission::{Admission, File, Rules};
 use control::{Control, Facts, Settings};
 use device::{Device, Observer, Outcome};
 use dispatch::Dispatcher;
-use holder::Seeker;
 use inbox::Inbox;
 use journal::Journal;
 use realtime::awake;
 use realtime::thread::Policy as Scheduling;
 use register::Services;
+use seeker::Seeker;
 use shm::door::ServiceSocket;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -361,7 +362,11 @@ impl Observer for Events {
     }
 }
 
-fn open_door(path: &Path, config: &system::Server, access: &Access) -> Result<ServiceSocket, Error> {
+fn open_door(
+    path: &Path,
+    config: &system::Server,
+    access: &Access,
+) -> Result<ServiceSocket, Error> {
     let group = config.group.as_deref().map(|name| {
         let expected = "expected a group that this machine knows";
         let unknown = || config_error("server.group", &format!("{name:?}"), expected);

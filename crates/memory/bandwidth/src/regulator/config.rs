@@ -1,7 +1,7 @@
 //! Settings of a regulator, and the checks of their values.
 
 use super::Error;
-use super::count::{Hardware, SoftwareEvent};
+use super::counted::{Hardware, SoftwareEvent};
 use crate::holders;
 use serde::Serialize;
 use std::path::PathBuf;

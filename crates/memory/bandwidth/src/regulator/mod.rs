@@ -18,6 +18,7 @@
 mod config;
 mod core;
 mod count;
+mod counted;
 mod delays;
 mod error;
 mod fairness;
@@ -28,7 +29,7 @@ mod ticks;
 mod watchdog;
 
 pub use config::{Attention, Budget, Config, FACTORS, LOOKS, Managed, PERIODS};
-pub use count::{Hardware, SoftwareEvent};
+pub use counted::{Hardware, SoftwareEvent};
 pub use delays::Spread;
 pub use error::Error;
 pub use fairness::{Accounts, Fairness, Keeper, Rule, ThreadStatistics};

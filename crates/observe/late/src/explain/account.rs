@@ -5,10 +5,10 @@
 //! which processor a woken thread found its place. Then the slices since that wait began are
 //! written anew; their lengths never change, so that the sum is the call's duration, exactly.
 
-use super::processors::{Came, Who};
 use super::raw::{Present, Raw, Thing};
 use crate::hash::Map;
 use crate::identity::NO_LOCK;
+use crate::processors::{Came, Who};
 use crate::result::Target;
 
 /// Preemptions of one call from which it may be said that it gives up the processor again and

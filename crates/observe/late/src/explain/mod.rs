@@ -10,7 +10,6 @@
 pub(crate) mod account;
 mod name;
 pub mod part;
-pub(crate) mod processors;
 pub(crate) mod raw;
 pub(crate) mod scene;
 
@@ -20,13 +19,13 @@ use crate::identity::NO_LOCK;
 use crate::merge::{Merge, Range, Run};
 use crate::result::Survey;
 use crate::snapshot::Snapshot;
-use trace::{Block, Error, Stream, StreamKind, Trace};
 use account::Account;
 use name::Names;
 use part::Explained;
 use raw::Thing;
 use record::{Kind, Record};
 use scene::{Changed, Scene, What};
+use trace::{Block, Error, Stream, StreamKind, Trace};
 
 /// Takes the worst calls of a survey apart. The result is in the order of
 /// [`Survey::worst`].

@@ -2,15 +2,15 @@
 
 use super::account::{Account, Slice, Sum};
 use super::part::{Cause, Explained, Holder, HolderState, Part, Reason, Sums, Task};
-use super::processors::{Stand, UNKNOWN_PRIORITY, UNKNOWN_TID, Who};
 use super::raw::{Chain, Holding, Link, Raw};
 use crate::function::NO_KIND;
 use crate::identity::NO_LOCK;
+use crate::processors::{Stand, UNKNOWN_PRIORITY, UNKNOWN_TID, Who};
 use crate::result::Survey;
 use crate::survey::locks::NOBODY;
-use trace::{StreamKind, Trace};
 use record::clock::Calibration;
 use std::collections::HashMap;
+use trace::{StreamKind, Trace};
 
 /// Names of everything.
 pub struct Names<'r> {

@@ -4,10 +4,10 @@
 //! itself, its holder is looked at, and so on, until a holder waits for no lock: what that one
 //! does is what everybody in the chain waits for.
 
-use super::processors::{Stand, UNKNOWN_PRIORITY, UNKNOWN_TID, Who};
 use super::scene::{Has, LockNow, Scene};
 use crate::function::NO_KIND;
 use crate::identity::{Family, NO_LOCK};
+use crate::processors::{Stand, UNKNOWN_PRIORITY, UNKNOWN_TID, Who};
 use crate::snapshot::Wait;
 use crate::survey::locks::NOBODY;
 use record::Class;

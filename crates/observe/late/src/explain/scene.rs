@@ -6,14 +6,14 @@
 //! of each lock becomes exact once all threads have been followed to the window's begin, because
 //! a holder is added and taken away by its own records only.
 
-use super::processors::Processors;
 use crate::function::{Functions, NO_KIND};
 use crate::hash::Map;
 use crate::identity::{Family, Identities, Key, NO_LOCK};
+use crate::processors::Processors;
 use crate::snapshot::{LockHold, Snapshot, Wait};
 use crate::survey::locks::NOBODY;
-use trace::{StreamKind, Trace};
 use record::{Action, Class, Kind, Record};
+use trace::{StreamKind, Trace};
 
 /// A thread.
 #[derive(Clone, Debug, Default)]

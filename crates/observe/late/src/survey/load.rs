@@ -5,11 +5,11 @@
 //! time between being able to run and running is gathered. Where records of a processor are
 //! missing, nothing is known of any thread, and time does not count until the gap is over.
 
-use crate::explain::processors::{Missing, Processors, Wants};
 use crate::hash::Map;
-use trace::metadata::Tier;
+use crate::processors::{Missing, Processors, Wants};
 use record::{Kind, Record};
 use std::collections::HashSet;
+use trace::metadata::Tier;
 
 /// Most copies of the scheduler's state that are kept for the second pass.
 const MOST_COPIES: usize = 256;

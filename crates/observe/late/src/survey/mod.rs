@@ -21,11 +21,11 @@ pub mod thread;
 pub mod work;
 mod worst;
 
-use crate::explain::processors::Missing;
 use crate::function::Functions;
 use crate::gap::{gap_after, is_missing_after, missing_after};
 use crate::merge::{Merge, Run};
 use crate::open::Left;
+use crate::processors::Missing;
 use crate::result::{Losses, Survey};
 use crate::snapshot::Snapshots;
 use crate::survey::calls::KindState;
@@ -36,8 +36,8 @@ use crate::survey::summary::Tables;
 use crate::survey::thread::{About, ThreadState};
 use crate::survey::work::Work;
 use crate::{Options, histogram::Histogram};
-use trace::{Block, Error, Stream, StreamKind, Trace};
 use record::{Kind, Record};
+use trace::{Block, Error, Stream, StreamKind, Trace};
 
 /// Tables of the first pass that all threads share.
 #[derive(Debug)]

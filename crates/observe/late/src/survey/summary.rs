@@ -5,18 +5,18 @@ use super::locks::{Instance, LockState, Tally};
 use super::thread::About;
 use super::{GpuState, World};
 use crate::Options;
-use crate::explain::processors::UNKNOWN_PRIORITY;
 use crate::function::{NO_KIND, SIZES};
 use crate::histogram::Histogram;
 use crate::identity::Family;
 use crate::open::{self, OpenHolder, OpenWait};
+use crate::processors::UNKNOWN_PRIORITY;
 use crate::result::{self, Inner, Survey};
 use crate::snapshot::Snapshots;
 use crate::survey::load::LoadState;
-use trace::metadata::Tier;
-use trace::{StreamKind, Trace};
 use record::clock::Calibration;
 use std::collections::{BTreeMap, HashMap};
+use trace::metadata::Tier;
+use trace::{StreamKind, Trace};
 
 /// The tables of the first pass.
 pub struct Tables<'t> {

@@ -3,7 +3,7 @@
 use super::{Connection, Control};
 use crate::admission::{Claim, Judged, Source};
 use crate::meter::measured;
-use crate::{holder, peer};
+use crate::{peer, seeker};
 use accel::control::{
     AcceleratorStatus, Ask, ChainStatus, Code, MemoryStatus, NO_BUCKET, Name, Packet, Refused,
     SHOWN_ACCELERATORS, ServerStatus, SessionStatus, pack_text,
@@ -40,7 +40,7 @@ impl Control {
             }
             Ask::QueryBandwidth => {
                 let seeker = self.settings.facts.seeker.as_deref();
-                let status = holder::status(seeker, self.engine.held());
+                let status = seeker::status(seeker, self.engine.held());
                 self.send(session, status.as_bytes(), &[]);
             }
             Ask::QueryMemory(query) => {

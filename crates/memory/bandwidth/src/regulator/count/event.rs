@@ -1,49 +1,10 @@
 //! One event of a core, counted by the kernel or by the processor, with an alarm.
 
+use super::super::counted::SoftwareEvent;
 use super::super::ring::{Attributes, Record, Ring, open};
 use perf_event_open_sys::{bindings as abi, ioctls};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use serde::Serialize;
 use std::io;
-
-/// Events that the kernel itself counts, on every machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SoftwareEvent {
-    /// Faults of pages: for programs that take fresh memory, a page that is zeroed.
-    PageFaults,
-    /// Those that needed no disk.
-    MinorFaults,
-    /// Those that did.
-    MajorFaults,
-    /// Changes of thread.
-    ContextSwitches,
-}
-
-impl SoftwareEvent {
-    /// All that there are.
-    pub const ALL: [SoftwareEvent; 4] =
-        [Self::PageFaults, Self::MinorFaults, Self::MajorFaults, Self::ContextSwitches];
-
-    /// As `perf` calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PageFaults => "page-faults",
-            Self::MinorFaults => "minor-faults",
-            Self::MajorFaults => "major-faults",
-            Self::ContextSwitches => "context-switches",
-        }
-    }
-
-    fn config(self) -> u64 {
-        u64::from(match self {
-            Self::PageFaults => abi::PERF_COUNT_SW_PAGE_FAULTS,
-            Self::MinorFaults => abi::PERF_COUNT_SW_PAGE_FAULTS_MIN,
-            Self::MajorFaults => abi::PERF_COUNT_SW_PAGE_FAULTS_MAJ,
-            Self::ContextSwitches => abi::PERF_COUNT_SW_CONTEXT_SWITCHES,
-        })
-    }
-}
 
 /// Whose event spent a budget.
 #[derive(Clone, Copy, Debug)]

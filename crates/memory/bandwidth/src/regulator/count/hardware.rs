@@ -2,8 +2,8 @@
 //! by its model, and whether they can be believed.
 
 use super::super::Error;
+use super::super::counted::Hardware;
 use super::event::Event;
-use perf_event_open_sys::bindings as abi;
 use std::hint::black_box;
 
 /// Refills and write-backs.
@@ -12,46 +12,7 @@ pub const MOST_EVENTS: usize = 2;
 /// bounds.
 const COPY_BYTES: std::ops::RangeInclusive<usize> = 64 << 20..=256 << 20;
 
-/// Events that move a line each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hardware {
-    /// Name of the events.
-    pub name: String,
-    /// Bytes of a cache line.
-    pub line_bytes: u64,
-    /// The kernel's numbers for their type and for themselves, at most two.
-    events: Vec<(u32, u64)>,
-}
-
 impl Hardware {
-    /// The events of this machine's processor: for ARM the architecture's `L2D_CACHE_REFILL` and
-    /// `L2D_CACHE_WB` (0x17 as in BWLOCK++, and 0x18), for others the kernel's generic
-    /// `cache-misses`: requests that missed the last level of an Intel processor, or the second of
-    /// an AMD one; neither has an event of a core for write-backs to the memory.
-    pub fn of_this_machine() -> Hardware {
-        match cfg!(target_arch = "aarch64") {
-            true => Hardware {
-                name: "L2D_CACHE_REFILL + L2D_CACHE_WB".into(),
-                line_bytes: 64,
-                events: [0x17, 0x18].map(|event| (abi::PERF_TYPE_RAW, event)).into(),
-            },
-            false => Hardware {
-                name: "cache-misses".into(),
-                line_bytes: 64,
-                events: vec![(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_CACHE_MISSES.into())],
-            },
-        }
-    }
-
-    /// An event by its number in the processor's manual.
-    pub fn raw(event: u64) -> Hardware {
-        Hardware {
-            name: format!("raw event {event:#x}"),
-            line_bytes: 64,
-            events: vec![(abi::PERF_TYPE_RAW, event)],
-        }
-    }
-
     /// Checks that the events can be counted on this core, and that they count a copy correctly.
     ///
     /// # Errors

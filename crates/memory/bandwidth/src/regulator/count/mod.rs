@@ -13,9 +13,6 @@ mod event;
 mod hardware;
 mod switches;
 
-pub use event::SoftwareEvent;
-pub use hardware::Hardware;
-
 use super::Error;
 use super::config::{Budget, Config};
 use event::Event;
@@ -191,6 +188,7 @@ fn wait(until_ns: u64, halt: BorrowedFd<'_>, events: &[Event]) -> io::Result<Wok
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regulator::SoftwareEvent;
     use realtime::thread::{Policy, pin, set_policy};
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::fd::AsFd;

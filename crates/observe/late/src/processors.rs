@@ -3,9 +3,9 @@
 //! it behind ([`Processors::of`]) at which the second one can begin.
 
 use crate::hash::Map;
-use trace::metadata::Tier;
 use record::{Kind, Record, SwitchDetail};
 use std::collections::HashSet;
+use trace::metadata::Tier;
 
 /// A thread that is not known; thread 0 is an idle processor.
 pub const UNKNOWN_TID: u32 = u32::MAX;
