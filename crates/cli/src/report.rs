@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use late::{Group, Options};
 use report::flow::FlowRun;
 use report::late::{Findings, Focus, Look, perfetto, timeline};
 use trace::Trace;
-use late::{Group, Options};
 
 use terminal::output;
 

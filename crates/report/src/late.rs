@@ -37,11 +37,11 @@ pub use html::html;
 pub use json::{SCHEMA, SCHEMA_VERSION, json};
 pub use text::{Look, text};
 
-use serde::Serialize;
-use trace::Metadata;
 use late::Explained;
 use late::result::{CallKind, Survey, WorstCall};
 use late::{Group, Verdict};
+use serde::Serialize;
+use trace::Metadata;
 
 /// Findings in a trace, and the choice of those that the report shows.
 #[derive(Debug, Clone)]

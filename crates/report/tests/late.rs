@@ -5,12 +5,12 @@ mod late_findings;
 #[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
 
+use ::late::Group;
 use late_findings::{findings, text};
 use late_tape::Tape;
 use record::layout::host_copy;
 use record::{Action, Class, Kind};
 use report::late::{self, Focus, Look};
-use ::late::Group;
 use trace::metadata::{Kernel, Outcome, Task as Named, Tier, TroubleCount};
 
 const M: u64 = 0x1000;

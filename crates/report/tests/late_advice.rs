@@ -4,9 +4,9 @@ mod late_findings;
 #[path = "../../observe/late/tests/tape/mod.rs"]
 mod late_tape;
 
+use late::{Evidence, Occasion, Remedy, Task, Verdict};
 use late_findings::{findings, text};
 use late_tape::Tape;
-use late::{Evidence, Occasion, Remedy, Task, Verdict};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;

@@ -5,6 +5,7 @@
 
 mod late_trace;
 
+use late::survey;
 use late_trace::*;
 use record::{Class, Record};
 use report::late::perfetto::{Options, Summary, write};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use late::survey;
 use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 

@@ -4,6 +4,7 @@
 
 mod late_trace;
 
+use late::{Explained, Survey, explain, survey};
 use late_trace::*;
 use record::{Action, Class, Record};
 use report::late::timeline::{Options, Section, section};
@@ -11,7 +12,6 @@ use report::late::{Findings, Focus, html};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use late::{Explained, Survey, explain, survey};
 use trace::metadata::{Kernel, Tier};
 use trace::{StreamKind, Trace};
 

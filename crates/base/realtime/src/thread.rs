@@ -61,14 +61,18 @@ pub fn set_idle() -> Result<(), Error> {
 /// real-time budget; the budget file tells them apart.
 fn priority_refused(priority: u8) -> Error {
     let action = format!("SCHED_FIFO priority {priority}");
-    if let Some(budget) = crate::machine::cgroup_rt_budget() { if budget.runtime_us == 0 {
-        let file = budget.file.display();
-        return Error::Privilege {
-            action,
-            missing: format!("the control group has no real-time budget ({file} is 0)"),
-            grant: format!("echo 950000 > {file}, as root, after the same in each parent group"),
-        };
-    }}
+    if let Some(budget) = crate::machine::cgroup_rt_budget() {
+        if budget.runtime_us == 0 {
+            let file = budget.file.display();
+            return Error::Privilege {
+                action,
+                missing: format!("the control group has no real-time budget ({file} is 0)"),
+                grant: format!(
+                    "echo 950000 > {file}, as root, after the same in each parent group"
+                ),
+            };
+        }
+    }
     let limit = getrlimit(Resource::Rtprio).current.unwrap_or(99);
     Error::Privilege {
         action,

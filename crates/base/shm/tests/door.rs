@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use shm::door::{Acceptor, Closed, ServiceSocket, Limits, Openers, Turned};
+use shm::door::{Acceptor, Closed, Limits, Openers, ServiceSocket, Turned};
 use shm::peer::Credentials;
 use shm::socket::{Received, Socket};
 use std::io::Read;
@@ -315,7 +315,10 @@ fn only_a_socket_at_which_nobody_listens_is_replaced() {
     let door = ServiceSocket::open(&path, Openers::mode(0o640)).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
     let process = Some(std::process::id());
-    assert_eq!(ServiceSocket::open(&path, Openers::mode(0o640)).unwrap_err(), Closed::InUse { process });
+    assert_eq!(
+        ServiceSocket::open(&path, Openers::mode(0o640)).unwrap_err(),
+        Closed::InUse { process }
+    );
 
     // Somebody has put another one there: it is not ours to remove.
     std::fs::remove_file(&path).unwrap();

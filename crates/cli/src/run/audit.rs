@@ -8,10 +8,10 @@ use std::fmt::Write;
 use std::path::Path;
 
 use guard::mutex::{Unfit, fitness_of};
-use serde::Serialize;
-use trace::Trace;
 use late::result::{ForgottenLocks, Lock};
 use late::{Family, Options};
+use serde::Serialize;
+use trace::Trace;
 use trace::session::bandwidth::Bandwidth;
 
 /// Locks that are alike.

@@ -132,9 +132,11 @@ impl Engine {
             }
             None => {
                 self.readied += 1;
-                if again.is_none() { if let Some(before_ns) = state.readied_ns.replace(now_ns) {
-                    state.gaps.add(now_ns, (now_ns - before_ns) as i64);
-                }}
+                if again.is_none() {
+                    if let Some(before_ns) = state.readied_ns.replace(now_ns) {
+                        state.gaps.add(now_ns, (now_ns - before_ns) as i64);
+                    }
+                }
                 (now_ns, self.readied)
             }
         };

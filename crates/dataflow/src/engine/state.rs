@@ -140,9 +140,11 @@ pub(crate) struct ModuleState {
 impl ModuleState {
     /// A message has come by an active wire.
     pub(super) fn note_arrival(&mut self, now_ns: u64) {
-        if self.urgent.contains(&true) { if let Some(before_ns) = self.came_ns.replace(now_ns) {
-            self.came.add(now_ns, (now_ns - before_ns) as i64);
-        }}
+        if self.urgent.contains(&true) {
+            if let Some(before_ns) = self.came_ns.replace(now_ns) {
+                self.came.add(now_ns, (now_ns - before_ns) as i64);
+            }
+        }
     }
 
     /// Returns the messages that were gathered for the present input: active wires first, in the

@@ -211,9 +211,11 @@ impl Reactions {
         let mut seen = HashSet::new();
         let mut path = vec![(message, 0)];
         while let Some((message, next)) = path.last_mut() {
-            if let Some(frame) = self.frames.get(message) { if shows(frame) {
-                return Some(path.into_iter().map(|(message, _)| message).collect());
-            }}
+            if let Some(frame) = self.frames.get(message) {
+                if shows(frame) {
+                    return Some(path.into_iter().map(|(message, _)| message).collect());
+                }
+            }
             // A message that was published before the hazard does not know of it.
             let published =
                 self.published.get(message).filter(|published| published.1 >= hazard_ns);

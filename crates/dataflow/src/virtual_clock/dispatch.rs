@@ -43,9 +43,11 @@ impl Virtual {
         let (now_ns, engine) = (self.now_ns, &mut self.engine);
         for core in &mut self.cores {
             for running in core.stack.last_mut().into_iter().chain(&mut core.twin) {
-                if matches!(running.stage, Stage::Divided) { if let Some(given) = engine.joined(now_ns, running.job) {
-                    (running.stage, running.given) = (Stage::Boundary, Some(given));
-                }}
+                if matches!(running.stage, Stage::Divided) {
+                    if let Some(given) = engine.joined(now_ns, running.job) {
+                        (running.stage, running.given) = (Stage::Boundary, Some(given));
+                    }
+                }
             }
         }
     }

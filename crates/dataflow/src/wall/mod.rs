@@ -153,10 +153,12 @@ struct ThreadSlot {
 
 impl ThreadSlot {
     fn wake(&mut self) {
-        if self.parked { if let Some(thread) = &self.thread {
-            self.parked = false;
-            thread.unpark();
-        }}
+        if self.parked {
+            if let Some(thread) = &self.thread {
+                self.parked = false;
+                thread.unpark();
+            }
+        }
     }
 }
 

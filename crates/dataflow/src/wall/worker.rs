@@ -217,10 +217,12 @@ impl Worker {
         locked.settle(now_ns, &mut self.ring);
         drop(locked);
         // Without the lock: on its own core a host may be busy.
-        if away { if let Some(own) = own {
-            // It was there before.
-            let _ = pin(&[own]);
-        }}
+        if away {
+            if let Some(own) = own {
+                // It was there before.
+                let _ = pin(&[own]);
+            }
+        }
     }
 }
 

@@ -287,7 +287,12 @@ impl Activity {
     /// A submission to a stream begins; the driver has not been called yet. `context` is asked
     /// for when the stream has no place yet. None when there is no place for it.
     #[inline]
-    pub fn begin(&self, key: Key, context: impl Fn() -> u64, hold: &impl Holding) -> Option<StreamPlace> {
+    pub fn begin(
+        &self,
+        key: Key,
+        context: impl Fn() -> u64,
+        hold: &impl Holding,
+    ) -> Option<StreamPlace> {
         for _ in 0..TRIES {
             let Some(place) = self.find(key) else {
                 self.claim(key, context())?;

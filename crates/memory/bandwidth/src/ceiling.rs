@@ -99,9 +99,13 @@ impl Ceiling {
     pub fn restore(self) {
         let mut state = STATE.get();
         state.depth = state.depth.saturating_sub(1);
-        if state.depth == 0 { if let Some((before, raised)) = state.changed.take() { if attributes().is_some_and(|now| now.is_policy_of(&raised)) {
-            set_attributes(&before);
-        }}}
+        if state.depth == 0 {
+            if let Some((before, raised)) = state.changed.take() {
+                if attributes().is_some_and(|now| now.is_policy_of(&raised)) {
+                    set_attributes(&before);
+                }
+            }
+        }
         STATE.set(state);
     }
 

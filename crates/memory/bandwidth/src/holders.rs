@@ -26,7 +26,7 @@ use crate::page::{Bell, Crew, Watch};
 use control::Control;
 use entries::Entries;
 use shm::Doorbell;
-use shm::door::{ServiceSocket, Openers};
+use shm::door::{Openers, ServiceSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

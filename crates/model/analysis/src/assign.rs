@@ -174,9 +174,11 @@ impl Search<'_> {
         }
         if !self.options.keep_order {
             for cut in [Cut::Even, Cut::Top, Cut::Two(0)] {
-                if let Some(order) = self.audsley(&deadlines, cut)? { if self.attempt(self.alike(order, cut), Method::Audsley)? {
-                    return Ok(());
-                }}
+                if let Some(order) = self.audsley(&deadlines, cut)? {
+                    if self.attempt(self.alike(order, cut), Method::Audsley)? {
+                        return Ok(());
+                    }
+                }
             }
         }
         self.climb()
@@ -269,13 +271,15 @@ impl Search<'_> {
                 continue;
             }
             (current, ok) = (next, now);
-            if let Some(best) = &mut self.best { if now > best.ok {
-                let candidate = current.clone();
-                *best = Tried { candidate, method: Method::LocalSearch, ok, of: best.of };
-                if ok == best.of {
-                    break;
+            if let Some(best) = &mut self.best {
+                if now > best.ok {
+                    let candidate = current.clone();
+                    *best = Tried { candidate, method: Method::LocalSearch, ok, of: best.of };
+                    if ok == best.of {
+                        break;
+                    }
                 }
-            }}
+            }
         }
         Ok(())
     }

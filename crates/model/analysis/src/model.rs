@@ -220,10 +220,13 @@ impl System {
                 continue;
             }
             let bucket = chain.buckets[accelerator];
-            if let Some((higher, limit)) = above { if bucket > limit {
-                let expected = format!("at most {limit}, the bucket of chain {higher} above it");
-                return Err(Error::model(index, "bucket", bucket, expected));
-            }}
+            if let Some((higher, limit)) = above {
+                if bucket > limit {
+                    let expected =
+                        format!("at most {limit}, the bucket of chain {higher} above it");
+                    return Err(Error::model(index, "bucket", bucket, expected));
+                }
+            }
             above = Some((index, bucket));
         }
         Ok(())

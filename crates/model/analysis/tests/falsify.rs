@@ -151,9 +151,11 @@ fn order(kind: usize, index: u64, [_, sound, tight]: &[Analysis; 3], tally: &Tal
         if sound.status == Status::Ok && tight.status != Status::Ok {
             tally.fail(format!("{place}: sound accepts it, tight says {:?}", tight.status));
         }
-        if let Some(sound_ns) = sound.response_ns { if tight.response_ns.is_none_or(|tight_ns| tight_ns > sound_ns) {
-            tally.fail(format!("{place}: {:?} tight, {sound_ns} sound", tight.response_ns));
-        }}
+        if let Some(sound_ns) = sound.response_ns {
+            if tight.response_ns.is_none_or(|tight_ns| tight_ns > sound_ns) {
+                tally.fail(format!("{place}: {:?} tight, {sound_ns} sound", tight.response_ns));
+            }
+        }
     }
 }
 

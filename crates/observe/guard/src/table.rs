@@ -259,7 +259,12 @@ impl Table {
 
     /// Puts a waiter into the list of its mutex, who may be passed over a few times if it is
     /// patient. `None` when the table is full.
-    pub(crate) fn stand(&self, mutex: usize, waiter: Waiter, patient: bool) -> Option<&WaiterPlace> {
+    pub(crate) fn stand(
+        &self,
+        mutex: usize,
+        waiter: Waiter,
+        patient: bool,
+    ) -> Option<&WaiterPlace> {
         let inside = self.enter(mutex, waiter.thread)?;
         let start = waiter.thread as usize % PLACES;
         let mut places = self.places[start..].iter().chain(&self.places[..start]);

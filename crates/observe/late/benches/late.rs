@@ -8,10 +8,10 @@
 //! `cargo bench -p keeptime-late --bench late -- [RECORDS]`, by default 20 million (640 MB in the target
 //! folder, removed afterwards).
 
+use late::{Options, explain, survey, verdicts};
 use record::{Action, Class, Kind, Raw, Record, SwitchDetail};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use late::{Options, explain, survey, verdicts};
 use trace::metadata::{Clock, Tier};
 use trace::{BlockHead, Metadata, StreamKind, Trace, TraceWriter};
 

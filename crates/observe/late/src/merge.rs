@@ -10,8 +10,8 @@
 //! wrote one with a later time before one with an earlier time, the earlier one is moved up, so
 //! that time never runs backwards. Both passes read through this.
 
-use trace::{Error, Trace};
 use record::Record;
+use trace::{Error, Trace};
 
 /// Streams being merged.
 #[derive(Debug)]

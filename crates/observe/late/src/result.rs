@@ -12,9 +12,9 @@ use crate::identity::{Family, Identities};
 pub use crate::open::{OpenHolder, OpenWait};
 use crate::snapshot::Snapshots;
 use crate::survey::load::Checkpoint;
-use trace::metadata::Tier;
 use record::clock::Calibration;
 use serde::Serialize;
+use trace::metadata::Tier;
 
 /// Results for the whole trace.
 #[derive(Clone, Debug, Serialize)]

@@ -3,9 +3,9 @@
 
 mod tape;
 
-use tape::{Tape, find, holder_tids, holders, story};
-use record::{Action, Class};
 use late::{Cause, HolderState, Options, Reason};
+use record::{Action, Class};
+use tape::{Tape, find, holder_tids, holders, story};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;

@@ -2,9 +2,9 @@
 
 mod tape;
 
-use tape::{Tape, find, holder_tids, holders, story};
-use record::{Action, Class, Kind};
 use late::{Cause, Explained, Family, HolderState, Reason};
+use record::{Action, Class, Kind};
+use tape::{Tape, find, holder_tids, holders, story};
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;

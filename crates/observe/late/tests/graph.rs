@@ -2,11 +2,11 @@
 
 mod tape;
 
-use tape::{OK, Stream, Tape, surveyed};
-use record::layout::host_copy;
-use record::{Class, Kind};
 use late::graph::{GraphLaunch, Kernel, Reason, Sequence, Source, WorkCalls};
 use late::{Options, Survey, survey};
+use record::layout::host_copy;
+use record::{Class, Kind};
+use tape::{OK, Stream, Tape, surveyed};
 use trace::metadata::{self, Tier};
 
 const M: u64 = 0x1000;

@@ -8,11 +8,11 @@
 
 mod tape;
 
-use tape::{Tape, check};
+use late::{Cause, Explained, HolderState, Options, explain, survey};
 use proptest::prelude::*;
 use record::{Action, Class, Kind};
 use std::collections::{BTreeMap, VecDeque};
-use late::{Cause, Explained, HolderState, Options, explain, survey};
+use tape::{Tape, check};
 use trace::metadata::Tier;
 
 const LAUNCH: &str = "cuLaunchKernel";

@@ -2,10 +2,10 @@
 
 mod tape;
 
-use tape::{END, Tape, surveyed};
-use record::{Action, Class, Kind};
 use late::result::{CallKind, Lock, Losses, OpenHolder};
 use late::{Direction, Family, Group, Survey};
+use record::{Action, Class, Kind};
+use tape::{END, Tape, surveyed};
 use trace::metadata::{Kernel, Module, Tier};
 
 const M: u64 = 0x1000;

@@ -2,9 +2,9 @@
 
 mod tape;
 
-use tape::Tape;
-use record::{Action, Class, Kind};
 use late::{Evidence, Options, Remedy, Verdict, verdicts};
+use record::{Action, Class, Kind};
+use tape::Tape;
 use trace::metadata::Tier;
 
 const M: u64 = 0x1000;

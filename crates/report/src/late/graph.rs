@@ -12,10 +12,10 @@ use super::layout::Page;
 use super::name::kind_name;
 use super::unit::{count, counted, listed, percent, time};
 use crate::analysis::terminal::{FAINT, HEAD, PLAIN, WARN};
+use late::graph::{Cut, GraphLaunch, Kernel, Reason, Sequence, Source};
 use minijinja::context;
 use minijinja::value::Value as Shown;
 use serde_json::{Value, json};
-use late::graph::{Cut, GraphLaunch, Kernel, Reason, Sequence, Source};
 
 /// Sequences that are told.
 const TOLD: usize = 5;

@@ -14,10 +14,10 @@ use super::{Findings, Late, What, diagram, graph, open, pattern, plural, worst};
 use crate::Error;
 use crate::page::render;
 use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
-use minijinja::context;
-use minijinja::value::Value;
 use late::Group;
 use late::result::{CallKind, Lock, Thread};
+use minijinja::context;
+use minijinja::value::Value;
 
 /// Kinds of calls and locks with a plot, and patterns with a picture.
 const PLOTS: usize = 6;

@@ -43,13 +43,13 @@ use super::share::{Detail, Share, shares};
 use super::text::tier;
 use super::unknown::unknown;
 use super::{Findings, Late, graph, open};
-use serde_json::{Value, json};
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use late::Distribution;
 use late::Task;
 use late::Verdict;
 use late::result::{CallKind, Instance, Lock, Pattern, Sequence, Tally, Thread, Use};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// Name of the object's format.
 pub const SCHEMA: &str = "keeptime.late";

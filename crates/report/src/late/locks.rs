@@ -7,9 +7,9 @@ use super::name::{attributes, families};
 use super::unit::{count, counted, listed, percent, time};
 use super::{Findings, plural};
 use crate::analysis::terminal::{BAD, FAINT, PLAIN, WARN};
-use std::collections::HashSet;
 use late::result::{Lock, Use};
 use late::{Distribution, Family, Group};
+use std::collections::HashSet;
 
 /// Locks that are listed in a terminal; the rest is counted.
 const LISTED: usize = 16;

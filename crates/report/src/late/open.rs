@@ -3,9 +3,9 @@
 
 use super::Findings;
 use super::unit::{counted, instant, listed, time};
-use serde_json::{Value, json};
 use late::Family;
 use late::result::{OpenHolder, OpenWait};
+use serde_json::{Value, json};
 use trace::metadata::Outcome;
 
 /// Threads of a circle, and waits, that are told; the rest is counted.

@@ -27,6 +27,7 @@ use super::spans::Change;
 use super::spans::function::Functions;
 use crate::Error;
 use gpu::Gpus;
+use late::Survey;
 use lock::Locks;
 use message::{INSTANT, SLICE_BEGIN, SLICE_END};
 use order::{Order, Step};
@@ -36,7 +37,6 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
 use thread::Thread;
-use late::Survey;
 use trace::{StreamKind, Trace};
 use track::Tracks;
 

@@ -5,9 +5,9 @@ use super::unit::time;
 use crate::Error;
 use crate::drawing::{Area, Axis, Drawn, FINE, draw, line, text};
 use crate::theme::{GRID, Ink, MUTED};
+use late::Distribution;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use late::Distribution;
 
 /// Sizes, in pixels of the page.
 const WIDTH: i32 = 520;

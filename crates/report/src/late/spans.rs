@@ -9,10 +9,10 @@
 pub(super) mod function;
 pub(super) mod lock;
 
+use late::Family;
 use lock::Key;
 use record::{Action, Class, Kind, Record};
 use trace::Block;
-use late::Family;
 use trace::metadata::LostRange;
 
 /// Calls and waits that may be open at once; more mean that their ends are missing.

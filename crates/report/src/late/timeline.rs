@@ -19,9 +19,9 @@ mod window;
 
 use crate::Error;
 use data::Data;
+use late::{Explained, Group, Survey};
 use std::cmp::Reverse;
 use trace::Trace;
-use late::{Explained, Group, Survey};
 use window::Window;
 
 /// Options of the timeline.

@@ -1,8 +1,8 @@
 //! Findings and texts of a trace's report, for its tests.
 
+use late::{Options, explain, survey, verdicts};
 use report::late::{self, Findings, Focus, Look};
 use trace::Trace;
-use late::{Options, explain, survey, verdicts};
 
 /// Both passes and the verdicts.
 pub fn findings(trace: &Trace) -> Findings<'_> {

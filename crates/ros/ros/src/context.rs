@@ -88,7 +88,9 @@ impl Context {
         };
         let has_peers = !options.peers.is_empty();
         let no_relay = |error: std::io::Error| Error::create("the relay to the peers", error);
-        let place = has_peers.then(|| AnnouncementPort::take(options.domain).map_err(no_relay)).transpose()?;
+        let place = has_peers
+            .then(|| AnnouncementPort::take(options.domain).map_err(no_relay))
+            .transpose()?;
         let participant = builder.build().map_err(failed("a participant"))?;
         let prefix = participant.guid().to_bytes();
         let prefix = std::array::from_fn(|i| prefix[i]);

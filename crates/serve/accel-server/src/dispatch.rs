@@ -30,7 +30,7 @@ mod trouble;
 use crate::accelerator::Accelerator;
 use crate::admission::Spread;
 use crate::bucket::Request;
-use crate::holder::{LockCounts, Holder};
+use crate::holder::{Holder, LockCounts};
 use crate::meter::Meter;
 use crate::placement::Crowd;
 use crate::session::{Allowance, Entry, Registration};

@@ -9,7 +9,7 @@
 //! more: the control thread, which ends it, runs below, and until then it could ring as it likes.
 
 use crate::Error;
-use crate::dispatch::{Drained, Dispatcher};
+use crate::dispatch::{Dispatcher, Drained};
 use crate::session::Allowance;
 use realtime::clock::monotonic_ns;
 use rustix::event::{Timespec, epoll};
@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn muted_doorbell_wakes_nobody_until_it_is_heard_again() {
-        let (inbox, engine) = (Inbox::new().unwrap(), Dispatcher::new(system::Overrun::Count).unwrap());
+        let (inbox, engine) =
+            (Inbox::new().unwrap(), Dispatcher::new(system::Overrun::Count).unwrap());
         let (muted, other) = (session(1, &[]), session(2, &[]));
         let doorbells = [muted.doorbell.clone(), other.doorbell.clone()];
         for (id, entry) in [(1, muted), (2, other)] {
@@ -245,7 +246,8 @@ mod tests {
 
     #[test]
     fn session_that_is_to_be_ended_wakes_nobody_any_more() {
-        let (inbox, engine) = (Inbox::new().unwrap(), Dispatcher::new(system::Overrun::Count).unwrap());
+        let (inbox, engine) =
+            (Inbox::new().unwrap(), Dispatcher::new(system::Overrun::Count).unwrap());
         let entry = session(1, &[]);
         let (doorbell, memory) = (entry.doorbell.clone(), entry.memory.clone());
         inbox.add(1, doorbell.as_fd()).unwrap();

@@ -1,7 +1,7 @@
 //! Whose server a client talks to, and what it believes of its environment.
 
 use accel::{Client, Error, ServerUser, default_socket};
-use shm::door::{Acceptor, ServiceSocket, Limits, Openers};
+use shm::door::{Acceptor, Limits, Openers, ServiceSocket};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;

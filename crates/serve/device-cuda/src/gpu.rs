@@ -1,6 +1,6 @@
 //! A GPU behind the device contract: this process's own, or another process's.
 
-use crate::local::{UnitState, Local};
+use crate::local::{Local, UnitState};
 use crate::remote::{Remote, Seat};
 use device::hosted::{Backend, Plan, Task};
 use device::{Error, FailureCode, KernelInfo, Launch};

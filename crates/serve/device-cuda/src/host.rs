@@ -5,7 +5,7 @@
 //! something here breaks, it ends, and the kernel and the driver with it end what runs on the GPU.
 
 use crate::Config;
-use crate::local::{UnitState, Local};
+use crate::local::{Local, UnitState};
 use crate::remote::board::{Answer, Mailbox, Order, Part};
 use crate::service::Service;
 use device::hosted::{Backend, Task};

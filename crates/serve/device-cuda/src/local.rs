@@ -120,14 +120,16 @@ impl Local {
         let index = task.kernel.0 as usize;
         let arguments = |part: Part| {
             let mut arguments = task.arguments;
-            if let Part::Slices(first, _) = part { if kernel.is("busy") {
-                let ns = match shape.slices() {
-                    // As many times as many blocks as fill the GPU run one after the other.
-                    1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
-                    _ => kernels::busy_block_ns(arguments[0], first),
-                };
-                arguments[0] = self.calibration.steps(ns);
-            }}
+            if let Part::Slices(first, _) = part {
+                if kernel.is("busy") {
+                    let ns = match shape.slices() {
+                        // As many times as many blocks as fill the GPU run one after the other.
+                        1 => arguments[0] / kernels::busy_blocks(arguments[0]).max(1),
+                        _ => kernels::busy_block_ns(arguments[0], first),
+                    };
+                    arguments[0] = self.calibration.steps(ns);
+                }
+            }
             arguments
         };
         let context = &self.context;
@@ -150,7 +152,12 @@ impl Local {
         worker.run(context, &Slice { task, program, shape, part, residence, arguments })
     }
 
-    fn run_parts(&self, held: &mut UnitState, task: &Task<'_>, parts: Parts) -> Result<(), FailureCode> {
+    fn run_parts(
+        &self,
+        held: &mut UnitState,
+        task: &Task<'_>,
+        parts: Parts,
+    ) -> Result<(), FailureCode> {
         // It is taken away only when the thread ends.
         let worker = held.worker.as_mut().ok_or(FailureCode::Lost)?;
         if self.context.is_broken() {

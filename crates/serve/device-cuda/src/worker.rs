@@ -9,7 +9,7 @@ use crate::nap::Naps;
 use crate::pins::Reached;
 use crate::replay::{Advice, Graph, Replays};
 use crate::residence::Residence;
-use crate::slice::{Part, SliceAddresses, Program, Slice, key, start};
+use crate::slice::{Part, Program, Slice, SliceAddresses, key, start};
 use cudarc::driver::{DriverError, result, sys};
 use realtime::clock::monotonic_ns;
 use std::ffi::c_void;
@@ -281,7 +281,11 @@ impl Worker {
 ///
 /// # Safety
 /// The client's memory and the place are as long as the shape says, and live until all is over.
-unsafe fn fill(slice: &Slice<'_>, place: SliceAddresses, stream: sys::CUstream) -> Result<(), DriverError> {
+unsafe fn fill(
+    slice: &Slice<'_>,
+    place: SliceAddresses,
+    stream: sys::CUstream,
+) -> Result<(), DriverError> {
     let Slice { task, shape, .. } = slice;
     // SAFETY: the caller's promise.
     unsafe {

@@ -207,7 +207,9 @@ fn memory_type(
     };
     let seen = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
     match place {
-        MemoryPlace::Host => find(seen | vk::MemoryPropertyFlags::HOST_CACHED).or_else(|| find(seen)),
+        MemoryPlace::Host => {
+            find(seen | vk::MemoryPropertyFlags::HOST_CACHED).or_else(|| find(seen))
+        }
         MemoryPlace::Device => find(vk::MemoryPropertyFlags::DEVICE_LOCAL)
             .or_else(|| find(vk::MemoryPropertyFlags::empty())),
     }

@@ -98,7 +98,8 @@ impl<'a> Data<'a> {
     }
 
     fn download(&mut self, from: vk::Buffer, floats: usize) -> Result<Transfer, Error> {
-        let (to, mapped) = self.buffer(floats, vk::BufferUsageFlags::TRANSFER_DST, MemoryPlace::Host)?;
+        let (to, mapped) =
+            self.buffer(floats, vk::BufferUsageFlags::TRANSFER_DST, MemoryPlace::Host)?;
         // SAFETY: as in `upload`.
         unsafe { mapped.write_bytes(0, floats) };
         Ok(Transfer { from, to, floats, mapped })

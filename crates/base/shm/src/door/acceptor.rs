@@ -14,8 +14,8 @@
 //! While it drops more than it passes on, it rests as long as it works: knocking costs others at
 //! most half a core, at the lowest of the real-time priorities.
 
-use super::places::{NoPlace, ConnectionPlace, Places, Taken};
-use super::{ServiceSocket, Limits, Pace};
+use super::places::{ConnectionPlace, NoPlace, Places, Taken};
+use super::{Limits, Pace, ServiceSocket};
 use crate::Doorbell;
 use crate::peer::Credentials;
 use crate::socket::{Received, Socket};

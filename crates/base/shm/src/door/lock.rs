@@ -59,9 +59,11 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let own = rustix::fs::fstat(&self.file);
-        if let (Ok(own), Ok(named)) = (own, named(&self.path)) { if same(&own, &named) {
-            let _ = std::fs::remove_file(&self.path);
-        }}
+        if let (Ok(own), Ok(named)) = (own, named(&self.path)) {
+            if same(&own, &named) {
+                let _ = std::fs::remove_file(&self.path);
+            }
+        }
     }
 }
 

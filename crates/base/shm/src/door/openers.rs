@@ -65,9 +65,11 @@ impl Openers {
     pub(super) fn apply(&self, path: &Path) -> Result<(), Closed> {
         let (users, groups) = self.named();
         let mut openers = self.clone();
-        if let (None, [], [only]) = (self.group, &users[..], &groups[..]) { if std::os::unix::fs::chown(path, None, Some(*only)).is_ok() {
-            (openers.group, openers.mode) = (Some(*only), self.mode | 0o060);
-        }}
+        if let (None, [], [only]) = (self.group, &users[..], &groups[..]) {
+            if std::os::unix::fs::chown(path, None, Some(*only)).is_ok() {
+                (openers.group, openers.mode) = (Some(*only), self.mode | 0o060);
+            }
+        }
         std::os::unix::fs::chown(path, None, openers.group).map_err(io("chown"))?;
         let permissions = std::fs::Permissions::from_mode(openers.mode);
         std::fs::set_permissions(path, permissions).map_err(io("chmod"))?;

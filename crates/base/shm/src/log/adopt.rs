@@ -17,7 +17,7 @@
 //! the adopter gives up. An adopter that dies between them leaves the chunk to the closer.
 //! Each step is wait-free.
 
-use super::{CAPACITY, Chunk, Cursor, Gate, HAND, Log, CursorPlace, State, Writer, interrupt};
+use super::{CAPACITY, Chunk, Cursor, CursorPlace, Gate, HAND, Log, State, Writer, interrupt};
 use crate::atomic::Ordering;
 
 /// Places in the register.

@@ -17,7 +17,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use shm::door::{Acceptor, ServiceSocket, Guest as Arrival, Limits, ConnectionPlace, Turned};
+use shm::door::{Acceptor, ConnectionPlace, Guest as Arrival, Limits, ServiceSocket, Turned};
 use shm::peer::{Peer, Unknown};
 use shm::socket::Socket;
 use std::collections::HashMap;
@@ -52,7 +52,11 @@ struct Pending {
 }
 
 impl Control {
-    pub(super) fn new(config: Config, door: ServiceSocket, shared: Arc<Shared>) -> Result<Control, Error> {
+    pub(super) fn new(
+        config: Config,
+        door: ServiceSocket,
+        shared: Arc<Shared>,
+    ) -> Result<Control, Error> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("epoll_create"))?;
         let acceptor = attend(&config, door, shared.clone())?;

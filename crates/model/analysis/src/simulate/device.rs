@@ -94,9 +94,11 @@ impl Simulator {
     fn start(&mut self, executor: usize) -> bool {
         let process = &mut self.processes[executor];
         let resumes = std::mem::replace(&mut process.is_started, true);
-        if !resumes { if let Some(recorder) = &mut self.recorder {
-            recorder.request_started(process.chain, self.now_ns);
-        }}
+        if !resumes {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.request_started(process.chain, self.now_ns);
+            }
+        }
         resumes
     }
 

@@ -6,7 +6,7 @@ use crate::atomic::{Ordering, fence};
 use crate::futex::{self, Deadline, NotLent, Woken};
 use crate::kernel::urgency_of;
 use crate::mutant::Mutant;
-use crate::table::{NET_NS, OFFER_NS, WaiterPlace, Table, WAITING, Waiter};
+use crate::table::{NET_NS, OFFER_NS, Table, WAITING, Waiter, WaiterPlace};
 
 /// For how long a waiter that is next stays awake.
 const AWAKE_NS: i64 = 500_000;
@@ -29,7 +29,10 @@ impl<'a> Wait<'a> {
 
     /// Waits as the C library does until the bound is over; then returns a place in the table.
     /// `None`: it has the mutex.
-    pub(super) fn overtaken(&mut self, limit: Deadline) -> Result<Option<&'a WaiterPlace>, Failure> {
+    pub(super) fn overtaken(
+        &mut self,
+        limit: Deadline,
+    ) -> Result<Option<&'a WaiterPlace>, Failure> {
         loop {
             if self.mutex.try_take() {
                 return Ok(None);

@@ -3,10 +3,10 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use late::{Cause, Explained, Holder, Options, Survey, explain, survey};
 use record::{Action, Class, Kind, Record, SwitchDetail};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use late::{Cause, Explained, Holder, Options, Survey, explain, survey};
 use trace::metadata::{Clock, LostRange, Tier};
 use trace::{BlockHead, Metadata, StreamKind, Trace, TraceWriter};
 

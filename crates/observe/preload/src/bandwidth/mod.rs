@@ -154,18 +154,22 @@ impl Holding for Counted {
     // A hold that takes nothing, in a forked child, gives nothing back either.
     #[inline]
     fn acquire(&self) {
-        if self.0.acquire_after() == Some(0) { if let Some(side) = attachment::side() {
-            side.count_bandwidth(BandwidthCount::Taken);
-            side.add_bandwidth(BandwidthCount::HeldNs, monotonic_ns().wrapping_neg());
-        }}
+        if self.0.acquire_after() == Some(0) {
+            if let Some(side) = attachment::side() {
+                side.count_bandwidth(BandwidthCount::Taken);
+                side.add_bandwidth(BandwidthCount::HeldNs, monotonic_ns().wrapping_neg());
+            }
+        }
     }
 
     #[inline]
     fn release(&self) {
-        if self.0.release_to() == Some(0) { if let Some(side) = attachment::side() {
-            side.count_bandwidth(BandwidthCount::GivenBack);
-            side.add_bandwidth(BandwidthCount::HeldNs, monotonic_ns());
-        }}
+        if self.0.release_to() == Some(0) {
+            if let Some(side) = attachment::side() {
+                side.count_bandwidth(BandwidthCount::GivenBack);
+                side.add_bandwidth(BandwidthCount::HeldNs, monotonic_ns());
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::driver::{self, Handle, NOT_READY};
 use super::{ATTACHED, LEGACY, STATE, State, count};
 use crate::cuda::{SUCCESS, graph};
 use crate::thread::{Thread, this};
-use bandwidth::activity::{Moment, StreamPlace, Stream};
+use bandwidth::activity::{Moment, Stream, StreamPlace};
 use record::bandwidth::{BandwidthCount, Taking};
 use rustix::thread::futex;
 use std::ffi::c_void;

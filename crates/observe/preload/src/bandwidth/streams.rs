@@ -5,7 +5,7 @@ use super::driver::{self, Handle};
 use super::{Around, Ends, PER_THREAD, State, count};
 use crate::cuda::{Arguments, graph};
 use crate::thread::Thread;
-use bandwidth::activity::{Key, Moment, StreamPlace, Stream};
+use bandwidth::activity::{Key, Moment, Stream, StreamPlace};
 use record::bandwidth::BandwidthCount;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -117,7 +117,8 @@ impl SegmentPlace {
 
 /// The segments, thread by thread, each thread's in the order in which they were begun.
 fn places(log: &Log) -> Vec<SegmentPlace> {
-    let of_chunk = |chunk| log.read(chunk).into_iter().map(move |copy| SegmentPlace::of(chunk, &copy));
+    let of_chunk =
+        |chunk| log.read(chunk).into_iter().map(move |copy| SegmentPlace::of(chunk, &copy));
     let mut places: Vec<SegmentPlace> = log.numbers().flat_map(of_chunk).collect();
     places.sort_unstable();
     places

@@ -1,8 +1,8 @@
 //! State of each lock at one moment, from the records of all threads.
 
 use crate::late::spans::lock::{Key, LockNames};
-use std::collections::HashMap;
 use late::Survey;
+use std::collections::HashMap;
 
 /// A lock at one moment.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,10 +12,10 @@ use crate::Error;
 use crate::late::spans::function::Detail;
 use crate::late::spans::lock::Key;
 use crate::late::spans::{Call, Change, End, Follower, Gap, Hold, Wait};
+use late::Family;
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use record::{Class, Record};
 use trace::Block;
-use late::Family;
 
 /// A thread at one moment.
 pub struct Thread {

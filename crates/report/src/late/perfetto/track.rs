@@ -7,8 +7,8 @@
 use super::message::*;
 use super::packets::{Packets, Track};
 use crate::Error;
-use std::collections::{HashMap, HashSet};
 use late::Survey;
+use std::collections::{HashMap, HashSet};
 use trace::{Metadata, StreamKind, Trace};
 
 /// Subject of a track.

@@ -1,8 +1,8 @@
 //! Lock that an address meant at a time.
 
 use crate::late::name::family;
-use std::collections::HashMap;
 use late::{Family, Survey};
+use std::collections::HashMap;
 
 /// A lock, as records name it: process image, family, address.
 pub(in crate::late) type Key = (u32, Family, u64);

@@ -13,9 +13,9 @@ use crate::late::name::{family, kind_name};
 use crate::late::spans::function::Functions;
 use crate::late::spans::lock::{Key, LockNames};
 use crate::late::unit::time;
+use late::{Explained, Survey};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
-use late::{Explained, Survey};
 use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 

@@ -10,10 +10,10 @@ use crate::late::What;
 use crate::late::spans::function::Detail;
 use crate::late::spans::{Call, End, Gap, Hold, Wait};
 use crate::late::unit::{bytes, listed, time};
+use late::{Explained, Part};
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use record::{Class, Kind, Record};
 use trace::StreamKind;
-use late::{Explained, Part};
 use trace::metadata::Tier;
 
 /// In `flags`: it had not ended, or its end is missing.

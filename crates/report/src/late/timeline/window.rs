@@ -2,9 +2,9 @@
 
 use crate::late::spans::lock::Key;
 use crate::late::spans::{Call, End, Hold, Wait};
-use trace::Trace;
 use late::Survey;
 use late::result::WorstCall;
+use trace::Trace;
 
 /// Shown around a call: so much of its duration before it, and after it, and at least so much.
 const BEFORE: (u64, u64) = (3, 4);

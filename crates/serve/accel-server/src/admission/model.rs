@@ -259,7 +259,9 @@ impl<'a> Builder<'a> {
 
     fn name(&self, place: ExecutorOf) -> String {
         match place {
-            ExecutorOf::File(index) => format!("executor {:?}", self.file.system.executors[index].id),
+            ExecutorOf::File(index) => {
+                format!("executor {:?}", self.file.system.executors[index].id)
+            }
             ExecutorOf::Session(session) => {
                 let own = self.claims.iter().find(|claim| claim.session == session);
                 own.map_or("?".into(), |claim| format!("process {}", claim.pid))

@@ -15,7 +15,7 @@ use accel::socket::Socket;
 use realtime::clock::monotonic_ns;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd};
-use shm::door::{Acceptor, ServiceSocket, Guest, Limits, Turned};
+use shm::door::{Acceptor, Guest, Limits, ServiceSocket, Turned};
 use shm::peer::Peer;
 use std::sync::Arc;
 use zerocopy::IntoBytes;

@@ -29,14 +29,16 @@ impl Control {
         let Some(connection) = self.connections.get_mut(&session) else { return Ok(()) };
         let Some(open) = &mut connection.open else { return Ok(()) };
         let (pid, uid) = (connection.peer.number(), connection.peer.uid);
-        if let Some((_, priority)) = prepared.executor { if !is_trusted(uid) && !peer::may_run_at(pid, priority) {
-            let text = format!(
-                "chain {:?} declares process priority {priority}: process {pid} may not run at it \
+        if let Some((_, priority)) = prepared.executor {
+            if !is_trusted(uid) && !peer::may_run_at(pid, priority) {
+                let text = format!(
+                    "chain {:?} declares process priority {priority}: process {pid} may not run at it \
                  (no CAP_SYS_NICE, RLIMIT_RTPRIO below it)",
-                prepared.chain
-            );
-            return Err((Code::Declaration, text));
-        }}
+                    prepared.chain
+                );
+                return Err((Code::Declaration, text));
+            }
+        }
         let tally = self.admission.tally(&prepared.chain, prepared.priority, &prepared.source);
         let claim = Claim {
             session,
@@ -92,9 +94,13 @@ impl Control {
         self.keep_tally(&registration);
         self.release(session, Some(number));
         let open = self.connections.get_mut(&session).and_then(|c| c.open.as_mut());
-        if let Some(open) = open { if let Some(mapping) = open.memory.remove(&number) { if !Arc::ptr_eq(&mapping, &open.mapping) {
-            self.let_go(session, mapping);
-        }}}
+        if let Some(open) = open {
+            if let Some(mapping) = open.memory.remove(&number) {
+                if !Arc::ptr_eq(&mapping, &open.mapping) {
+                    self.let_go(session, mapping);
+                }
+            }
+        }
         drop(registration);
         self.send(session, control::Done { kind: control::Done::KIND }.as_bytes(), &[]);
         Ok(())

@@ -183,10 +183,12 @@ impl State {
 
     /// Ends a session whose client is not served any more, once; the control thread does the rest.
     pub(super) fn evict(&mut self, id: u64, reason: Reason) -> Drained {
-        if let Some(entry) = self.sessions.get_mut(&id) { if !std::mem::replace(&mut entry.evicted, true) {
-            self.counters.evictions += 1;
-            self.evictions.push((id, reason));
-        }}
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            if !std::mem::replace(&mut entry.evicted, true) {
+                self.counters.evictions += 1;
+                self.evictions.push((id, reason));
+            }
+        }
         Drained::Gone
     }
 }

@@ -286,8 +286,10 @@ impl Drop for Process {
             let _ = self.shared.socket.send(&ToHost::End.encode(), &[]);
             self.ends_within(END);
         }
-        if self.buried().is_ok() { if let Some(watcher) = self.watcher.take() {
-            let _ = watcher.join();
-        }}
+        if self.buried().is_ok() {
+            if let Some(watcher) = self.watcher.take() {
+                let _ = watcher.join();
+            }
+        }
     }
 }

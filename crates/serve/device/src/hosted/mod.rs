@@ -44,7 +44,7 @@ use pace::Pace;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
 use realtime::thread::{self, Policy};
-use schedule::{ThreadKind, Schedule};
+use schedule::{Schedule, ThreadKind};
 use shm::Mapping;
 use shm::memory::PeerSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -188,7 +188,8 @@ impl<B: Backend> Hosted<B> {
             let (policy, limits) = (setup.policy, limits);
             let thread = std::thread::Builder::new().spawn(move || {
                 let (ready, runner) = set_up(&shared.backend, engine, unit, core, policy);
-                let paced = ready.realtime && (engine == ThreadKind::Copy || shared.backend.is_busy());
+                let paced =
+                    ready.realtime && (engine == ThreadKind::Copy || shared.backend.is_busy());
                 let granted = if paced { policy } else { Policy::Normal };
                 // The receiver is gone only when the start has failed: then the device is closed.
                 let _ = sender.send(ready);

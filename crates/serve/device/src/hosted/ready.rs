@@ -71,9 +71,11 @@ impl Ready {
         let Some(turn) = &mut self.turn else {
             return (least..self.queues.len()).rev().find_map(served);
         };
-        if now_ns < turn.end_ns { if let Some(found) = served(turn.queue) {
-            return Some(found);
-        }}
+        if now_ns < turn.end_ns {
+            if let Some(found) = served(turn.queue) {
+                return Some(found);
+            }
+        }
         let count = self.queues.len();
         let found = (1..=count).find_map(|step| served((turn.queue + step) % count))?;
         turn.queue = found.0;

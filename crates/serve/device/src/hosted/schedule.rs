@@ -242,10 +242,12 @@ impl Schedule {
     pub fn take(&mut self, engine: ThreadKind, unit: usize, now_ns: u64) -> Next {
         let bit = 1 << unit;
         self.idle[engine as usize] &= !bit;
-        if engine == ThreadKind::Copy { if let Some(slot) = self.deliveries.pop_front() {
-            let work = self.operations[slot as usize].work.clone();
-            return Next::Deliver { slot, work };
-        }}
+        if engine == ThreadKind::Copy {
+            if let Some(slot) = self.deliveries.pop_front() {
+                let work = self.operations[slot as usize].work.clone();
+                return Next::Deliver { slot, work };
+            }
+        }
         if let Some((queue, entry)) =
             self.ready[engine as usize].choose(now_ns, self.least_of(engine, unit))
         {
@@ -288,9 +290,14 @@ impl Schedule {
     }
 
     fn count_preemption(&mut self, unit: usize, entry: Entry) {
-        if let Some(last) = self.last[unit].replace(entry) { if last != entry && self.operations[last.slot as usize].sequence == last.sequence && self.is_waiting(last.slot) {
-            self.counts.preemptions += 1;
-        }}
+        if let Some(last) = self.last[unit].replace(entry) {
+            if last != entry
+                && self.operations[last.slot as usize].sequence == last.sequence
+                && self.is_waiting(last.slot)
+            {
+                self.counts.preemptions += 1;
+            }
+        }
     }
 
     /// Strikes off the rest of an operation that failed in a block that still counts.
@@ -461,14 +468,16 @@ impl Schedule {
 
     /// Frees a destroyed stream that is empty.
     fn forget_stream(&mut self, key: u64) {
-        if let Some(stream) = self.streams.get_mut(key) { if stream.destroyed && stream.operations.is_empty() {
-            let context = stream.context;
-            self.streams.remove(key);
-            if let Some(found) = self.contexts.get_mut(context) {
-                found.streams -= 1;
+        if let Some(stream) = self.streams.get_mut(key) {
+            if stream.destroyed && stream.operations.is_empty() {
+                let context = stream.context;
+                self.streams.remove(key);
+                if let Some(found) = self.contexts.get_mut(context) {
+                    found.streams -= 1;
+                }
+                self.forget_context(context);
             }
-            self.forget_context(context);
-        }}
+        }
     }
 
     /// Frees a destroyed context without streams; only then may another one use its queue.

@@ -7,7 +7,7 @@
 
 use super::Backend;
 use super::pace::Pace;
-use super::schedule::{ThreadKind, Next, Schedule, Wakes};
+use super::schedule::{Next, Schedule, ThreadKind, Wakes};
 use super::work::{Order, Work};
 use crate::Level;
 use realtime::clock::{monotonic_ns, thread_cpu_ns};

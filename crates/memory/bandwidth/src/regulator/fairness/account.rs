@@ -158,10 +158,12 @@ impl Account {
             return;
         }
         let shared = Scheduling::of(self.thread).ok().filter(Scheduling::is_shared);
-        if let Some(before) = shared { if before.idle().give(self.thread).is_ok() {
-            self.per_weight = per_weight(before.nice());
-            self.before = Some(before);
-        }}
+        if let Some(before) = shared {
+            if before.idle().give(self.thread).is_ok() {
+                self.per_weight = per_weight(before.nice());
+                self.before = Some(before);
+            }
+        }
     }
 
     /// Gives it back what it had.
