@@ -1,5 +1,6 @@
 //! Builds the preload library for a release, as a part of the program: an installed `keeptime` is one
-//! file. In other builds the library lies beside the program.
+//! file. In other builds the library lies beside the program. And says of which sources and
+//! features the program is made.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,12 @@ use std::process::Command;
 /// Folders, from this crate's, with the library's sources.
 const SOURCES: [&str; 3] = ["../base", "../memory", "../observe"];
 
+/// Features of the program, by the variables that cargo sets for them.
+const FEATURES: [&str; 5] = ["dds-security", "onnx", "ros", "sched-ext", "vulkan"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-env=KEEPTIME_VERSION={}", version());
     let folder = PathBuf::from(variable("OUT_DIR"));
     let content = folder.join("preload.so");
     if variable("PROFILE") == "release" {
@@ -18,6 +23,33 @@ fn main() {
     } else {
         std::fs::write(&content, []).expect("the folder can be written");
     }
+}
+
+/// As in `0.1.0 (1a2b3c4d5e6f, x86_64, features: ros vulkan)`.
+fn version() -> String {
+    let is_set = |name: &&str| {
+        env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"))).is_some()
+    };
+    let features: Vec<&str> = FEATURES.into_iter().filter(is_set).collect();
+    let features = if features.is_empty() { "none".into() } else { features.join(" ") };
+    let (number, machine) = (variable("CARGO_PKG_VERSION"), variable("CARGO_CFG_TARGET_ARCH"));
+    let commit = commit().unwrap_or_else(|| "unknown commit".into());
+    format!("{number} ({commit}, {machine}, features: {features})")
+}
+
+/// The commit of the sources, if git knows them.
+fn commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    // The log of what was checked out changes with each commit.
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    if Path::new(&log).exists() {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
 }
 
 /// Builds the library, and returns its path.

@@ -37,7 +37,7 @@ use without_ros::{remote, ros_gateway};
 
 /// Makes accelerator work happen on time. Experiments and measurements of this machine: keeptime-lab
 #[derive(Parser)]
-#[command(name = "keeptime", version)]
+#[command(name = "keeptime", version = env!("KEEPTIME_VERSION"))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -27,8 +27,9 @@ const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
 /// Options of `keeptime run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write a trace of the program to this file
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["guard", "bandwidth"])]
+    /// Write a trace of the program to this file; without --guard and --bandwidth the default is
+    /// PROGRAM.kt, or PROGRAM-2.kt and so on
+    #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
     guard: guard::GuardOptions,
@@ -70,6 +71,21 @@ pub struct Args {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
+}
+
+/// The trace to write, if one was asked for, or nothing else was.
+fn trace_file(args: &Args, options: &Options) -> Option<PathBuf> {
+    let asked = options.settings.guard.is_some() || options.settings.bandwidth.is_some();
+    let default = || (!asked).then(|| default_trace(Path::new(&args.program[0])));
+    args.record.clone().or_else(default)
+}
+
+/// A file in the working folder, named after the program, that is not there yet.
+fn default_trace(program: &Path) -> PathBuf {
+    let name = program.file_stem().unwrap_or(program.as_os_str()).to_string_lossy();
+    let numbered = (2_u64..).map(|number| PathBuf::from(format!("{name}-{number}.kt")));
+    let mut names = std::iter::once(PathBuf::from(format!("{name}.kt"))).chain(numbered);
+    names.find(|file| !file.exists()).expect("numbers do not end")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -127,8 +143,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.guard.is_audit() {
         return run_audit(args, options, &mut command);
     }
-    let finished = match &args.record {
-        Some(file) => trace::session::record(&mut command, &options, file)?,
+    let finished = match trace_file(args, &options) {
+        Some(file) => trace::session::record(&mut command, &options, &file)?,
         None => trace::session::guard(&mut command, &options)?,
     };
     // From here on the program has run, and its own status is what counts.
@@ -160,7 +176,15 @@ fn told(args: &Args, finished: &Finished) -> String {
     lines.extend(finished.guard.as_ref().map(|guard| guard::summary(guard, finished.processes)));
     let bandwidth = finished.bandwidth.as_ref();
     lines.extend(bandwidth.map(|lock| bandwidth::summary(lock, finished.processes)));
+    lines.extend(finished.file.as_deref().filter(|_| finished.records > 0).map(next));
     lines.iter().map(|line| format!("keeptime run: {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The command that reads a trace, as it would be typed.
+fn next(trace: &Path) -> String {
+    let words = ["keeptime", "report"].map(str::to_owned).into_iter();
+    let words = words.chain([trace.display().to_string()]);
+    format!("to read why calls were late: {}", terminal::command_line::quoted(words))
 }
 
 /// The same as one object.

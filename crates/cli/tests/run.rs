@@ -152,6 +152,25 @@ fn signals_that_were_ignored_or_blocked_stay_so_for_the_program() {
 }
 
 #[test]
+fn trace_without_a_name_gets_the_programs_and_the_next_command_is_said() {
+    let folder = Folder::new();
+    let program = folder.compile("#include <pthread.h>\nint main(void) { pthread_mutex_t m = \
+        PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); pthread_mutex_unlock(&m); return 3; }");
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+        command.env("KEEPTIME_PRELOAD", support::preload_library()).current_dir(&folder.0);
+        command.args(["run", "--all-locks", "--tier", "preload", "--", &program]).output().unwrap()
+    };
+    for name in ["program.kt", "program-2.kt"] {
+        let output = run();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert!(Trace::open(&folder.0.join(name)).unwrap().records() > 0);
+        let next = format!("keeptime report {name}\n");
+        assert!(text(&output.stderr).ends_with(&next), "{output:?}");
+    }
+}
+
+#[test]
 fn program_that_is_not_there_is_named_and_leaves_no_trace() {
     let folder = Folder::new();
     let output = folder.run(&[], &["/no/such/program", "argument"]);
