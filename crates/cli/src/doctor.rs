@@ -5,6 +5,7 @@
 //! kernel, a container or a hypervisor lets through.
 
 mod facility;
+mod recording;
 mod text;
 
 use bandwidth::regulator::Hardware;
@@ -106,6 +107,8 @@ fn diagnose() -> Diagnosis {
         cores(),
         clock(),
         memory_lock(),
+        compaction(),
+        recording::recording(),
         bandwidth_counting(),
     ];
     checks.extend(facility::checks());
@@ -428,6 +431,29 @@ fn memory_lock() -> Check {
              LimitMEMLOCK=infinity in the systemd unit"
                 .into()
         }),
+    }
+}
+
+/// Locked pages stay in memory, but by default the kernel may move them to others, and whoever
+/// touches one meanwhile waits.
+fn compaction() -> Check {
+    let file = "/proc/sys/vm/compact_unevictable_allowed";
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let (state, found, means) = match text.trim() {
+        "0" => (State::Ok, "locked pages stay where they are", "No page of a server moves."),
+        "1" => (
+            State::Limited,
+            "the kernel may move locked pages",
+            "A thread that touches a page while the kernel moves it waits for that.",
+        ),
+        _ => (State::Unknown, "the kernel does not say", "Locked pages may be moved."),
+    };
+    Check {
+        name: "locked pages",
+        state,
+        found: found.into(),
+        means: means.into(),
+        grant: (state == State::Limited).then(|| "sysctl -w vm.compact_unevictable_allowed=0".into()),
     }
 }
 

@@ -66,7 +66,7 @@ fn user_without_privilege_learns_that_priority_is_missing_and_how_to_grant_it() 
     let output = unprivileged("doctor");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("Missing for real-time operation: real-time priority"), "{text}");
+    assert!(text.contains("Missing: real-time priority"), "{text}");
 }
 
 #[test]
@@ -85,7 +85,23 @@ fn reader_that_stops_early_causes_no_panic() {
 }
 
 fn keeptime() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_keeptime"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
+    command.env("KEEPTIME_PRELOAD", testing::preload_library());
+    command
+}
+
+#[test]
+fn recording_is_tried_and_a_missing_library_is_named() {
+    let recording = |command: &mut Command| {
+        let diagnosis = json(&command.args(["doctor", "--json"]).output().unwrap());
+        checks(&diagnosis).iter().find(|check| check["name"] == "recording").unwrap().clone()
+    };
+    let check = recording(&mut keeptime());
+    assert!(["ok", "limited"].contains(&check["state"].as_str().unwrap()), "{check}");
+    assert!(check["found"].as_str().unwrap().starts_with("tier "), "{check}");
+    let check = recording(keeptime().env("KEEPTIME_PRELOAD", "/absent.so"));
+    assert_eq!(check["state"], "missing");
+    assert!(check["found"].as_str().unwrap().contains("/absent.so is not a file"), "{check}");
 }
 
 fn json(output: &Output) -> Value {

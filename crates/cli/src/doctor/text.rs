@@ -94,10 +94,10 @@ fn summary(text: &mut String, diagnosis: &Diagnosis) {
         count => format!(" {count} limits are named above."),
     };
     if missing.is_empty() {
-        let sentence = format!("Nothing that real-time operation needs is missing.{limits}");
+        let sentence = format!("Nothing that Keeptime needs is missing.{limits}");
         line(text, State::Ok.style(), &sentence);
     } else {
-        let sentence = format!("Missing for real-time operation: {}.{limits}", missing.join(", "));
+        let sentence = format!("Missing: {}.{limits}", missing.join(", "));
         line(text, State::Missing.style(), &sentence);
     }
 }
@@ -198,7 +198,7 @@ Linux 6.1, A core, 1 core
 Devices
   found    software  two units
 
-Missing for real-time operation: priority.
+Missing: priority.
 "
         );
     }
