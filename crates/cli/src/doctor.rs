@@ -6,7 +6,7 @@
 
 mod facility;
 mod recording;
-mod text;
+mod rows;
 
 use bandwidth::regulator::Hardware;
 use device::Device;
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let json = serde_json::to_string_pretty(&diagnosis)?;
         writeln!(std::io::stdout(), "{json}")?;
     } else {
-        text::print(&diagnosis)?;
+        rows::print(&diagnosis)?;
     }
     Ok(if diagnosis.missing().next().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -453,7 +453,8 @@ fn compaction() -> Check {
         state,
         found: found.into(),
         means: means.into(),
-        grant: (state == State::Limited).then(|| "sysctl -w vm.compact_unevictable_allowed=0".into()),
+        grant: (state == State::Limited)
+            .then(|| "sysctl -w vm.compact_unevictable_allowed=0".into()),
     }
 }
 

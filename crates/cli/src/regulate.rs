@@ -5,13 +5,13 @@
 //! SIGKILL can leave threads under `SCHED_IDLE` or `SCHED_EXT`, which the next one at the same socket
 //! restores.
 
-mod calibrate;
 mod fair;
 mod file;
 pub mod load;
 mod loss;
 mod output;
 mod program;
+mod protection;
 mod settings;
 
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    calibration: calibrate::CalibrationOptions,
+    calibration: protection::CalibrationOptions,
     /// A best-effort program to run on the regulated cores, with its threads managed; or the
     /// program to protect, with --calibrate
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             settings.config.rho.is_none() || settings.by != By::Bpf,
             "--fair bpf: expected user or none with --calibrate"
         );
-        return calibrate::run(&args.calibration, settings, &args.program, args.json);
+        return protection::run(&args.calibration, settings, &args.program, args.json);
     }
     regulate(args, settings)
 }

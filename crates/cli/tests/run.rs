@@ -154,8 +154,10 @@ fn signals_that_were_ignored_or_blocked_stay_so_for_the_program() {
 #[test]
 fn trace_without_a_name_gets_the_programs_and_the_next_command_is_said() {
     let folder = Folder::new();
-    let program = folder.compile("#include <pthread.h>\nint main(void) { pthread_mutex_t m = \
-        PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); pthread_mutex_unlock(&m); return 3; }");
+    let program = folder.compile(
+        "#include <pthread.h>\nint main(void) { pthread_mutex_t m = \
+        PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); pthread_mutex_unlock(&m); return 3; }",
+    );
     let run = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
         command.env("KEEPTIME_PRELOAD", support::preload_library()).current_dir(&folder.0);

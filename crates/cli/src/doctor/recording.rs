@@ -38,10 +38,9 @@ fn judge(said: &Value) -> Check {
     let reasons = said["trace"]["tier_reasons"].as_array().into_iter().flatten();
     let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
     let (state, means) = match tier {
-        "scheduler" => (
-            State::Ok,
-            "keeptime run records who ran instead of a thread, and who woke it.",
-        ),
+        "scheduler" => {
+            (State::Ok, "keeptime run records who ran instead of a thread, and who woke it.")
+        }
         "switches" => (
             State::Limited,
             "keeptime run records when a thread was off its processor, and not who ran instead.",

@@ -135,7 +135,7 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn learn_id(&self) -> u32 {
-        let id = guarding::mutex::id_in_the_c_library()
+        let id = guarding::guarded_mutex::id_in_the_c_library()
             .unwrap_or_else(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
         if let Some(process) = attachment::enter() {
             self.known_id.set(id);

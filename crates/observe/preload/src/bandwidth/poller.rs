@@ -9,7 +9,7 @@
 //! default stream only while nothing is captured in the process. It has all signals blocked and
 //! never takes a core from a thread of the program's that wants it.
 
-use super::driver::{self, Handle, NOT_READY};
+use super::requests::{self, Handle, NOT_READY};
 use super::{ATTACHED, LEGACY, STATE, State, count};
 use crate::cuda::{SUCCESS, graph};
 use crate::thread::{Thread, this};
@@ -133,7 +133,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let Some(state) = State::get() else { return std::ptr::null_mut() };
     let thread = this();
     thread.quietly(|| {
-        driver::relax(thread);
+        requests::relax(thread);
         work(state, thread);
     });
     std::ptr::null_mut()
@@ -194,7 +194,7 @@ fn round(state: State, thread: &'static Thread) -> usize {
         }
     });
     if current != 0 && !state.poller.is_stopped() {
-        driver::set_context(thread, 0);
+        requests::set_context(thread, 0);
     }
     state.poller.in_driver.store(false, Ordering::SeqCst);
     active
@@ -239,10 +239,10 @@ fn ask(
     let ask_stream =
         |current: &mut Handle, stream, is_default: bool| match enter(context, current, thread) {
             // Whoever captures it has waited for this, or is seen here.
-            SUCCESS if !is_default && driver::may_be_captured(thread, stream) => {
+            SUCCESS if !is_default && requests::may_be_captured(thread, stream) => {
                 (NOT_READY, before)
             }
-            SUCCESS => (driver::query_stream(thread, stream), before),
+            SUCCESS => (requests::query_stream(thread, stream), before),
             error => (error, before),
         };
     let (result, ended) = match (key.stream(), pending) {
@@ -257,7 +257,7 @@ fn ask(
             answer
         }
         (_, Some((event, after))) => match enter(context, current, thread) {
-            SUCCESS => (driver::query_event(thread, event), after),
+            SUCCESS => (requests::query_event(thread, event), after),
             error => (error, after),
         },
         (Stream::Thread, None) => return Found::Working,
@@ -278,7 +278,7 @@ fn enter(context: Handle, current: &mut Handle, thread: &'static Thread) -> u32 
     if context == *current || context == 0 {
         return SUCCESS;
     }
-    let result = driver::set_context(thread, context);
+    let result = requests::set_context(thread, context);
     if result == SUCCESS {
         *current = context;
     }

@@ -1,7 +1,7 @@
 //! Effects of calls on the streams of the process: submissions, and the ends of streams and
 //! contexts.
 
-use super::driver::{self, Handle};
+use super::requests::{self, Handle};
 use super::{Around, Ends, PER_THREAD, State, count};
 use crate::cuda::{Arguments, graph};
 use crate::thread::Thread;
@@ -43,7 +43,7 @@ impl State {
         ends: Option<Ends>,
     ) -> Around {
         // Work that is captured does not run.
-        if graph::captures() && driver::is_captured(thread, number, stream) {
+        if graph::captures() && requests::is_captured(thread, number, stream) {
             return Around::Nothing;
         }
         let Some(key) = self.key(number, stream, thread) else { return Around::Nothing };
@@ -62,8 +62,8 @@ impl State {
         let context = || {
             count(BandwidthCount::Streams);
             match key.stream() {
-                Stream::Made(stream) => driver::context_of(thread, stream),
-                _ => driver::current_context(thread).unwrap_or(0),
+                Stream::Made(stream) => requests::context_of(thread, stream),
+                _ => requests::current_context(thread).unwrap_or(0),
             }
         };
         let begun = self.activity.begin(key, context, &self.hold());
@@ -121,15 +121,15 @@ impl State {
         thread: &'static Thread,
     ) -> bool {
         let event = self.activity.event(place, context).or_else(|| {
-            let event = driver::make_event(thread)?;
+            let event = requests::make_event(thread)?;
             let before = self.activity.set_event(place, event, context);
             if before != 0 {
-                driver::destroy_event(thread, before);
+                requests::destroy_event(thread, before);
             }
             Some(event)
         });
         match event {
-            Some(event) if driver::record(thread, event, stream) => {
+            Some(event) if requests::record(thread, event, stream) => {
                 self.activity.recorded(place, after);
                 true
             }
@@ -181,7 +181,7 @@ impl State {
         is_external: bool,
         thread: &'static Thread,
     ) -> Around {
-        let is_captured = graph::captures() && driver::is_captured(thread, number, stream);
+        let is_captured = graph::captures() && requests::is_captured(thread, number, stream);
         if is_captured && is_external {
             // Each launch of the graph will record it.
             self.events.share(event);
@@ -231,7 +231,7 @@ impl State {
 
     pub(super) fn wait_for_context(self, context: Handle, thread: &'static Thread) -> Around {
         let context = match context {
-            0 => driver::current_context(thread),
+            0 => requests::current_context(thread),
             named => Some(named),
         };
         let before = self.activity.now();
@@ -260,7 +260,7 @@ impl State {
 
     /// Lets the poller learn when the work of a stream has ended that will be gone by then.
     fn outlive(self, place: StreamPlace, stream: Handle, thread: &'static Thread) {
-        if !self.activity.is_active(place) || driver::may_be_captured(thread, stream) {
+        if !self.activity.is_active(place) || requests::may_be_captured(thread, stream) {
             return;
         }
         let (context, after) = (self.activity.context(place), self.activity.now());

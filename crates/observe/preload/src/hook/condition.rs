@@ -93,7 +93,7 @@ unsafe extern "C-unwind" fn destroy(object: Object, from: usize) -> c_int {
 unsafe extern "C-unwind" fn plain(object: Object, mutex: Object, from: usize) -> c_int {
     // SAFETY: the program's own arguments.
     let call = || unsafe {
-        guarding::mutex::will_wait_for_condition(mutex);
+        guarding::guarded_mutex::will_wait_for_condition(mutex);
         real::pthread_cond_wait()(object, mutex)
     };
     match recorder(from) {
@@ -110,7 +110,7 @@ unsafe extern "C-unwind" fn timed(
 ) -> c_int {
     // SAFETY: the program's own arguments.
     let call = || unsafe {
-        guarding::mutex::will_wait_for_condition(mutex);
+        guarding::guarded_mutex::will_wait_for_condition(mutex);
         real::pthread_cond_timedwait()(object, mutex, until)
     };
     match recorder(from) {
@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn clocked(
 ) -> c_int {
     // SAFETY: the program's own arguments.
     let call = || unsafe {
-        guarding::mutex::will_wait_for_condition(mutex);
+        guarding::guarded_mutex::will_wait_for_condition(mutex);
         real::pthread_cond_clockwait()(object, mutex, clock, until)
     };
     match recorder(from) {

@@ -16,7 +16,7 @@ unsafe extern "C-unwind" fn init(lock: Object, attributes: Object, from: usize) 
     // SAFETY: the program's own arguments.
     let result = unsafe { real::pthread_mutex_init()(lock, attributes) };
     if result == 0 {
-        guarding::mutex::initialised(lock, from);
+        guarding::guarded_mutex::initialised(lock, from);
         site(lock, from).life(Action::Created, Words::Mutex);
     }
     result
@@ -36,7 +36,7 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
 unsafe fn take(lock: Object, from: usize, wait: impl FnOnce() -> c_int) -> c_int {
     let site = site(lock, from);
     // SAFETY: the caller's promise.
-    unsafe { guarding::mutex::before_use(lock, from) };
+    unsafe { guarding::guarded_mutex::before_use(lock, from) };
     // In glibc, attempts at these are not without consequences. One at a robust mutex that cannot
     // be recovered leaves it locked for ever; one at a ceiling that the thread may not have raises
     // the thread's idea of its priority, so that the next one succeeds.
@@ -74,7 +74,7 @@ unsafe extern "C-unwind" fn lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in each of the calls.
     unsafe {
         let real = || real::pthread_mutex_lock()(lock);
-        take(lock, from, || guarding::mutex::wait(lock, from, None, real))
+        take(lock, from, || guarding::guarded_mutex::wait(lock, from, None, real))
     }
 }
 
@@ -94,14 +94,14 @@ unsafe extern "C-unwind" fn lock_busy(mutex: Object, from: usize, tried: c_int) 
     // SAFETY: the program's own argument.
     let wait = || unsafe {
         let real = || real::pthread_mutex_lock()(mutex);
-        guarding::mutex::wait(mutex, from, None, real)
+        guarding::guarded_mutex::wait(mutex, from, None, real)
     };
     site(mutex, from).take_busy(recorder(from), tried, wait, Words::Mutex)
 }
 
 unsafe extern "C-unwind" fn try_lock(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument.
-    let result = unsafe { guarding::mutex::attempt(lock, from) };
+    let result = unsafe { guarding::guarded_mutex::attempt(lock, from) };
     site(lock, from).tried(result, Words::Mutex)
 }
 
@@ -110,7 +110,7 @@ unsafe extern "C-unwind" fn timed_lock(lock: Object, until: Object, from: usize)
     unsafe {
         let real = || real::pthread_mutex_timedlock()(lock, until);
         let clock = libc::CLOCK_REALTIME;
-        take(lock, from, || guarding::mutex::wait_until(lock, from, clock, until, real))
+        take(lock, from, || guarding::guarded_mutex::wait_until(lock, from, clock, until, real))
     }
 }
 
@@ -122,8 +122,8 @@ unsafe extern "C-unwind" fn clock_lock(
 ) -> c_int {
     // SAFETY: the program's own arguments, in each of the calls.
     unsafe {
-        let real = || guarding::mutex::clock_lock(lock, clock, until);
-        let wait = || guarding::mutex::wait_until(lock, from, clock, until, real);
+        let real = || guarding::guarded_mutex::clock_lock(lock, clock, until);
+        let wait = || guarding::guarded_mutex::wait_until(lock, from, clock, until, real);
         // Refused by the C library also when the mutex is free.
         if is_clock(clock) { take(lock, from, wait) } else { wait() }
     }
@@ -132,13 +132,13 @@ unsafe extern "C-unwind" fn clock_lock(
 unsafe extern "C-unwind" fn unlock(lock: Object, from: usize) -> c_int {
     site(lock, from).release();
     // SAFETY: the program's own argument.
-    unsafe { guarding::mutex::release(lock, |to| handed_over(lock, from, to)) }
+    unsafe { guarding::guarded_mutex::release(lock, |to| handed_over(lock, from, to)) }
 }
 
 unsafe extern "C-unwind" fn unlock_recorded(lock: Object, from: usize) -> c_int {
     site(lock, from).release_recorded();
     // SAFETY: the program's own argument.
-    unsafe { guarding::mutex::release(lock, |to| handed_over(lock, from, to)) }
+    unsafe { guarding::guarded_mutex::release(lock, |to| handed_over(lock, from, to)) }
 }
 
 /// Notes that the guard gave the mutex to a waiter, in whose name it never was free.
@@ -152,7 +152,7 @@ fn handed_over(lock: Object, from: usize, to: u32) {
 /// Takes a mutex when locks are guarded and nothing is recorded: a short way for the usual case.
 unsafe extern "C-unwind" fn lock_guarded(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in both calls.
-    unsafe { if guarding::mutex::lock_now(lock) { 0 } else { lock_not_ours(lock, from) } }
+    unsafe { if guarding::guarded_mutex::lock_now(lock) { 0 } else { lock_not_ours(lock, from) } }
 }
 
 /// The same after that, for mutexes that only the C library can take.
@@ -161,10 +161,10 @@ unsafe extern "C-unwind" fn lock_not_ours(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in all calls.
     unsafe {
         guarding::know_thread();
-        if guarding::mutex::is_left_alone(lock, from) {
+        if guarding::guarded_mutex::is_left_alone(lock, from) {
             real::pthread_mutex_lock()(lock)
         } else {
-            guarding::mutex::lock_guarded(lock, from)
+            guarding::guarded_mutex::lock_guarded(lock, from)
         }
     }
 }
@@ -172,13 +172,15 @@ unsafe extern "C-unwind" fn lock_not_ours(lock: Object, from: usize) -> c_int {
 /// Lets a mutex go, likewise.
 unsafe extern "C-unwind" fn unlock_guarded(lock: Object, from: usize) -> c_int {
     // SAFETY: the program's own argument, in both calls.
-    unsafe { if guarding::mutex::unlock_now(lock) { 0 } else { unlock_not_ours(lock, from) } }
+    unsafe {
+        if guarding::guarded_mutex::unlock_now(lock) { 0 } else { unlock_not_ours(lock, from) }
+    }
 }
 
 #[inline(never)]
 unsafe extern "C-unwind" fn unlock_not_ours(lock: Object, _: usize) -> c_int {
     // SAFETY: the program's own argument.
-    unsafe { guarding::mutex::release(lock, |_| ()) }
+    unsafe { guarding::guarded_mutex::release(lock, |_| ()) }
 }
 
 /// The check of `take`, for `export_take`: robust or with a ceiling.

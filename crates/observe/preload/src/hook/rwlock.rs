@@ -13,7 +13,7 @@ unsafe extern "C-unwind" fn init(lock: Object, attributes: Object, from: usize) 
     let result = unsafe { real::pthread_rwlock_init()(lock, attributes) };
     if result == 0 {
         // SAFETY: the program has just initialised it.
-        let _ = unsafe { guarding::rwlock::of(lock, from) };
+        let _ = unsafe { guarding::guarded_rwlock::of(lock, from) };
         let site = Site { class: Class::ReadWrite, lock, from };
         site.life(Action::Created, Words::ReadWrite);
     }
@@ -30,7 +30,7 @@ unsafe extern "C-unwind" fn destroy(lock: Object, from: usize) -> c_int {
 /// Calls the guard's function for a lock that is ours, else the C library's.
 macro_rules! ours_or {
     ($lock:ident, $from:ident, $ours:ident ( $($argument:expr),* ), $real:expr) => {
-        match guarding::rwlock::of($lock, $from) {
+        match guarding::guarded_rwlock::of($lock, $from) {
             Some(ours) => ours.$ours($($argument),*),
             None => $real,
         }
@@ -190,7 +190,7 @@ macro_rules! lean {
     ($name:ident, $now:ident, $otherwise:ident) => {
         unsafe extern "C-unwind" fn $name(lock: Object, from: usize) -> c_int {
             // SAFETY: the program's own argument, in both calls.
-            unsafe { if guarding::rwlock::$now(lock) { 0 } else { $otherwise(lock, from) } }
+            unsafe { if guarding::guarded_rwlock::$now(lock) { 0 } else { $otherwise(lock, from) } }
         }
     };
     ($name:ident, $now:ident, $otherwise:ident, $ours:ident, $real:ident) => {

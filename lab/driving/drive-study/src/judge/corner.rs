@@ -94,7 +94,7 @@ fn better(
     let mut one = demand(what, stack, found, limit, String::new());
     one.demand = "more than 0 % of the cases, at no larger commute penalty".to_owned();
     let Some(found) = found.filter(|_| one.verdict != Verdict::NotMeasured) else { return one };
-    let longer = commute::difference(findings, stack, "all", rival);
+    let longer = commuting::difference(findings, stack, "all", rival);
     // A policy that does not crash less is no better, whatever the commutes say.
     one.verdict = match longer {
         _ if found.low <= 0.0 => Verdict::Missed,

@@ -6,7 +6,7 @@
 
 mod characterise;
 mod clocks;
-mod commute;
+mod commuting;
 mod corner;
 mod deadlines;
 mod fit;
@@ -50,7 +50,7 @@ pub fn judge(folder: &Folder, origin: Origin) -> DriveStudyRun {
         normal::found(&findings),
         latency::found(&findings),
         deadlines::found(&findings),
-        commute::found(&findings),
+        commuting::found(&findings),
         table1::found(&findings),
         clocks::found(&findings),
         characterise::found(&findings),

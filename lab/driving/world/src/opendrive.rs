@@ -17,12 +17,12 @@
 
 mod curve;
 mod document;
-mod error;
+mod lane_network;
 mod lanes;
-mod network;
+mod opendrive_error;
 mod scan;
 
-pub use error::Error;
+pub use opendrive_error::Error;
 
 use crate::Road;
 use std::path::Path;
@@ -102,5 +102,5 @@ pub fn read(path: &Path) -> Result<Map, Error> {
 /// If it is no OpenDRIVE, or is outside of the subset.
 pub fn parse(text: &str, file: &str) -> Result<Map, Error> {
     let document = document::Document::parse(text, file)?;
-    network::build(&document)
+    lane_network::build(&document)
 }

@@ -15,10 +15,10 @@
 //! those of the other source; they are pure and public for their fuzz targets.
 //! Called by `session`, for `keeptime run`.
 
-mod error;
 pub mod events;
 pub mod format;
 mod kept;
+mod kernel_error;
 pub mod page;
 pub mod perf;
 mod ring;
@@ -27,7 +27,7 @@ mod streams;
 mod switches;
 mod tracefs;
 
-pub use error::Error;
+pub use kernel_error::Error;
 
 use crate::metadata::{LostRange, Task, Tier};
 use record::Raw;

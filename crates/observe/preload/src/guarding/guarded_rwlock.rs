@@ -3,7 +3,7 @@
 //! Once a lock is ours it stays ours, whoever uses it, until it is initialised anew: the C library
 //! could not read it.
 
-use super::mutex::deadline;
+use super::guarded_mutex::deadline;
 use super::{TABLE, count, thread};
 use crate::thread::this;
 use crate::{attachment, origin};

@@ -15,7 +15,7 @@ mod brake;
 mod danger;
 mod middleware;
 mod modules;
-mod network;
+mod network_module;
 mod segmentation;
 mod short;
 
@@ -27,7 +27,7 @@ use crate::{Cloud, Detection, Ego, Prediction, Track, Trajectory};
 use brake::EmergencyBrake;
 use dataflow::{Cancel, Graph, Group, Output, Settings, Source, Topic, Trigger};
 use modules::{Control, Planning, PredictionModule, Tracking};
-use network::NetworkModule;
+use network_module::NetworkModule;
 use segmentation::Segmentation;
 use serde::{Deserialize, Serialize};
 use short::Usual;

@@ -5,8 +5,8 @@
 //! area. When the program restricts its system calls the guard ends as the recording does: whoever
 //! waits in the table also sleeps where the C library wakes, or looks for itself.
 
-pub mod mutex;
-pub mod rwlock;
+pub mod guarded_mutex;
+pub mod guarded_rwlock;
 
 use crate::{attachment, origin, real};
 use guard::mutex::Policy;
@@ -73,14 +73,14 @@ pub fn begin(side: &Side) -> Option<Begun> {
     guard::number_memory_by(attachment::memory);
     // Whoever stands between this library and the C library sees what the program calls.
     let rwlocks = flags.phase_fair() && !real::wraps_rwlocks();
-    let are_known = !real::wraps_mutexes() && mutex::words_are_known();
+    let are_known = !real::wraps_mutexes() && guarded_mutex::words_are_known();
     ARE_THE_C_LIBRARYS.store(are_known, Ordering::Relaxed);
     let mutexes = if are_known { flags.mutexes() } else { Mutexes::Alone };
     if (rwlocks, mutexes) != (flags.phase_fair(), flags.mutexes()) {
         side.count_guard(GuardCount::Intercepted);
     }
     if mutexes == Mutexes::Inherit {
-        mutex::learn_about_inheritance();
+        guarded_mutex::learn_about_inheritance();
     }
     let mutexes = match mutexes {
         Mutexes::Alone => ALONE,
@@ -89,7 +89,7 @@ pub fn begin(side: &Side) -> Option<Begun> {
         Mutexes::FairInherit => FAIR_INHERIT,
     };
     EVERYWHERE.store(flags.everywhere(), Ordering::Relaxed);
-    rwlock::begin(rwlocks, flags.boost());
+    guarded_rwlock::begin(rwlocks, flags.boost());
     BOUND_NS.store(i64::try_from(bound_ns).unwrap_or(i64::MAX), Ordering::Relaxed);
     MUTEXES.store(mutexes, Ordering::Relaxed);
     Some(Begun { converts: mutexes == INHERIT })

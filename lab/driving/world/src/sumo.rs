@@ -11,15 +11,15 @@
 //! SUMO gives the middle of a vehicle's front and degrees clockwise from the north; here it is the
 //! vehicle's middle and radians from x to the left. Persons are left out.
 
-mod ego;
-mod error;
+mod ego_commands;
 mod message;
 mod server;
+mod sumo_error;
 mod traffic;
 
-pub use error::Error;
 pub use message::{Item, MAX_MESSAGE, Reader, Update, Value, Writer};
 pub use server::VARIABLE;
+pub use sumo_error::Error;
 pub use traffic::Traffic;
 
 use crate::body::{Body, Kind};

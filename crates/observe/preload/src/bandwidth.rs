@@ -22,8 +22,8 @@
 //! As everywhere in this library, on trouble the program's call goes on as it is, and is counted.
 
 mod calls;
-mod driver;
 mod poller;
+mod requests;
 mod streams;
 
 use crate::attachment;
@@ -33,11 +33,11 @@ use bandwidth::Hold;
 use bandwidth::activity::events::{Events, Recording, Seen};
 use bandwidth::activity::{Activity, Holding, Key, Moment, StreamPlace};
 use calls::{ACTS, Act, At};
-use driver::Handle;
 use realtime::clock::monotonic_ns;
 use record::Side;
 use record::bandwidth::BandwidthCount;
 use record::cuda::FUNCTIONS;
+use requests::Handle;
 use rustix::mm::Advice;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -8,12 +8,12 @@
 
 pub(crate) mod check;
 mod layout;
-mod network;
 mod populate;
 mod read;
+mod roads;
 
-pub use network::{OpenDrive, Place};
 pub use read::Error;
+pub use roads::{OpenDrive, Place};
 
 use crate::body::Kind;
 use serde::{Deserialize, Serialize};
