@@ -1,7 +1,7 @@
 //! Crashes in corner cases (COLA, figure 14), how many of the avoidable ones each policy
 //! avoids, and how that depends on the time that a reaction may take.
 
-use super::{Findings, Found, Limit, cell, commute, demand, stacks};
+use super::{Findings, Found, Limit, cell, commuting, demand, stacks};
 use crate::statistics::bootstrap;
 use crate::{Experiment, Interval, Part, Row};
 use driving::Policy;
