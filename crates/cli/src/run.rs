@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::bail;
 use trace::kernel::Wanted;
-use trace::metadata::{Outcome, Tier};
+use trace::metadata::{ProgramEnd, Tier};
 use trace::session::{Finished, Library, Options};
 
 mod audit;
@@ -317,11 +317,11 @@ fn summary(finished: &Finished, file: &Path) -> String {
 }
 
 /// Ends this process as the program ended, so that a shell or a make file sees the same.
-fn end_like(outcome: &Outcome) -> ExitCode {
+fn end_like(outcome: &ProgramEnd) -> ExitCode {
     match outcome {
-        Outcome::Exited(status) => ExitCode::from(*status as u8),
-        Outcome::Unknown => ExitCode::from(2),
-        Outcome::Killed(signal) => {
+        ProgramEnd::Exited(status) => ExitCode::from(*status as u8),
+        ProgramEnd::Unknown => ExitCode::from(2),
+        ProgramEnd::Killed(signal) => {
             // Does not return, unless this is the first process of its namespace, which no signal
             // ends: then as shells do.
             trace::session::end_by(*signal);
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn summary_names_what_is_missing_and_why() {
         let mut finished = Finished {
-            outcome: Outcome::Exited(0),
+            outcome: ProgramEnd::Exited(0),
             file: None,
             unwritten: None,
             records: 12,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::Folder;
 use trace::Trace;
-use trace::metadata::Outcome;
+use trace::metadata::ProgramEnd;
 
 /// Locks a mutex 100,000 times: 200,000 records, 6.4 MB.
 const LOCKS: &str = r#"
@@ -74,7 +74,7 @@ fn full_disk_keeps_what_fits_and_the_status_is_the_programs() {
     assert!(trace.records() + lost(&trace) >= 200_000, "{}", lost(&trace));
     let troubles = &trace.metadata().troubles;
     assert!(troubles.iter().any(|note| note.trouble.contains("No space left")), "{troubles:?}");
-    assert_eq!(trace.metadata().outcome, Outcome::Exited(7));
+    assert_eq!(trace.metadata().outcome, ProgramEnd::Exited(7));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn killed_recorder_leaves_the_program_alone_and_its_trace_behind() {
     let trace = folder.open();
     assert!(trace.records() >= 200_000);
     let metadata = trace.metadata();
-    assert_eq!(metadata.outcome, Outcome::Unknown);
+    assert_eq!(metadata.outcome, ProgramEnd::Unknown);
     assert!(metadata.tier_reasons.iter().any(|reason| reason.contains("was killed")));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3, "source, program and trace");
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 use support::Folder;
-use trace::metadata::{Outcome, Tier};
+use trace::metadata::{ProgramEnd, Tier};
 use trace::{Stream, StreamKind, Trace};
 
 fn text(bytes: &[u8]) -> String {
@@ -44,7 +44,7 @@ fn exit_status_is_that_of_the_program() {
     for status in [0, 1, 7, 255] {
         let output = folder.run(&[], &["sh", "-c", &format!("exit {status}")]);
         assert_eq!(output.status.code(), Some(status), "{output:?}");
-        assert_eq!(folder.open().metadata().outcome, Outcome::Exited(status));
+        assert_eq!(folder.open().metadata().outcome, ProgramEnd::Exited(status));
     }
 }
 
@@ -57,7 +57,7 @@ fn program_killed_by_a_signal_ends_keeptime_by_the_same_signal() {
         let output = folder.run(&[], &["env", "--default-signal", "sh", "-c", &kill]);
         assert_eq!(output.status.signal(), Some(signal), "{output:?}");
         assert!(!output.status.core_dumped());
-        assert_eq!(folder.open().metadata().outcome, Outcome::Killed(signal));
+        assert_eq!(folder.open().metadata().outcome, ProgramEnd::Killed(signal));
     }
 }
 
@@ -148,7 +148,7 @@ fn signals_that_were_ignored_or_blocked_stay_so_for_the_program() {
     let expected = "SigBlk 10200\nSigIgn 11003";
     assert_eq!(bare, expected, "CHLD, PIPE, USR1, INT and HUP are bits 16, 12, 9, 1 and 0");
     assert_eq!(ignored(&mut recorded), bare);
-    assert_eq!(folder.open().metadata().outcome, Outcome::Exited(0));
+    assert_eq!(folder.open().metadata().outcome, ProgramEnd::Exited(0));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn sigterm_is_passed_on_and_the_trace_is_written() {
     send(child.id(), rustix::process::Signal::TERM);
     assert_eq!(lines.next().unwrap().unwrap(), "told");
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(folder.open().metadata().outcome, Outcome::Exited(3));
+    assert_eq!(folder.open().metadata().outcome, ProgramEnd::Exited(3));
 }
 
 fn send(process: u32, signal: rustix::process::Signal) {

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use support::Folder;
-use trace::metadata::Outcome;
+use trace::metadata::ProgramEnd;
 
 /// Blocks all signals and says which ones it gets, until SIGTERM.
 const LISTENER: &str = r#"
@@ -91,7 +91,7 @@ fn every_signal_reaches_the_program_once() {
         job.send(15);
         assert_eq!(job.child.wait().unwrap().code(), Some(5));
     }
-    assert_eq!(folder.open().metadata().outcome, Outcome::Exited(5));
+    assert_eq!(folder.open().metadata().outcome, ProgramEnd::Exited(5));
 }
 
 /// Session and group have the number 0, as in a container that was entered from outside.
@@ -167,7 +167,7 @@ fn job_stops_and_goes_on_with_its_program() {
     kill_process_group(job.pid(), Signal::CONT).unwrap();
     drop(input);
     assert_eq!(job.child.wait().unwrap().code(), Some(0));
-    assert_eq!(folder.open().metadata().outcome, Outcome::Exited(0));
+    assert_eq!(folder.open().metadata().outcome, ProgramEnd::Exited(0));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn unhandled_signal_ends_both_and_leaves_a_trace() {
         job.send(signal);
         let status = job.child.wait().unwrap();
         assert_eq!((status.signal(), status.core_dumped()), (Some(signal), false));
-        assert_eq!(folder.open().metadata().outcome, Outcome::Killed(signal));
+        assert_eq!(folder.open().metadata().outcome, ProgramEnd::Killed(signal));
         fs::remove_file(folder.trace()).unwrap();
         drop(input);
     }
@@ -230,7 +230,7 @@ fn timer_that_began_before_ends_the_program() {
     let mut child = python.spawn().unwrap();
     let input = child.stdin.take();
     assert_eq!(child.wait().unwrap().signal(), Some(14));
-    assert_eq!(folder.open().metadata().outcome, Outcome::Killed(14));
+    assert_eq!(folder.open().metadata().outcome, ProgramEnd::Killed(14));
     drop(input);
 }
 
@@ -282,7 +282,7 @@ fn terminal_that_hangs_up_ends_the_program() {
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
     let program = ["env", "--default-signal", "sh", "-c", "echo ready; exec sleep 1000"];
     assert_eq!(on_terminal(&folder, script, &program), "-1\n");
-    assert_eq!(folder.open().metadata().outcome, Outcome::Killed(1));
+    assert_eq!(folder.open().metadata().outcome, ProgramEnd::Killed(1));
 }
 
 #[test]

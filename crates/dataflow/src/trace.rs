@@ -62,7 +62,7 @@ pub enum Class {
 
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum RunEnd {
     /// With a result.
     Done,
     /// At a checkpoint that said so.
@@ -192,7 +192,7 @@ pub enum Point {
     /// The run ended.
     End {
         /// Outcome of the run.
-        outcome: Outcome,
+        outcome: RunEnd,
         /// Time for which it had a core, in nanoseconds.
         service_ns: u64,
     },

@@ -2,7 +2,7 @@
 
 mod stage;
 
-use dataflow::trace::{Outcome, Point};
+use dataflow::trace::{Point, RunEnd};
 use dataflow::{
     Cancel, Costs, Cx, Graph, Group, Judge, Message, Module, NO_DEADLINE, ObjectDeadline, Path,
     Settings, Source, Stop, Virtual,
@@ -84,7 +84,7 @@ fn every_choice_follows_the_rule_and_perception_has_none() {
             match event.point {
                 Point::Published { .. } => _ = parted.insert(event.job),
                 // Without a part, it is not a newer frame that has cancelled it.
-                Point::End { outcome: Outcome::Cancelled, .. } if !parted.contains(&event.job) => {
+                Point::End { outcome: RunEnd::Cancelled, .. } if !parted.contains(&event.job) => {
                     cancelled[run_of[&event.job]] += 1;
                 }
                 _ => {}

@@ -3,7 +3,7 @@
 
 mod stage;
 
-use dataflow::trace::{Class, Denial, Outcome, Point, Reactions, merge};
+use dataflow::trace::{Class, Denial, Point, Reactions, RunEnd, merge};
 use dataflow::{
     Cancel, Costs, Cx, Graph, Group, Load, Mechanism, Message, Module, Path, Recording, Settings,
     Source, Stealing, Stop, Virtual, Wall, WorkCx,
@@ -263,7 +263,7 @@ fn run_that_nobody_wants_any_more_stops_all_its_pieces() {
     let module = &clock.statistics().modules[0];
     assert_eq!((module.normal, module.cancelled, module.pieces), (1, 1, 2 + 2));
     let ends = clock.trace().events().filter_map(|event| match event.point {
-        Point::End { outcome: Outcome::Cancelled, .. } => Some(event.at_ns),
+        Point::End { outcome: RunEnd::Cancelled, .. } => Some(event.at_ns),
         _ => None,
     });
     // A chunk ends at 6 ms, the next one sees it and leaves, as does the run itself.

@@ -11,7 +11,7 @@ use late_tape::Tape;
 use record::layout::host_copy;
 use record::{Action, Class, Kind};
 use report::late::{self, Focus, Look};
-use trace::metadata::{Kernel, Outcome, Task as Named, Tier, TroubleCount};
+use trace::metadata::{Kernel, ProgramEnd, Task as Named, Tier, TroubleCount};
 
 const M: u64 = 0x1000;
 const N: u64 = 0x2000;
@@ -90,7 +90,7 @@ fn deadlock() -> Tape {
     tape.condition(idle, 3_000_000, Action::Waiting, R, 0, 0);
     tape.waits(main, 10_000_000, Class::Mutex, N, 102);
     tape.waits(worker, 20_000_000, Class::Mutex, M, 101);
-    tape.metadata.outcome = Outcome::Killed(9);
+    tape.metadata.outcome = ProgramEnd::Killed(9);
     tape
 }
 
@@ -413,7 +413,7 @@ fn usual_launches_are_not_called_late() {
 fn launch_that_never_returned_is_the_worst_one() {
     let mut tape = Tape::new(Tier::Preload);
     let thread = tape.thread(1, INFER);
-    tape.metadata.outcome = Outcome::Killed(9);
+    tape.metadata.outcome = ProgramEnd::Killed(9);
     tape.usual(thread, 1_000, 5_000, LAUNCH, KERNEL);
     tape.enter(thread, 40_000_000, LAUNCH, 7, KERNEL);
     let trace = tape.trace();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, ensure};
-use dataflow::trace::{Class, Event, Names, Outcome, Point, Reaction, Reactions, record};
+use dataflow::trace::{Class, Event, Names, Point, Reaction, Reactions, RunEnd, record};
 use report::flow::{CriticalPath, FlowDrive, FlowRun, FlowSpan, ModuleTimes, PathStep, TopicTimes};
 use trace::metadata::{self, Flow};
 use trace::{Stream, StreamKind, Trace};
@@ -225,7 +225,7 @@ impl<'a> Reading<'a> {
             Point::Resumed => run.on_ns = Some(at_ns),
             Point::Paused => close(&mut self.spans, run, event),
             Point::End { outcome, service_ns } => {
-                run.cancelled = outcome == Outcome::Cancelled;
+                run.cancelled = outcome == RunEnd::Cancelled;
                 close(&mut self.spans, run, event);
                 let Some(module) = run.module else { return };
                 let times = &mut self.modules[module];

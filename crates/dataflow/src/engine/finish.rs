@@ -1,7 +1,7 @@
 //! The end of a run: its result, what was learned of its execution time, what waits behind it.
 
 use crate::engine::{Ended, Engine, Job, Of};
-use crate::trace::{Outcome, Point, Ring};
+use crate::trace::{Point, Ring, RunEnd};
 use crate::{Part, Stop};
 
 impl Engine {
@@ -19,10 +19,10 @@ impl Engine {
             Ended::Work(value) => return self.finish_work(now_ns, job, value, service_ns, ring),
         };
         let outcome = match &ran {
-            Ok(_) => Outcome::Done,
-            Err(Stop::Cancelled) => Outcome::Cancelled,
-            Err(Stop::Nothing) => Outcome::Nothing,
-            Err(Stop::Failed(_)) => Outcome::Failed,
+            Ok(_) => RunEnd::Done,
+            Err(Stop::Cancelled) => RunEnd::Cancelled,
+            Err(Stop::Nothing) => RunEnd::Nothing,
+            Err(Stop::Failed(_)) => RunEnd::Failed,
         };
         if let Ok(sent) = ran {
             let Job { parts, of_parts: of, .. } = self.jobs[&job];
@@ -33,13 +33,13 @@ impl Engine {
             self.modules[ready.module].statistics.last_failure = Some(text);
         }
         ring.write(now_ns, job, Point::End { outcome, service_ns });
-        let again = outcome == Outcome::Cancelled && self.switches(now_ns, job);
+        let again = outcome == RunEnd::Cancelled && self.switches(now_ns, job);
         let state = self.jobs.remove(&job).expect("a run ends once");
         let ready = state.ready().expect("a module's run");
         let module_state = &mut self.modules[ready.module];
         let path = state.path as usize;
         // A run that was cut short says nothing of how long one takes.
-        if matches!(outcome, Outcome::Done | Outcome::Nothing) {
+        if matches!(outcome, RunEnd::Done | RunEnd::Nothing) {
             let taken_ns = service_ns + state.divided_ns;
             module_state.window[path].add(now_ns, taken_ns as i64);
             module_state.linear[path].add(now_ns, &state.load, taken_ns);
@@ -67,7 +67,7 @@ impl Engine {
         service_ns: u64,
         ring: &mut Ring,
     ) {
-        let outcome = if value.is_some() { Outcome::Done } else { Outcome::Cancelled };
+        let outcome = if value.is_some() { RunEnd::Done } else { RunEnd::Cancelled };
         ring.write(now_ns, job, Point::End { outcome, service_ns });
         let state = self.jobs.remove(&job).expect("work ends once");
         self.groups[usize::from(state.core.group)].statistics.served(state.class, service_ns);

@@ -1,7 +1,7 @@
 //! Counts of what modules and groups did.
 
 use crate::engine::Engine;
-use crate::trace::{Class, Outcome};
+use crate::trace::{Class, RunEnd};
 use crate::{MailboxCounts, Path};
 
 /// Counts and times of one module.
@@ -44,13 +44,13 @@ pub struct ModuleStatistics {
 }
 
 impl ModuleStatistics {
-    pub(super) fn count(&mut self, outcome: Outcome, path: Path, class: Class, service_ns: u64) {
+    pub(super) fn count(&mut self, outcome: RunEnd, path: Path, class: Class, service_ns: u64) {
         let count = match (outcome, path) {
-            (Outcome::Done, Path::Normal) => &mut self.normal,
-            (Outcome::Done, Path::Fast) => &mut self.fast,
-            (Outcome::Cancelled, _) => &mut self.cancelled,
-            (Outcome::Nothing, _) => &mut self.nothing,
-            (Outcome::Failed, _) => &mut self.failed,
+            (RunEnd::Done, Path::Normal) => &mut self.normal,
+            (RunEnd::Done, Path::Fast) => &mut self.fast,
+            (RunEnd::Cancelled, _) => &mut self.cancelled,
+            (RunEnd::Nothing, _) => &mut self.nothing,
+            (RunEnd::Failed, _) => &mut self.failed,
         };
         *count += 1;
         self.as_guest += u64::from(class == Class::Guest);

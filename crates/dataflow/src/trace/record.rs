@@ -7,7 +7,7 @@
 
 use ::record::{Flow, Kind, Record};
 
-use super::{Class, Core, Denial, Event, Names, Outcome, Point};
+use super::{Class, Core, Denial, Event, Names, Point, RunEnd};
 use crate::{ModuleId, Path, SourceId};
 
 /// A record that is no part of an event.
@@ -27,8 +27,7 @@ const LATEST_NS: u64 = 1 << 50;
 
 const CLASSES: [Class; 3] = [Class::Host, Class::Guest, Class::Ahead];
 const PATHS: [Path; 2] = [Path::Normal, Path::Fast];
-const OUTCOMES: [Outcome; 4] =
-    [Outcome::Done, Outcome::Cancelled, Outcome::Nothing, Outcome::Failed];
+const OUTCOMES: [RunEnd; 4] = [RunEnd::Done, RunEnd::Cancelled, RunEnd::Nothing, RunEnd::Failed];
 const DENIALS: [Option<Denial>; 4] =
     [None, Some(Denial::Unknown), Some(Denial::Slack), Some(Denial::Suspended)];
 
@@ -279,7 +278,7 @@ mod tests {
             Point::Serialised { message: 8, bytes: u32::MAX, took_ns: 1 << 40 },
             Point::Deserialised { message: 7, bytes: 9, took_ns: 10 },
             Point::Actuated { message: 8 },
-            Point::End { outcome: Outcome::Failed, service_ns: 11 },
+            Point::End { outcome: RunEnd::Failed, service_ns: 11 },
             Point::AheadAsked { version: 4 },
             Point::AheadDropped { version: 4 },
             Point::AheadTaken { hit: true },

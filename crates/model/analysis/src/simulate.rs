@@ -59,7 +59,7 @@ mod simulator;
 mod trace;
 
 pub use check::Violation;
-pub use outcome::{ChainOutcome, Outcome};
+pub use outcome::{ChainOutcome, ScheduleOutcome};
 pub use release::MAX_QUEUED;
 pub use scenario::{Behaviour, Execution, Jitter, Kappa, Release, Scenario, Split, Tie};
 pub use search::{SearchOptions, Worst, search};

@@ -10,7 +10,7 @@ pub struct Metadata {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// End of the program.
-    pub outcome: Outcome,
+    pub outcome: ProgramEnd,
     /// Readings of both clocks when recording began and ended.
     pub clock: Clock,
     /// Tier of the recording around the program.
@@ -85,7 +85,7 @@ pub struct FlowDrive {
 /// End of a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ProgramEnd {
     /// It is not known.
     #[default]
     Unknown,

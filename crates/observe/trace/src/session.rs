@@ -31,7 +31,7 @@ pub mod unloaded;
 
 use crate::file::Kept;
 use crate::kernel::{Collected, Collector, Request, Started, Wanted};
-use crate::metadata::{self, Metadata, Outcome, Tier, TroubleCount};
+use crate::metadata::{self, Metadata, ProgramEnd, Tier, TroubleCount};
 use crate::{Error, TraceWriter};
 use bandwidth::Bandwidth;
 use child::WaitingChild;
@@ -93,7 +93,7 @@ impl Options {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     /// End of the program.
-    pub outcome: Outcome,
+    pub outcome: ProgramEnd,
     /// Path of the trace: elsewhere than wanted if its folder has gone, or may not be written to.
     pub file: Option<PathBuf>,
     /// Reason why the trace is not whole, not where it was wanted, or not there at all.
@@ -372,11 +372,11 @@ pub fn end_by(signal: i32) {
     signals::suffer(signal);
 }
 
-fn outcome(status: ExitStatus) -> Outcome {
+fn outcome(status: ExitStatus) -> ProgramEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Outcome::Exited(code),
-        (None, Some(signal)) => Outcome::Killed(signal),
-        (None, None) => Outcome::Unknown,
+        (Some(code), _) => ProgramEnd::Exited(code),
+        (None, Some(signal)) => ProgramEnd::Killed(signal),
+        (None, None) => ProgramEnd::Unknown,
     }
 }
 
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn how_the_program_ended_is_told() {
-        assert_eq!(outcome(ExitStatus::from_raw(3 << 8)), Outcome::Exited(3));
-        assert_eq!(outcome(ExitStatus::from_raw(11 | 128)), Outcome::Killed(11));
+        assert_eq!(outcome(ExitStatus::from_raw(3 << 8)), ProgramEnd::Exited(3));
+        assert_eq!(outcome(ExitStatus::from_raw(11 | 128)), ProgramEnd::Killed(11));
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use trace::metadata::{Clock, LostRange, Outcome, Process};
+use trace::metadata::{Clock, LostRange, Process, ProgramEnd};
 use trace::{BlockHead, Error, Metadata, StreamKind, Trace, TraceWriter};
 
 /// A folder that is removed with what is in it.
@@ -34,7 +34,7 @@ impl Drop for Folder {
 fn metadata() -> Metadata {
     Metadata {
         command: vec!["program".into(), "argument".into()],
-        outcome: Outcome::Exited(3),
+        outcome: ProgramEnd::Exited(3),
         clock: Clock {
             source: "tsc".into(),
             even: true,

@@ -6,7 +6,7 @@ use super::unit::{counted, instant, listed, time};
 use late::Family;
 use late::result::{OpenHolder, OpenWait};
 use serde_json::{Value, json};
-use trace::metadata::Outcome;
+use trace::metadata::ProgramEnd;
 
 /// Threads of a circle, and waits, that are told; the rest is counted.
 const TOLD: usize = 8;
@@ -140,9 +140,9 @@ fn what(findings: &Findings<'_>, wait: &OpenWait) -> String {
 /// `2.3 s until the program was killed by signal 9`
 fn to_the_end(findings: &Findings<'_>, ns: u64) -> String {
     let end = match findings.metadata.outcome {
-        Outcome::Killed(signal) => format!("the program was killed by signal {signal}"),
-        Outcome::Exited(_) => "the program ended".to_owned(),
-        Outcome::Unknown => "recording ended".to_owned(),
+        ProgramEnd::Killed(signal) => format!("the program was killed by signal {signal}"),
+        ProgramEnd::Exited(_) => "the program ended".to_owned(),
+        ProgramEnd::Unknown => "recording ended".to_owned(),
     };
     format!("{} until {end}", time(ns))
 }

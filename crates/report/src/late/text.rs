@@ -7,7 +7,7 @@ use super::unit::{bytes, count, counted, percent, time};
 use super::unknown::unknown;
 use super::{Findings, calls, graph, locks, open, pattern, worst};
 use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
-use trace::metadata::{Guard, GuardCounts, Outcome, Tier};
+use trace::metadata::{Guard, GuardCounts, ProgramEnd, Tier};
 
 /// Verdicts that are told; the rest is counted.
 const VERDICTS: usize = 8;
@@ -53,9 +53,9 @@ pub(super) fn about(findings: &Findings<'_>) -> String {
     facts.push(format!("tier {}", tier(survey.tier)));
     facts.extend(metadata.guard.as_ref().map(guarded));
     match metadata.outcome {
-        Outcome::Exited(0) | Outcome::Unknown => {}
-        Outcome::Exited(status) => facts.push(format!("exit status {status}")),
-        Outcome::Killed(signal) => facts.push(format!("killed by signal {signal}")),
+        ProgramEnd::Exited(0) | ProgramEnd::Unknown => {}
+        ProgramEnd::Exited(status) => facts.push(format!("exit status {status}")),
+        ProgramEnd::Killed(signal) => facts.push(format!("killed by signal {signal}")),
     }
     facts.retain(|fact| !fact.is_empty());
     format!("{}: {}", findings.file, facts.join(", "))

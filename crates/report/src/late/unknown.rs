@@ -2,7 +2,7 @@
 
 use super::Findings;
 use super::unit::{count, counted, time};
-use trace::metadata::{Outcome, Tier};
+use trace::metadata::{ProgramEnd, Tier};
 
 /// Everything that is missing, one sentence each; the most important first.
 pub(super) fn unknown(findings: &Findings<'_>) -> Vec<String> {
@@ -119,7 +119,7 @@ fn unfinished(findings: &Findings<'_>) -> Vec<String> {
     let open = &findings.survey.unfinished;
     let Some(longest) = open.iter().max_by_key(|open| open.until_end_ns) else { return Vec::new() };
     let killed = match findings.metadata.outcome {
-        Outcome::Killed(signal) => format!("; the program was killed by signal {signal}"),
+        ProgramEnd::Killed(signal) => format!("; the program was killed by signal {signal}"),
         _ => String::new(),
     };
     vec![format!(

@@ -12,7 +12,7 @@ use crate::admission::Spread;
 use crate::bucket::{Queue, Request};
 use crate::holder::Holder;
 use crate::meter::Meter;
-use device::{ContextId, Device, Event, Level, Observer, Outcome, Status, StreamId};
+use device::{ContextId, Device, Event, Level, Observer, OperationOutcome, Status, StreamId};
 use realtime::clock::monotonic_ns;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -290,7 +290,12 @@ impl Accelerator {
 
     /// Returns the time for which the request of a lane, which ends now, occupied its bucket
     /// without running; None if it did not have the device for itself, or was not done.
-    pub(crate) fn overhead_ns(&self, lane: usize, outcome: &Outcome, now_ns: u64) -> Option<u64> {
+    pub(crate) fn overhead_ns(
+        &self,
+        lane: usize,
+        outcome: &OperationOutcome,
+        now_ns: u64,
+    ) -> Option<u64> {
         let launched = &self.lanes[lane].launched;
         let alone = launched.alone == Some(self.launches) && outcome.status == Status::Done;
         let begin_ns = outcome.started_ns.checked_sub(launched.at_ns).filter(|_| alone)?;

@@ -39,7 +39,7 @@ use accel::request::Status;
 use accel::session::SLOTS;
 use answer::{Answer, Ended, publish};
 use bandwidth::Hold;
-use device::{ContextId, Outcome};
+use device::{ContextId, OperationOutcome};
 pub(crate) use notice::{Notice, Reason};
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
@@ -329,7 +329,7 @@ impl Dispatcher {
     }
 
     /// The device's event: a request has ended.
-    pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &Outcome) {
+    pub(crate) fn completed(&self, accelerator: usize, lane: usize, outcome: &OperationOutcome) {
         let (ended, answered_ns) = self.answering(|state, answers| {
             let now_ns = monotonic_ns();
             // None: the server has let go of its devices, which end what they still had.

@@ -58,7 +58,7 @@ use accelerator::Accelerator;
 use access::Access;
 use admission::{Admission, File, Rules};
 use control::{Control, Facts, Settings};
-use device::{Device, Observer, Outcome};
+use device::{Device, Observer, OperationOutcome};
 use dispatch::Dispatcher;
 use inbox::Inbox;
 use journal::Journal;
@@ -349,7 +349,7 @@ struct Events {
 }
 
 impl Observer for Events {
-    fn completed(&self, token: u64, outcome: &Outcome) {
+    fn completed(&self, token: u64, outcome: &OperationOutcome) {
         if let Some(engine) = self.engine.upgrade() {
             engine.completed(self.accelerator, token as usize, outcome);
         }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use device::{Device, Event, FailureCode, Launch, Level, Outcome, Status, StreamId};
+use device::{Device, Event, FailureCode, Launch, Level, OperationOutcome, Status, StreamId};
 use device_cuda::{Bytes, Config, CudaDevice, Program, Service, start};
 use shm::memory::PeerSlice;
 use std::path::Path;
@@ -107,7 +107,7 @@ impl Images {
         Images { input: memory(INPUTS), output: memory(OUTPUTS), count }
     }
 
-    fn read(&self, device: &CudaDevice, stream: StreamId) -> Outcome {
+    fn read(&self, device: &CudaDevice, stream: StreamId) -> OperationOutcome {
         let kernel = device.kernel("digits").unwrap();
         let launch = Launch::new(kernel, [self.count as u64, 0, 0, 0]);
         let event = Event::new();

@@ -7,7 +7,7 @@
 //! `cargo run --release -p keeptime-device --example latency [UNIT_CORE]`
 
 use device::software::{Config, SoftwareDevice};
-use device::{Device, Event, Launch, Level, Observer, Outcome, StreamId};
+use device::{Device, Event, Launch, Level, Observer, OperationOutcome, StreamId};
 use realtime::clock::monotonic_ns;
 use realtime::work::Calibration;
 use rustix::thread::futex::{self, Flags};
@@ -107,7 +107,7 @@ struct Chain {
 }
 
 impl Observer for Chain {
-    fn completed(&self, _: u64, _: &Outcome) {
+    fn completed(&self, _: u64, _: &OperationOutcome) {
         let now_ns = monotonic_ns();
         let before_ns = self.last_ns.swap(now_ns, Ordering::Relaxed);
         self.samples.lock().expect("no panic").push(now_ns - before_ns);

@@ -125,7 +125,7 @@ pub enum Status {
 
 /// Result of an operation, as its event tells it. Times are of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct OperationOutcome {
     /// Status of its end.
     pub status: Status,
     /// Time at which its first block started; `finished_ns` when none did.
@@ -143,7 +143,7 @@ pub struct Outcome {
 /// meanwhile: return soon. May call the device, also to submit work.
 pub trait Observer: Send + Sync {
     /// The operation has ended; its event is signalled already and may be used again.
-    fn completed(&self, token: u64, outcome: &Outcome);
+    fn completed(&self, token: u64, outcome: &OperationOutcome);
 
     /// The operation has run for longer than its budget. At most once per launch, and always
     /// before `completed`.

@@ -18,7 +18,7 @@
 //! so a device thread never waits for a reader; a reader retries only when the event is reused
 //! under its eyes.
 
-use crate::{Error, Observer, Outcome, Status};
+use crate::{Error, Observer, OperationOutcome, Status};
 use rustix::thread::futex::{self, Flags, Timespec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -59,14 +59,14 @@ impl Event {
     }
 
     /// The outcome, if the event is signalled. Never blocks.
-    pub fn query(&self) -> Option<Outcome> {
+    pub fn query(&self) -> Option<OperationOutcome> {
         // Acquire pairs with the release in `signal`: the outcome is visible.
         self.read(self.0.state.load(Ordering::Acquire))
     }
 
     /// Waits until the event is signalled. Whoever waits for an event that nobody arms waits
     /// forever. If others use the event again meanwhile, the outcome is that of a later arming.
-    pub fn wait(&self) -> Outcome {
+    pub fn wait(&self) -> OperationOutcome {
         loop {
             if let Some(outcome) = self.sleep(None) {
                 return outcome;
@@ -75,7 +75,7 @@ impl Event {
     }
 
     /// Waits as [`Event::wait`] does, for at most `timeout`.
-    pub fn wait_timeout(&self, timeout: Duration) -> Option<Outcome> {
+    pub fn wait_timeout(&self, timeout: Duration) -> Option<OperationOutcome> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
@@ -87,7 +87,7 @@ impl Event {
     }
 
     /// Sleeps until something happens to the event or the time is over; the outcome if signalled.
-    fn sleep(&self, timeout: Option<Duration>) -> Option<Outcome> {
+    fn sleep(&self, timeout: Option<Duration>) -> Option<OperationOutcome> {
         let state = self.0.state.load(Ordering::Acquire);
         if state & PHASE == SIGNALLED {
             return self.read(state);
@@ -111,7 +111,7 @@ impl Event {
         self.query()
     }
 
-    fn read(&self, state: u32) -> Option<Outcome> {
+    fn read(&self, state: u32) -> Option<OperationOutcome> {
         if state & PHASE != SIGNALLED {
             return None;
         }
@@ -141,7 +141,7 @@ impl Event {
 
     /// Ends the arming: publishes the outcome, wakes who waits, then calls the observer. Called
     /// once per arming, by the thread of the device that ended the operation.
-    pub(crate) fn signal(&self, outcome: &Outcome) {
+    pub(crate) fn signal(&self, outcome: &OperationOutcome) {
         fence(Ordering::Release);
         self.0.outcome.store(outcome);
         let generation = self.0.state.load(Ordering::Relaxed) & !(GENERATION - 1);
@@ -195,7 +195,7 @@ struct Packed {
 const OVERRUN: u64 = 1 << 8;
 
 impl Packed {
-    fn store(&self, outcome: &Outcome) {
+    fn store(&self, outcome: &OperationOutcome) {
         let status = match outcome.status {
             Status::Done => 0,
             Status::Cancelled => 1,
@@ -209,9 +209,9 @@ impl Packed {
         self.status.store(status | overrun, Ordering::Relaxed);
     }
 
-    fn load(&self) -> Outcome {
+    fn load(&self) -> OperationOutcome {
         let status = self.status.load(Ordering::Relaxed);
-        Outcome {
+        OperationOutcome {
             status: match status & 3 {
                 0 => Status::Done,
                 1 => Status::Cancelled,
@@ -230,9 +230,9 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    fn outcome(n: u64) -> Outcome {
+    fn outcome(n: u64) -> OperationOutcome {
         let status = Status::Failed(n as u32);
-        Outcome { status, started_ns: n, finished_ns: n, busy_ns: n, overrun: n % 2 == 1 }
+        OperationOutcome { status, started_ns: n, finished_ns: n, busy_ns: n, overrun: n % 2 == 1 }
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
     fn panicking_observer_does_not_end_the_devices_thread() {
         struct Panics;
         impl Observer for Panics {
-            fn completed(&self, _: u64, _: &Outcome) {
+            fn completed(&self, _: u64, _: &OperationOutcome) {
                 panic!("this panic is part of the test");
             }
         }
@@ -308,7 +308,7 @@ mod tests {
     fn observer_may_arm_the_event_again() {
         struct Again(Mutex<Option<Event>>, AtomicU64);
         impl Observer for Again {
-            fn completed(&self, token: u64, _: &Outcome) {
+            fn completed(&self, token: u64, _: &OperationOutcome) {
                 self.1.fetch_add(token, Ordering::Relaxed);
                 self.0.lock().unwrap().as_ref().unwrap().arm().unwrap();
             }

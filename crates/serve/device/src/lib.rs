@@ -1,7 +1,7 @@
 //! Accelerators behind one contract.
 //!
 //! - [`Device`] is the contract: contexts, streams with priority levels, asynchronous launches
-//!   and copies, cancellation. What crosses it are [`Launch`]es in and [`Outcome`]s out.
+//!   and copies, cancellation. What crosses it are [`Launch`]es in and [`OperationOutcome`]s out.
 //! - [`Event`] is how work reports its end: by a query, by a wait, or to an [`Observer`].
 //! - [`hosted::Hosted`] keeps the contract for a [`hosted::Backend`], which need only run one
 //!   block after the other: levels, preemption at block boundaries, cancellation, a copy engine.
@@ -44,8 +44,8 @@ pub mod kernels;
 pub mod software;
 
 pub use contract::{
-    ContextId, Device, FailureCode, KernelId, KernelInfo, Launch, Level, Observer, Outcome,
-    Preemption, Properties, Statistics, Status, StreamId,
+    ContextId, Device, FailureCode, KernelId, KernelInfo, Launch, Level, Observer,
+    OperationOutcome, Preemption, Properties, Statistics, Status, StreamId,
 };
 pub use error::Error;
 pub use event::Event;

@@ -1,7 +1,7 @@
 //! The software accelerator's own promises, beyond the contract: how it starts and how it ends.
 
 use device::software::{Config, SoftwareDevice};
-use device::{Device, Error, Event, Launch, Level, Observer, Outcome, Status};
+use device::{Device, Error, Event, Launch, Level, Observer, OperationOutcome, Status};
 use realtime::thread::Policy;
 use realtime::work::Calibration;
 use shm::memory::PeerSlice;
@@ -46,7 +46,7 @@ fn closed_device_refuses_new_work() {
 fn observer_may_hold_the_last_reference_to_the_device() {
     struct Last(Mutex<Option<Arc<SoftwareDevice>>>, mpsc::Sender<()>);
     impl Observer for Last {
-        fn completed(&self, _: u64, _: &Outcome) {
+        fn completed(&self, _: u64, _: &OperationOutcome) {
             self.0.lock().unwrap().take();
             self.1.send(()).unwrap();
         }
@@ -68,7 +68,7 @@ fn what_a_launch_holds_is_let_go_when_the_next_one_of_its_stream_has_ended() {
     let held = Arc::new(());
     struct Holds(#[expect(dead_code, reason = "only dropped")] Arc<()>);
     impl Observer for Holds {
-        fn completed(&self, _: u64, _: &Outcome) {}
+        fn completed(&self, _: u64, _: &OperationOutcome) {}
     }
     let empty = Launch::new(device.kernel("empty").unwrap(), [0; 4]);
     let event = Event::observed(Arc::new(Holds(held.clone())), 0);

@@ -1,7 +1,7 @@
 //! Surroundings of the ego when each frame was captured, and the modules' times for it: the data
 //! that the characterisation of base compares (COLA, figures 5 and 9c).
 
-use dataflow::trace::{Class, Outcome as End};
+use dataflow::trace::{Class, RunEnd as End};
 use driving::drive::{Outcome, TURN};
 use driving::runs::Run;
 use serde::{Deserialize, Serialize};

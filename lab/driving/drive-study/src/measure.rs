@@ -6,7 +6,7 @@ use crate::study::Unit;
 use crate::usage::{groups, sending};
 use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
 use dataflow::Path;
-use dataflow::trace::{Class, Outcome as End, Point, Reactions};
+use dataflow::trace::{Class, Point, Reactions, RunEnd as End};
 use driving::Policy;
 use driving::drive::{self, Frame, Outcome, Until};
 use driving::runs::{Run, runs};

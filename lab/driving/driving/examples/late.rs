@@ -7,7 +7,7 @@
 //! it had a core and had none; ms.
 
 use dataflow::Path;
-use dataflow::trace::{Outcome as End, Point, Reaction, Reactions};
+use dataflow::trace::{Point, Reaction, Reactions, RunEnd as End};
 use driving::Policy;
 use driving::drive::{self, Frame, Outcome};
 use driving::runs::{Run, runs};

@@ -1,7 +1,7 @@
 //! The runs of modules that a trace tells of.
 
 use dataflow::Path;
-use dataflow::trace::{Class, Event, Outcome, Point};
+use dataflow::trace::{Class, Event, Point, RunEnd};
 use std::collections::HashMap;
 
 /// A run of a module, or a piece of work ahead.
@@ -26,7 +26,7 @@ pub struct Run {
     /// As whom.
     pub class: Class,
     /// Outcome of the run.
-    pub outcome: Outcome,
+    pub outcome: RunEnd,
 }
 
 impl Run {
@@ -58,7 +58,7 @@ pub fn runs(events: &[Event]) -> Vec<Run> {
                     frame: 0,
                     path,
                     class,
-                    outcome: Outcome::Nothing,
+                    outcome: RunEnd::Nothing,
                 };
                 begun.insert(event.job, run);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use dataflow::trace::{Class, Outcome as End, Reaction as Way};
+use dataflow::trace::{Class, Reaction as Way, RunEnd as End};
 use driving::drive::Outcome;
 use driving::runs::{Run, runs};
 use report::drive::{Collision, Drive, Frame, Part, PartKind, Path, Reaction, Span};

@@ -27,7 +27,7 @@
 
 use super::Shared;
 use super::config::{Attention, Config};
-use super::count::{Counter, Outcome};
+use super::count::{BudgetOutcome, Counter};
 use super::delays::Delays;
 use super::fairness::Fairness;
 use super::ticks::Ticks;
@@ -220,8 +220,8 @@ impl Core {
         let outcome = self.counter.period((begin_ns, end_ns), shared.halt());
         log.counted.store(self.counter.counted, Ordering::Relaxed);
         match outcome {
-            Ok(Outcome::Within | Outcome::Halted) => {}
-            Ok(Outcome::Spent { cause, at_ns, awake_ns }) => {
+            Ok(BudgetOutcome::Within | BudgetOutcome::Halted) => {}
+            Ok(BudgetOutcome::Spent { cause, at_ns, awake_ns }) => {
                 (self.spent_until_ns, self.cause) = (end_ns, cause);
                 if shared.holds() {
                     let delay_ns = awake_ns.saturating_sub(at_ns);

@@ -25,7 +25,7 @@ use switches::Switches;
 
 /// Outcome of a budget, up to the end of its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum BudgetOutcome {
     /// It was enough.
     Within,
     /// It was spent.
@@ -87,7 +87,7 @@ impl Counter {
         &mut self,
         (begin_ns, end_ns): (u64, u64),
         halt: BorrowedFd<'_>,
-    ) -> io::Result<Outcome> {
+    ) -> io::Result<BudgetOutcome> {
         match &mut self.way {
             Way::Share { share, switches } => {
                 let length_ns = (end_ns - begin_ns) as f64;
@@ -99,9 +99,9 @@ impl Counter {
                 let awake_ns = monotonic_ns();
                 let cause = switches.as_mut().map_or(Ok(None), Switches::take)?;
                 Ok(match (halted, at_ns >= end_ns) {
-                    (true, _) => Outcome::Halted,
-                    (_, true) => Outcome::Within,
-                    _ => Outcome::Spent { cause, at_ns, awake_ns },
+                    (true, _) => BudgetOutcome::Halted,
+                    (_, true) => BudgetOutcome::Within,
+                    _ => BudgetOutcome::Spent { cause, at_ns, awake_ns },
                 })
             }
             Way::Events { events, budget } => {
@@ -122,7 +122,7 @@ fn spend(
     budget: u64,
     end_ns: u64,
     halt: BorrowedFd<'_>,
-) -> io::Result<Outcome> {
+) -> io::Result<BudgetOutcome> {
     let share = |left: u64, events: &[Event]| (left / events.len() as u64).max(1);
     let first = share(budget, events);
     for event in events.iter_mut() {
@@ -131,8 +131,8 @@ fn spend(
     }
     loop {
         match wait(end_ns, halt, events)? {
-            Woken::Halted => return Ok(Outcome::Halted),
-            Woken::Time => return Ok(Outcome::Within),
+            Woken::Halted => return Ok(BudgetOutcome::Halted),
+            Woken::Time => return Ok(BudgetOutcome::Within),
             Woken::Event => {}
         }
         let awake_ns = monotonic_ns();
@@ -146,7 +146,7 @@ fn spend(
         let left = budget.saturating_sub(used);
         if events.len() == 1 || left <= budget / 16 {
             let (cause, at_ns) = (Some(sample.thread), sample.time_ns);
-            return Ok(Outcome::Spent { cause, at_ns, awake_ns });
+            return Ok(BudgetOutcome::Spent { cause, at_ns, awake_ns });
         }
         let next = share(left, events);
         for event in events.iter_mut() {
@@ -198,7 +198,7 @@ mod tests {
 
     /// Returns the outcome and the count for a core on which a thread takes fresh memory, until the
     /// budget is spent; None where that may not be counted.
-    fn spent(kinds: &[SoftwareEvent]) -> Option<(Outcome, u64)> {
+    fn spent(kinds: &[SoftwareEvent]) -> Option<(BudgetOutcome, u64)> {
         let core = *realtime::thread::cores().last()?;
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -248,7 +248,7 @@ mod tests {
                     eprintln!("SKIP: events of a core cannot be counted here");
                     return;
                 };
-                let Outcome::Spent { cause: Some(_), at_ns, awake_ns } = outcome else {
+                let BudgetOutcome::Spent { cause: Some(_), at_ns, awake_ns } = outcome else {
                     panic!("{outcome:?}");
                 };
                 assert!(at_ns > 0 && at_ns <= awake_ns, "{at_ns} {awake_ns}");

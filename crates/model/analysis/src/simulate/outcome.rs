@@ -2,7 +2,7 @@
 
 /// The responses of every chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
+pub struct ScheduleOutcome {
     /// One entry per chain, in the order of the system.
     pub chains: Vec<ChainOutcome>,
 }

@@ -8,7 +8,7 @@ use super::draw::Demand;
 use super::plan::Plan;
 use super::release::Progress;
 use super::trace::{Recorder, Trace};
-use super::{Outcome, Scenario, Tie};
+use super::{Scenario, ScheduleOutcome, Tie};
 use crate::{Error, System};
 use fastrand::Rng;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub struct Simulator {
     pub(super) devices: Vec<Device>,
     pub(super) processes: Vec<Process>,
     pub(super) chains: Vec<Progress>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ScheduleOutcome,
     pub(super) recorder: Option<Box<Recorder>>,
 }
 
@@ -105,7 +105,7 @@ impl Simulator {
             devices: vec![Device::default(); plan.devices.len()],
             processes: vec![Process::default(); plan.executors.len()],
             chains: vec![Progress::default(); chains],
-            outcome: Outcome::default(),
+            outcome: ScheduleOutcome::default(),
             recorder: None,
             plan,
         })
@@ -115,7 +115,7 @@ impl Simulator {
     ///
     /// # Panics
     /// If the scenario was made for another number of chains.
-    pub fn run(&mut self, scenario: &Scenario) -> &Outcome {
+    pub fn run(&mut self, scenario: &Scenario) -> &ScheduleOutcome {
         self.recorder = None;
         self.simulate(scenario);
         &self.outcome

@@ -1,7 +1,7 @@
 //! All that happened in one simulation, for pictures and for [`Trace::check`].
 
 use super::simulator::{NEVER, Phase, Simulator};
-use super::{Outcome, Scenario};
+use super::{Scenario, ScheduleOutcome};
 use std::collections::VecDeque;
 
 /// All that happened in one simulation. Every list is in the order of its first instant.
@@ -10,7 +10,7 @@ pub struct Trace {
     /// Scenario that was simulated.
     pub scenario: Scenario,
     /// The responses.
-    pub outcome: Outcome,
+    pub outcome: ScheduleOutcome,
     /// Every job.
     pub jobs: Vec<Job>,
     /// Every callback of every job, from when it was ready.
@@ -146,7 +146,7 @@ impl Recorder {
     pub(super) fn new(scenario: &Scenario) -> Recorder {
         let trace = Trace {
             scenario: scenario.clone(),
-            outcome: Outcome::default(),
+            outcome: ScheduleOutcome::default(),
             jobs: Vec::new(),
             callbacks: Vec::new(),
             requests: Vec::new(),
@@ -155,7 +155,7 @@ impl Recorder {
         Recorder { trace, open: vec![Open::default(); scenario.chains.len()], last: Vec::new() }
     }
 
-    pub(super) fn finish(mut self, outcome: &Outcome) -> Trace {
+    pub(super) fn finish(mut self, outcome: &ScheduleOutcome) -> Trace {
         self.trace.outcome.clone_from(outcome);
         self.trace.intervals.sort_by_key(|interval| (interval.start_ns, interval.resource));
         self.trace

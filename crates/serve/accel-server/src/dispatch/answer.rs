@@ -4,7 +4,7 @@ use crate::accelerator::{Accelerator, Lane};
 use crate::bucket::Request;
 use crate::meter::Meter;
 use crate::session::Session;
-use device::Outcome;
+use device::OperationOutcome;
 use realtime::clock::monotonic_ns;
 use shm::completion::{Completion, Opening};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Answer {
 
 impl Request {
     /// The answer to this request. What the device did not do is zero.
-    pub(super) fn answer(self, status: u32, device: Option<&Outcome>) -> Answer {
+    pub(super) fn answer(self, status: u32, device: Option<&OperationOutcome>) -> Answer {
         let outcome = Completion {
             status,
             launch_id: self.launch_id,
@@ -55,7 +55,12 @@ pub(super) struct Ended {
 
 impl Ended {
     /// The request of a lane, before the lane lets go of it.
-    pub(super) fn of(owner: &Accelerator, lane: usize, outcome: &Outcome, now_ns: u64) -> Ended {
+    pub(super) fn of(
+        owner: &Accelerator,
+        lane: usize,
+        outcome: &OperationOutcome,
+        now_ns: u64,
+    ) -> Ended {
         let Lane { launched, running, .. } = &owner.lanes[lane];
         let done = outcome.status == device::Status::Done;
         let arrived_ns = running.as_ref().filter(|_| launched.at_once && done);

@@ -2,7 +2,7 @@
 //! (examples/late-launch), in a process of its own.
 #![allow(dead_code)]
 
-use device::{Device, Event, Launch, Level, Outcome, StreamId};
+use device::{Device, Event, Launch, Level, OperationOutcome, StreamId};
 use device_cuda::{
     Bytes, Code, Config, CudaDevice, Function, HostProgram, Program, Service, devices, start,
 };
@@ -143,7 +143,7 @@ pub fn begin(
     event
 }
 
-pub fn end(event: &Event) -> Outcome {
+pub fn end(event: &Event) -> OperationOutcome {
     event.wait_timeout(PATIENCE).expect("it ends")
 }
 
@@ -184,7 +184,7 @@ impl Numbers {
     }
 
     /// Scales them in a stream.
-    pub fn scale(&self, device: &CudaDevice, stream: StreamId, factor: u64) -> Outcome {
+    pub fn scale(&self, device: &CudaDevice, stream: StreamId, factor: u64) -> OperationOutcome {
         let event = Event::new();
         device.launch(stream, self.launch(device, factor), &event).unwrap();
         end(&event)

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use device::{Device, Error, Event, Launch, Level, Outcome};
+use device::{Device, Error, Event, Launch, Level, OperationOutcome};
 use device_onnx::{Config, LIBRARY_VARIABLE, Model, OnnxDevice};
 use shm::memory::PeerSlice;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub fn order(
 }
 
 /// Launches in a stream of its own, and waits.
-pub fn run(device: &Arc<OnnxDevice>, launch: Launch) -> Outcome {
+pub fn run(device: &Arc<OnnxDevice>, launch: Launch) -> OperationOutcome {
     let context = device.create_context().unwrap();
     let stream = device.create_stream(context, Level(0)).unwrap();
     let event = Event::new();

@@ -2,7 +2,7 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
-use device::{Device, Event, Launch, Level, Outcome};
+use device::{Device, Event, Launch, Level, OperationOutcome};
 use device_vulkan::{Config, Found, Groups, Module, Select, Source, VulkanDevice};
 use shm::memory::PeerSlice;
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub fn launch(
     arguments: [u64; 4],
     input: &PeerSlice,
     output: &PeerSlice,
-) -> Outcome {
+) -> OperationOutcome {
     let context = device.create_context().unwrap();
     let stream = device.create_stream(context, Level(0)).unwrap();
     let mut launch = Launch::new(device.kernel(kernel).expect("a kernel"), arguments);

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::scene::{Log, Scene, Stop, Told, done, ensure, until};
-use crate::{Device, Error, Event, Launch, Level, Observer, Outcome, StreamId};
+use crate::{Device, Error, Event, Launch, Level, Observer, OperationOutcome, StreamId};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,7 +56,7 @@ struct Again {
 }
 
 impl Observer for Again {
-    fn completed(&self, _: u64, _: &Outcome) {
+    fn completed(&self, _: u64, _: &OperationOutcome) {
         if self.left.load(Ordering::Relaxed) > 1 {
             let event = self.event.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let event = event.expect("the event is there until the end");

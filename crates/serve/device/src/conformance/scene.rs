@@ -1,7 +1,8 @@
 //! Parts of the cases: a context on the device, work that holds the device, a log.
 
 use crate::{
-    ContextId, Device, Error, Event, Launch, Level, Observer, Outcome, Preemption, Status, StreamId,
+    ContextId, Device, Error, Event, Launch, Level, Observer, OperationOutcome, Preemption, Status,
+    StreamId,
 };
 use shm::memory::PeerSlice;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,12 +50,12 @@ pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), S
 }
 
 /// The outcome of an operation that must end by itself.
-pub(super) fn outcome(event: &Event) -> Result<Outcome, Stop> {
+pub(super) fn outcome(event: &Event) -> Result<OperationOutcome, Stop> {
     event.wait_timeout(HANG).ok_or_else(|| Stop::Failed("an event did not complete".into()))
 }
 
 /// The outcome of an operation that must be done.
-pub(super) fn done(event: &Event) -> Result<Outcome, Stop> {
+pub(super) fn done(event: &Event) -> Result<OperationOutcome, Stop> {
     let outcome = outcome(event)?;
     ensure(outcome.status == Status::Done, || format!("{outcome:?} instead of done"))?;
     Ok(outcome)
@@ -173,7 +174,7 @@ impl Hold {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     Overrun,
-    Completed(Outcome),
+    Completed(OperationOutcome),
 }
 
 /// Writes down everything it is told, in order, with the token.
@@ -207,7 +208,7 @@ impl Log {
 }
 
 impl Observer for Log {
-    fn completed(&self, token: u64, outcome: &Outcome) {
+    fn completed(&self, token: u64, outcome: &OperationOutcome) {
         self.push(token, Told::Completed(*outcome));
     }
 

@@ -8,7 +8,7 @@
 
 use super::unit::Runner;
 use super::{Backend, Task, copy};
-use crate::{Event, FailureCode, Launch, Level, Outcome, Status};
+use crate::{Event, FailureCode, Launch, Level, OperationOutcome, Status};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -134,7 +134,7 @@ impl Work {
             Status::Cancelled => now_ns(),
             _ => self.finished_ns.load(Ordering::Relaxed),
         };
-        self.order().event.signal(&Outcome {
+        self.order().event.signal(&OperationOutcome {
             status,
             started_ns: if started_ns == 0 { finished_ns } else { started_ns },
             finished_ns,
