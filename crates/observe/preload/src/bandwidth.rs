@@ -274,7 +274,7 @@ fn attach() {
         return;
     }
     TRIED.store(true, Ordering::Relaxed);
-    driver::unseen(this(), attach_now);
+    requests::unseen(this(), attach_now);
 }
 
 fn attach_now() {
@@ -350,7 +350,7 @@ impl State {
             0 => IS_PER_THREAD[number],
             made => return Some(Key::made(made)),
         };
-        let context = self.number(driver::current_context(thread)?)?;
+        let context = self.number(requests::current_context(thread)?)?;
         Some(if is_own {
             Key::thread_of(context, thread.number())
         } else {
@@ -501,7 +501,7 @@ impl State {
             Around::Captured(place) => self.activity.allow(place),
             Around::DestroyedContext(context) => self.ended_context(context, succeeded),
             Around::EndedPrimary(context) => {
-                let ended = succeeded && !driver::has_primary(a[0] as u32, thread);
+                let ended = succeeded && !requests::has_primary(a[0] as u32, thread);
                 self.ended_context(context, ended);
             }
             _ => {}
