@@ -108,7 +108,11 @@ fn test() -> anyhow::Result<()> {
         (sumo::VARIABLE, sumo::program()?),
     ];
     variables.extend(rss::python()?.map(|python| (rss::VARIABLE, python)));
-    let tests = Step::cargo("test --workspace --no-fail-fast --config").arg(TIME_LIMIT);
+    variables.extend(security::python()?.map(|python| (security::VARIABLE, python)));
+    let tests = Step::cargo("test --workspace --no-fail-fast --features")
+        .arg(security::features())
+        .arg("--config")
+        .arg(TIME_LIMIT);
     variables.iter().fold(tests, |tests, (name, value)| tests.env(name, value)).run()?;
     // Loom replaces the atomics by its own, so everything is built anew, in a folder of its own
     // that does not disturb the ordinary build.
@@ -120,8 +124,7 @@ fn test() -> anyhow::Result<()> {
         .arg(target().join("loom"))
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         .run()?;
-    colcon::tests()?;
-    security::tests()
+    colcon::tests()
 }
 
 /// Builds the laboratory and the tool beside it. Without the typesetter of one benchmark's report,
