@@ -11,6 +11,7 @@ extern crate terminal;
 
 mod bench;
 mod chains;
+mod child;
 mod drive;
 mod graph;
 mod study;
@@ -32,28 +33,14 @@ struct Arguments {
 enum Command {
     /// Measure this machine beside a reference
     Bench(bench::Args),
-    #[command(hide = true)]
-    BenchAttacker(bench::attacks::AttackerArgs),
-    #[command(hide = true)]
-    BenchFloorPeer(bench::floor::PeerArgs),
-    #[command(hide = true)]
-    BenchHogs(bench::bandwidth::ProcessArgs),
-    #[command(hide = true)]
-    BenchPreemptPeer(bench::preempt::PeerArgs),
-    #[command(hide = true)]
-    BenchTied(bench::locks::TiedArgs),
-    #[command(hide = true)]
-    BenchVictim(bench::victim::Args),
     /// Run a system of callback chains for real, under one policy after another
     Chains(chains::Args),
     #[command(hide = true)]
-    ChainExecutor(chains::executor::Args),
+    Child(child::Args),
     /// Drive a scenario with a whole stack, under one policy after another
     Drive(drive::Args),
     /// Run a graph of nodes for real, under one method after another
     Graph(graph::Args),
-    #[command(hide = true)]
-    GraphExecutor(graph::process::Args),
     /// Count how many random systems each analysis accepts
     Study(study::Args),
 }
@@ -61,17 +48,10 @@ enum Command {
 fn main() -> ExitCode {
     let answer = match Arguments::parse().command {
         Command::Bench(args) => bench::run(&args),
-        Command::BenchAttacker(args) => bench::attacks::attacker(&args),
-        Command::BenchFloorPeer(args) => bench::floor::peer(&args),
-        Command::BenchHogs(args) => bench::bandwidth::process(&args),
-        Command::BenchPreemptPeer(args) => bench::preempt::peer(&args),
-        Command::BenchTied(args) => bench::locks::tied(&args),
-        Command::BenchVictim(args) => bench::victim::run(&args),
         Command::Chains(args) => chains::run(&args),
-        Command::ChainExecutor(args) => chains::executor::run(&args),
+        Command::Child(args) => child::run(&args),
         Command::Drive(args) => drive::run(&args),
         Command::Graph(args) => graph::run(&args),
-        Command::GraphExecutor(args) => graph::process::run(&args),
         Command::Study(args) => study::run(&args),
     };
     terminal::output::status("keeptime-lab", answer)

@@ -171,7 +171,6 @@ fn wrong_options_are_refused() {
         (&["--threads", "0"], "0 is not in 1..=1000"),
         (&["--seconds", "0"], "expected seconds from 0.01 to 60, as in 0.3"),
         (&["--policy", "unfair"], policies),
-        (&["--program", "threads=many"], "threads=many: expected NAME=NUMBER"),
     ] {
         let output = bench(None, options);
         assert_eq!(output.status.code(), Some(2), "{options:?}");

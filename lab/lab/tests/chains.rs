@@ -228,6 +228,15 @@ fn children_go_with_their_parent_even_if_it_is_killed() {
 }
 
 #[test]
+fn child_whose_parent_has_ended_does_nothing() {
+    let mut child = laboratory();
+    let output = child.args(["child", "--parent", "1", "nobody"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("the starting process is gone"), "{text}");
+}
+
+#[test]
 fn interrupted_run_cleans_up() {
     let bench = Bench::new(SYSTEM);
     let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();

@@ -128,7 +128,7 @@ fn merged_shards_are_the_whole_study_and_its_results_are_complete() {
     let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
     let missing = study(&at("merged"), &["--merge", one]);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(said(&missing).contains("2/2 is missing"), "{}", said(&missing));
+    assert!(said(&missing).contains("missing 2/2"), "{}", said(&missing));
     let output = study(&at("merged"), &["--merge", one, two]);
     assert!(output.status.success(), "{}", said(&output));
     let (whole, merged) = (rows(&at("whole")), rows(&at("merged")));

@@ -1,10 +1,57 @@
 //! What experiments share.
+//!
+//! - [`Child`] is a process that an experiment starts, [`Parent`] the other side of the dialogue
+//!   with it; [`Children`] work at the same time.
+//! - A [signal](signals) ends an experiment.
+//! - A [`Shard`] is the part of a study that one run makes; all of one study are [`complete`].
+//! - [`write_whole`] writes files that are whole or not there, [`checksum`] finds damage.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! // This program again: its subcommand `child` joins its `Parent`, and hears the order.
+//! let mut child = trial::Child::order("the adder", &"add")?;
+//! let sum: u64 = child.ask(&[1, 2, 3])?;
+//! assert_eq!(sum, 6);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
+
+mod child;
+mod children;
+mod shard;
+
+pub use child::{Child, Parent, parent_option, wait_until};
+pub use children::{Answer, Children};
+pub use shard::{Shard, complete, difference};
 
 use std::fs::Permissions;
 use std::io::{Error, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Exit status of a process that a second Ctrl-C ends.
+const INTERRUPTED: i32 = 130;
+
+/// A flag that SIGINT and SIGTERM set; the second one ends the process at once.
+///
+/// # Errors
+/// They cannot be caught.
+pub fn signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, INTERRUPTED, interrupted.clone())
+            .and_then(|_| flag::register(signal, interrupted.clone()))
+            .context("signals cannot be caught")?;
+    }
+    Ok(interrupted)
+}
 
 /// Writes a file into a folder, whole or not at all, and returns its path.
 ///
@@ -22,11 +69,13 @@ pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, E
     Ok(path)
 }
 
-/// FNV-1a in 64 bits: it is there to tell runs apart and to find damage, not to withstand malice.
-pub fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+/// FNV-1a in 64 bits, as hexadecimal digits: it is there to tell runs apart and to find damage, not
+/// to withstand malice.
+pub fn checksum(bytes: &[u8]) -> String {
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    });
+    format!("{hash:016x}")
 }
 
 #[cfg(test)]
@@ -46,8 +95,8 @@ mod tests {
 
     #[test]
     fn checksum_is_that_of_the_published_test_vectors() {
-        assert_eq!(checksum(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(checksum(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(checksum(b"foobar"), 0x8594_4171_f739_67e8);
+        assert_eq!(checksum(b""), "cbf29ce484222325");
+        assert_eq!(checksum(b"a"), "af63dc4c8601ec8c");
+        assert_eq!(checksum(b"foobar"), "85944171f73967e8");
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The version of both files.
 const VERSION: u32 = 1;
-pub(crate) const MANIFEST: &str = "study.json";
+const MANIFEST: &str = "study.json";
 pub(crate) const LOG: &str = "drives.log";
 
 /// Description of a machine, by name and value.
@@ -84,7 +84,9 @@ impl Folder {
                 return Err(Error::content(&file, problem));
             }
             let found = read_manifest(&file)?;
-            agree(&file, &found.study, study)?;
+            if let Some(difference) = trial::difference(&found.study, study)? {
+                return Err(Error::content(&file, difference));
+            }
             if found.shard != shard {
                 let problem = format!("shard: found {}, expected {shard}", found.shard);
                 return Err(Error::content(&file, problem));
@@ -201,7 +203,7 @@ impl Folder {
         let mut lines = String::new();
         for row in &rows {
             let text = serde_json::to_string(row)?;
-            lines += &format!("{:016x} {text}\n", trial::checksum(text.as_bytes()));
+            lines += &format!("{} {text}\n", trial::checksum(text.as_bytes()));
         }
         let written = self.log.write_all(lines.as_bytes()).and_then(|()| self.log.sync_data());
         if let Err(error) = written {
@@ -212,6 +214,10 @@ impl Folder {
         self.length += lines.len() as u64;
         self.rows.extend(rows.map(|row| (row.key.clone(), row)));
         Ok(())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the path of a file in it.
@@ -318,24 +324,6 @@ fn read_manifest(file: &Path) -> Result<Manifest, Error> {
     Ok(manifest)
 }
 
-/// Are two studies the same? Names what differs.
-pub(crate) fn agree(file: &Path, found: &Study, expected: &Study) -> Result<(), Error> {
-    let (found, expected) = (serde_json::to_value(found)?, serde_json::to_value(expected)?);
-    let keys = found.as_object().into_iter().flat_map(|object| object.keys());
-    for key in keys {
-        if found[key] != expected[key] {
-            let shown = |value: &serde_json::Value| {
-                let text = value.to_string();
-                let end = text.char_indices().nth(120).map_or(text.len(), |(end, _)| end);
-                text[..end].to_owned()
-            };
-            let (found, expected) = (shown(&found[key]), shown(&expected[key]));
-            return Err(Error::content(file, format!("{key}: found {found}, expected {expected}")));
-        }
-    }
-    Ok(())
-}
-
 /// The row of a line that ends.
 fn parsed(line: &[u8]) -> Result<Row, String> {
     let text = std::str::from_utf8(line).map_err(|_| "found bytes that are no text".to_owned())?;
@@ -343,7 +331,7 @@ fn parsed(line: &[u8]) -> Result<Row, String> {
         .trim_end_matches('\n')
         .split_once(' ')
         .ok_or_else(|| "expected a checksum, a space and a drive".to_owned())?;
-    let expected = format!("{:016x}", trial::checksum(text.as_bytes()));
+    let expected = trial::checksum(text.as_bytes());
     if digits != expected {
         let found: String = digits.chars().take(32).collect();
         return Err(format!("checksum: found {found:?}, expected {expected:?} for what follows"));

@@ -1,8 +1,7 @@
 //! The folders of all shards become the folder of the whole.
 
-use crate::folder::{LOG, MANIFEST, agree};
+use crate::folder::LOG;
 use crate::{Error, Folder, Machine};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The folders of all shards of a study become one, at `out`.
@@ -16,31 +15,15 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Folder, Error> {
         let expected = "the folders of all shards".to_owned();
         return Err(Error::Option { option: "--merge", found: "none".to_owned(), expected });
     };
-    let of = first.shard().of;
-    let mut at: HashMap<usize, PathBuf> = HashMap::new();
+    let parts = shards.iter().map(|folder| (folder.path(), folder.study(), folder.shard()));
+    trial::complete(&parts.collect::<Vec<_>>())
+        .map_err(|(folder, problem)| Error::content(folder, problem))?;
     for shard in &shards {
-        let file = shard.file(MANIFEST);
-        agree(&file, shard.study(), first.study())?;
-        if shard.shard().of != of {
-            let problem = format!("shard: found {}, expected one of {of}", shard.shard());
-            return Err(Error::content(&file, problem));
-        }
-        if let Some(other) = at.insert(shard.shard().index, shard.file(MANIFEST)) {
-            let found = shard.shard();
-            let problem =
-                format!("shard: found {found}, expected each once: {} has it too", other.display());
-            return Err(Error::content(&file, problem));
-        }
         let (done, all) = shard.done();
         if done < all {
             let problem = format!("found {done} drives, expected {all}; --resume drives the rest");
             return Err(Error::content(&shard.file(LOG), problem));
         }
-    }
-    if let Some(missing) = (1..=of).find(|index| !at.contains_key(index)) {
-        let expected = format!("every shard of {of}: {missing}/{of} is missing");
-        let found = format!("{} folders", folders.len());
-        return Err(Error::Option { option: "--merge", found, expected });
     }
     let mut machines: Vec<Machine> = Vec::new();
     for machine in shards.iter().flat_map(|shard| shard.machines()) {

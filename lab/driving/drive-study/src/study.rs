@@ -273,49 +273,6 @@ fn once(option: &'static str, names: impl Iterator<Item = String>) -> Result<(),
     Ok(())
 }
 
-/// Part of the units that is driven: unit k belongs to shard `index` if k mod `of` is `index - 1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Shard {
-    /// 1 to `of`.
-    pub index: usize,
-    /// Number of shards.
-    pub of: usize,
-}
-
-impl Shard {
-    /// The only one.
-    pub const WHOLE: Shard = Shard { index: 1, of: 1 };
-
-    /// Its units.
-    pub(crate) fn take(self, units: Vec<Unit>) -> Vec<Unit> {
-        units.into_iter().skip(self.index - 1).step_by(self.of).collect()
-    }
-
-    /// Does it exist?
-    pub(crate) fn is_possible(self) -> bool {
-        (1..=self.of).contains(&self.index)
-    }
-}
-
-impl std::fmt::Display for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.index, self.of)
-    }
-}
-
-impl std::str::FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Shard, String> {
-        let numbers = text.split_once('/').and_then(|(index, of)| {
-            Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
-        });
-        let shard = numbers.filter(|shard| shard.is_possible() && shard.of <= 1_000_000);
-        shard.ok_or_else(|| "expected I/N, I from 1 to N, as in 2/8".to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,20 +289,6 @@ mod tests {
         assert_eq!(units.len(), 4);
         let names: Vec<String> = units[0].policies.iter().map(Policy::to_string).collect();
         assert_eq!(names, ["base", "all", "fast", "proactive", "stealing"]);
-    }
-
-    #[test]
-    fn every_unit_belongs_to_one_shard() {
-        let units = study(&[Experiment::Corner, Experiment::Commute]).units().unwrap();
-        let mut found = Vec::new();
-        for index in 1..=3 {
-            found.extend(Shard { index, of: 3 }.take(units.clone()));
-        }
-        assert_eq!(found.len(), units.len());
-        assert!(units.iter().all(|unit| found.contains(unit)));
-        for wrong in ["0/3", "4/3", "1", "a/b", "1/0"] {
-            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -5,56 +5,55 @@
 //! - [`Bare`]: under the bandwidth lock: a thread of another core that is woken by a futex, or by a
 //!   timer, and does nothing else.
 
-use std::io::Write;
-use std::process::ExitCode;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Context;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread::{self, Policy};
+use serde::{Deserialize, Serialize};
 use shm::{Mapping, Segment, futex};
+use trial::{Child, Parent};
 
 use super::sample::Samples;
+use crate::child::Order;
 
 /// Words of the page, in different cache lines.
 const PING: usize = 0;
 const PONG: usize = 16;
 const PAGE_BYTES: usize = 4096;
-/// The ping that ends the peer.
-const END: u32 = u32::MAX;
 
-/// Options of the hidden command that is the peer.
-#[derive(clap::Args)]
-pub struct PeerArgs {
-    /// The memory file of the page
-    page: std::path::PathBuf,
+/// The other side: a process that answers each ping.
+#[derive(Serialize, Deserialize)]
+pub struct Peer {
+    /// The memory file of the page.
+    page: PathBuf,
     core: usize,
     priority: u8,
 }
 
-/// The peer: answers each ping, until it is told to end or its parent is gone.
-pub fn peer(args: &PeerArgs) -> anyhow::Result<ExitCode> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(&args.page)?;
-    let page = Segment::accept(file.into(), PAGE_BYTES as u64)?.map()?;
-    let (ping, pong) = (page.word(PING)?, page.word(PONG)?);
-    thread::pin(&[args.core])?;
-    prioritise(args.priority)?;
-    writeln!(std::io::stdout(), "ready")?;
-    std::io::stdout().flush()?;
-    let mut last = 0;
-    while last != END {
-        while ping.load(Ordering::Acquire) == last {
-            futex::wait(ping, last, None);
+impl Peer {
+    /// Answers until it is killed.
+    pub fn run(&self, parent: &Parent) -> anyhow::Result<()> {
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(&self.page)?;
+        let page = Segment::accept(file.into(), PAGE_BYTES as u64)?.map()?;
+        let (ping, pong) = (page.word(PING)?, page.word(PONG)?);
+        thread::pin(&[self.core])?;
+        prioritise(self.priority)?;
+        parent.tell(&())?;
+        let mut last = 0;
+        loop {
+            while ping.load(Ordering::Acquire) == last {
+                futex::wait(ping, last, None);
+            }
+            last = ping.load(Ordering::Acquire);
+            pong.store(last, Ordering::Release);
+            futex::wake(pong);
         }
-        last = ping.load(Ordering::Acquire);
-        pong.store(last, Ordering::Release);
-        futex::wake(pong);
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Gives the calling thread a SCHED_FIFO priority, 0 for normal.
@@ -65,7 +64,7 @@ pub fn prioritise(priority: u8) -> anyhow::Result<()> {
 /// The side that measures.
 pub struct Floor {
     page: Arc<Mapping>,
-    peer: std::process::Child,
+    peer: Child,
     _segment: Segment,
     round: u32,
 }
@@ -73,28 +72,22 @@ pub struct Floor {
 impl Floor {
     /// Starts the peer on a core.
     pub fn start(core: usize, priority: u8) -> anyhow::Result<Floor> {
-        use std::os::fd::{AsFd, AsRawFd};
         let segment = Segment::create("keeptime-floor", PAGE_BYTES)?;
-        let page = segment.map()?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), segment.as_fd().as_raw_fd());
-        let mut peer = std::process::Command::new(std::env::current_exe()?)
-            .args(["bench-floor-peer", &path, &core.to_string(), &priority.to_string()])
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .context("the peer of the floor cannot be started")?;
-        let mut line = String::new();
-        let stdout = peer.stdout.take().context("the peer has no output")?;
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
-        anyhow::ensure!(line.trim() == "ready", "the peer of the floor did not start");
-        Ok(Floor { page, peer, _segment: segment, round: 0 })
+        let mapping = segment.map()?;
+        let page = format!("/proc/{}/fd/{}", std::process::id(), segment.as_fd().as_raw_fd());
+        let order = Order::Floor(Peer { page: page.into(), core, priority });
+        let mut peer = Child::order("the peer of the floor", &order)?;
+        peer.hear::<()>()?;
+        Ok(Floor { page: mapping, peer, _segment: segment, round: 0 })
     }
 
     /// One round trip in nanoseconds. The measuring side spins or sleeps; the peer sleeps.
     pub fn round_trip(&mut self, spin: bool) -> anyhow::Result<u64> {
-        self.round = self.round.wrapping_add(1) % END;
+        self.round = self.round.wrapping_add(1);
+        let (ping, pong) = (self.page.word(PING)?, self.page.word(PONG)?);
         let start = monotonic_ns();
-        self.send(self.round)?;
-        let pong = self.page.word(PONG)?;
+        ping.store(self.round, Ordering::Release);
+        futex::wake(ping);
         loop {
             let seen = pong.load(Ordering::Acquire);
             if seen == self.round {
@@ -102,25 +95,12 @@ impl Floor {
             }
             if spin {
                 std::hint::spin_loop();
-            } else if !futex::wait(pong, seen, Some(Duration::from_secs(1))) {
-                let gone = self.peer.try_wait()?.is_some();
-                anyhow::ensure!(!gone, "the peer of the floor ended");
+            } else if !futex::wait(pong, seen, Some(Duration::from_secs(1)))
+                && !self.peer.is_running()
+            {
+                return Err(self.peer.failure());
             }
         }
-    }
-
-    fn send(&self, value: u32) -> anyhow::Result<()> {
-        let ping = self.page.word(PING)?;
-        ping.store(value, Ordering::Release);
-        futex::wake(ping);
-        Ok(())
-    }
-}
-
-impl Drop for Floor {
-    fn drop(&mut self) {
-        let _ = self.send(END);
-        let _ = self.peer.wait();
     }
 }
 

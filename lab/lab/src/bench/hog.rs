@@ -3,8 +3,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -73,10 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         cores => cores.to_vec(),
     };
-    let ended = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, ended.clone())?;
-    }
+    let ended = trial::signals()?;
     let start = |core: &usize| {
         Hog::start(*core, args.access, args.size).with_context(|| format!("a hog on core {core}"))
     };

@@ -5,20 +5,21 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use accel::{Client, Registration, Request};
-use anyhow::Context;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::floor::prioritise;
 use super::sample::{Quantiles, Samples};
 use super::service::{Footprint, Place, Service};
+use super::victim::Victim;
 
 /// Victims alive at the same time.
 const VICTIMS: usize = 4;
@@ -199,7 +200,7 @@ fn kill_under_load(socket: &Path, count: usize) -> anyhow::Result<()> {
     let mut victims = Vec::new();
     for killed in 0..count {
         while victims.len() < VICTIMS {
-            victims.push(Victim::start(socket, "random")?);
+            victims.push(Victim::start(socket, false)?);
         }
         std::thread::sleep(Duration::from_micros(fastrand::u64(1000..40_000)));
         drop(victims.swap_remove(fastrand::usize(..victims.len())));
@@ -215,13 +216,13 @@ fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<
     let mut times = Samples::new();
     for _ in 0..count {
         let before = watcher.status()?;
-        let mut victim = Victim::start(socket, "flood")?;
+        let mut victim = Victim::start(socket, true)?;
         let end = monotonic_ns() + 10_000_000_000;
         while watcher.status()?.queued < 16 {
             anyhow::ensure!(monotonic_ns() < end, "the flood does not come");
         }
         let start = monotonic_ns();
-        victim.0.kill()?;
+        victim.signal(Signal::KILL);
         loop {
             let now = watcher.status()?;
             let same = (now.sessions, now.memory_bytes) == (before.sessions, before.memory_bytes);
@@ -234,30 +235,6 @@ fn reclaim(watcher: &mut Client, socket: &Path, count: usize) -> anyhow::Result<
         times.push(monotonic_ns() - start);
     }
     Ok(times.quantiles())
-}
-
-/// A client process that is killed when this value is dropped.
-struct Victim(Child);
-
-impl Victim {
-    fn start(socket: &Path, behaviour: &str) -> anyhow::Result<Victim> {
-        let child = Command::new(std::env::current_exe()?)
-            .arg("bench-victim")
-            .arg(socket)
-            .arg(behaviour)
-            .arg(fastrand::u64(..).to_string())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("a client cannot be started")?;
-        Ok(Victim(child))
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Findings {

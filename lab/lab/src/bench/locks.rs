@@ -14,7 +14,6 @@ mod program;
 mod recorded;
 mod result;
 mod text;
-mod tied;
 mod uftrace;
 mod variant;
 
@@ -28,7 +27,8 @@ use program::{Measure, Plan};
 use result::{Findings, Table};
 use variant::{Bench, Variant};
 
-pub use tied::{Args as TiedArgs, run as tied};
+pub use cases::{Shape, measure};
+pub use lttng::become_program;
 
 /// Batches of a run, whose time is that of its median batch.
 const BATCHES: u64 = 20;
@@ -74,9 +74,6 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Be the measured program of a policy that is not in C
-    #[arg(long, hide = true, num_args = 1.., value_name = "NAME=NUMBER")]
-    program: Option<Vec<String>>,
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -87,9 +84,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(words) = &args.program {
-        cases::as_program(words)?;
-    } else if args.trace {
+    if args.trace {
         trace(args)?;
     } else {
         let all = cases::PolicyArgument::value_variants();

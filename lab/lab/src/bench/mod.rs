@@ -13,7 +13,7 @@ mod requests;
 mod sample;
 mod service;
 mod submission;
-mod transport;
+pub mod transport;
 pub mod victim;
 
 use std::process::ExitCode;

@@ -1,12 +1,16 @@
 //! An accelerator server in a process of its own, with one device.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use accel::Client;
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
+use trial::Child;
+
+use crate::tool;
 
 /// A server's device, and where both are.
 pub struct Place {
@@ -36,7 +40,8 @@ impl Place {
 pub struct Service {
     /// Socket at which the server listens.
     pub socket: PathBuf,
-    child: Child,
+    /// Its process.
+    pub server: Child,
     _folder: tempfile::TempDir,
 }
 
@@ -53,25 +58,17 @@ impl Service {
 
     /// Starts a server with a system file's text.
     pub fn with(text: &str) -> anyhow::Result<Service> {
+        Service::by(text, |command| command)
+    }
+
+    /// The same by a changed command.
+    pub fn by(text: &str, change: impl FnOnce(Command) -> Command) -> anyhow::Result<Service> {
         let folder = tempfile::tempdir()?;
         let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
         std::fs::write(&config, text)?;
-        let child = Command::new(crate::tool::keeptime()?)
-            .arg("serve")
-            .arg(&config)
-            .arg("--socket")
-            .arg(&socket)
-            .stderr(Stdio::null())
-            .spawn()
-            .context("the server cannot be started")?;
-        let mut service = Service { child, _folder: folder, socket };
-        let end = monotonic_ns() + 10_000_000_000;
-        while Client::connect(&service.socket).is_err() {
-            anyhow::ensure!(service.child.try_wait()?.is_none(), "the server ended");
-            anyhow::ensure!(monotonic_ns() < end, "the server does not answer");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(service)
+        let command = change(tool::serve(&config, &socket, &[])?);
+        let server = tool::start_server(command, &socket, &AtomicBool::new(false))?;
+        Ok(Service { socket, server, _folder: folder })
     }
 
     /// Waits until no other sessions than so many are open, and nobody comes or goes; returns what
@@ -98,18 +95,6 @@ impl Service {
             }
         }
     }
-
-    /// Process number of the server.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Memory, descriptors and threads of a server.
@@ -131,7 +116,7 @@ impl Footprint {
     /// # Errors
     /// If the process is gone.
     pub fn of(service: &Service, mapped_bytes: u64) -> anyhow::Result<Footprint> {
-        let process = PathBuf::from(format!("/proc/{}", service.pid()));
+        let process = PathBuf::from(format!("/proc/{}", service.server.id()));
         let status = std::fs::read_to_string(process.join("status"))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let resident = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());

@@ -8,8 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -113,10 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     thread::pin(&home).context("keeping the drivers' threads away from the measuring thread")?;
     let mut accelerators = open(args, &home)?;
     let plan = plan(args, seat);
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, interrupted.clone())?;
-    }
+    let interrupted = trial::signals()?;
     let progress = progress(&plan, &accelerators);
     let measured = study::run(&plan, &mut accelerators, |study, case| {
         progress.set_message(study.contender(case.accelerator, case.method));

@@ -1,50 +1,53 @@
 //! A client that lives to be killed: it does everything a client can do, at random.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use accel::{CallbackId, Client, Registration, Request, Ticket};
+use serde::{Deserialize, Serialize};
+use trial::Child;
 
-/// Options of the hidden command.
-#[derive(clap::Args)]
-pub struct Args {
+use crate::child::Order;
+
+/// Order to the client.
+#[derive(Serialize, Deserialize)]
+pub struct Victim {
     socket: PathBuf,
-    /// `random`, or `flood`: fill the ring with long requests
-    behaviour: String,
+    /// True if it fills the ring with long requests, and does nothing at random.
+    floods: bool,
     seed: u64,
-    /// The process with which it ends
-    parent: Option<i32>,
 }
 
-/// Lives until it is killed or its parent is gone.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // A parent that was gone before sends no signal any more.
-    let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_pid);
-    if args.parent.is_some() && args.parent != parent {
-        return Ok(ExitCode::SUCCESS);
+impl Victim {
+    /// Starts one.
+    pub fn start(socket: &Path, floods: bool) -> anyhow::Result<Child> {
+        let victim = Victim { socket: socket.to_owned(), floods, seed: fastrand::u64(..) };
+        Child::order("a client", &Order::Victim(victim))
     }
-    fastrand::seed(args.seed);
-    let mut client = Client::connect(&args.socket)?;
-    if args.behaviour == "flood" {
-        return flood(&mut client);
-    }
-    loop {
-        let chain = format!("victim{}", fastrand::u32(..40));
-        let priority = fastrand::u32(1..100);
-        let memory = 4096 << fastrand::u32(..10);
-        let mut services = Vec::new();
-        for service in ["busy", "vecadd", "empty"] {
-            let registration = Registration::service(service).chain(&chain, priority);
-            services.push(client.register(&registration.memory(memory))?);
+
+    /// Lives until it is killed.
+    pub fn run(&self) -> anyhow::Result<()> {
+        fastrand::seed(self.seed);
+        let mut client = Client::connect(&self.socket)?;
+        if self.floods {
+            return flood(&mut client);
         }
-        for _ in 0..fastrand::usize(1..20) {
-            burst(&mut client, &services, memory)?;
-        }
-        client.reprioritise(services[0], fastrand::u32(1..100))?;
-        for service in services {
-            client.deregister(service)?;
+        loop {
+            let chain = format!("victim{}", fastrand::u32(..40));
+            let priority = fastrand::u32(1..100);
+            let memory = 4096 << fastrand::u32(..10);
+            let mut services = Vec::new();
+            for service in ["busy", "vecadd", "empty"] {
+                let registration = Registration::service(service).chain(&chain, priority);
+                services.push(client.register(&registration.memory(memory))?);
+            }
+            for _ in 0..fastrand::usize(1..20) {
+                burst(&mut client, &services, memory)?;
+            }
+            client.reprioritise(services[0], fastrand::u32(1..100))?;
+            for service in services {
+                client.deregister(service)?;
+            }
         }
     }
 }
@@ -74,7 +77,7 @@ fn burst(client: &mut Client, services: &[CallbackId], memory: usize) -> anyhow:
     Ok(())
 }
 
-fn flood(client: &mut Client) -> anyhow::Result<ExitCode> {
+fn flood(client: &mut Client) -> anyhow::Result<()> {
     let busy = client.register(&Registration::service("busy").chain("flood", 1).memory(4 << 20))?;
     let long = Request::new().arguments(&[60_000_000_000]);
     let mut tickets = Vec::new();
@@ -82,5 +85,5 @@ fn flood(client: &mut Client) -> anyhow::Result<ExitCode> {
         tickets.push(client.submit(busy, &long)?);
     }
     client.wait(&mut tickets[0], None)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -18,7 +18,7 @@ use super::plan::RequestPlan;
 use super::ready::Spent;
 
 /// Way by which an executor reaches accelerators.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Way {
     /// The server's socket.
     Server(PathBuf),

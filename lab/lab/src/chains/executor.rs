@@ -1,16 +1,15 @@
-//! `keeptime chain-executor`: one executor of a system, as a process of its own.
+//! One executor of a system, as a process of its own.
 //!
-//! It reads its [`Spec`] as one line of JSON, gets itself ready (core, priority, inbox, server,
-//! memory, each request once), answers with [`Answer::Ready`], and waits for the start instant as
-//! a second line. Then it loops until every chain has ended: take messages, take due releases, and
+//! It gets itself ready for its [`Spec`] (core, priority, inbox, server,
+//! memory, each request once), answers with [`Answer::Ready`], and waits for the start
+//! instant. Then it loops until every chain has ended: take messages, take due releases, and
 //! run the one callback that [`Ready`] puts first; only when there is none, wait for a message or
-//! the next release. Its last line is [`Answer::Done`].
+//! the next release. Its last message is [`Answer::Done`].
 //!
 //! A request that fails ends its job and is counted; after the plan's patience everything that
 //! has not ended is given up, so that nothing outlives the run.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use accel::Wait;
 use anyhow::Context;
@@ -18,27 +17,18 @@ use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use realtime::thread::{self, Policy};
 use realtime::work::{self, Calibration};
 use serde::{Deserialize, Serialize};
+use trial::Parent;
 
 use super::access::{Access, Ask, Failure, Way};
 use super::alarm::Alarm;
-use super::dialog::{self, line};
 use super::mail::{Mail, Message, News};
 use super::plan::{CallbackPlan, ChainPlan, ExecutorPlan, PartPlan, wait};
 use super::ready::{Job, Ready, Spent, Timer};
-use realtime::process::die_with;
 
 /// Longest time that the requests before the start may take together, in nanoseconds.
 const WARM_UP_NS: u64 = 5_000_000_000;
 /// Samples of processor time for which room is made beforehand.
 const MAX_SAMPLES: usize = 1 << 20;
-
-/// The options of `keeptime chain-executor`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Process id of the starting process; this one ends with it
-    #[arg(long)]
-    parent: i32,
-}
 
 /// Task of an executor process: the first message of its parent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -63,7 +53,7 @@ pub struct Refused {
 }
 
 /// Answer of the executor process.
-pub type Answer = dialog::Answer<Refused, Report>;
+pub type Answer = trial::Answer<Refused, Report>;
 
 /// Report of one executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -93,20 +83,15 @@ pub struct PartReport {
     pub slowest: Option<(u64, u64, Spent)>,
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    die_with(args.parent)?;
-    let mut input = std::io::stdin().lock();
-    let spec: Spec = serde_json::from_str(&line(&mut input)?).context("specification")?;
+/// Is the executor.
+pub fn run(spec: Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let mut executor = Executor::prepare(spec)?;
     let priority = set_priority(executor.plan.priority)?;
     let lock = thread::lock_memory().err().map(|error| error.to_string());
     executor.warm_up();
-    Answer::Ready(Refused { priority, lock }).say()?;
-    let start_ns: u64 = line(&mut input)?.trim().parse().context("start instant")?;
-    let report = executor.run(start_ns)?;
-    Answer::Done(report).say()?;
-    Ok(ExitCode::SUCCESS)
+    parent.tell(&Answer::Ready(Refused { priority, lock }))?;
+    let report = executor.run(parent.hear()?)?;
+    parent.tell(&Answer::Done(report))
 }
 
 /// Sets the priority; a missing privilege is an answer, anything else an error.

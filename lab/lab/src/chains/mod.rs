@@ -2,7 +2,7 @@
 //!
 //! [`fold`] finds a core for everything, [`bound`] says what can be promised there, the processor
 //! work is calibrated once, [`plan`] says what each executor does, and a [`trial`] per policy runs
-//! the accelerator server and one process per executor, with which it talks by [`dialog`]. An
+//! the accelerator server and one process per executor. An
 //! [`executor`] runs callbacks in the order of [`ready`] and hands jobs on by [`mail`]. [`outcome`]
 //! turns the reports into results, [`disturbance`] says what spoiled them, and the report crate
 //! prints them.
@@ -10,8 +10,6 @@
 pub(crate) mod access;
 mod alarm;
 pub(crate) mod bound;
-pub(crate) mod children;
-pub(crate) mod dialog;
 pub(crate) mod disturbance;
 pub mod executor;
 pub(crate) mod fold;
@@ -26,15 +24,12 @@ pub(crate) mod trial;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use realtime::work::Calibration;
 use realtime::{machine, thread};
 use report::chains::{ChainInfo, ChainsRun, PRIORITY};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use system::System;
 
 use fold::Cores;
@@ -148,7 +143,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut progress = Progress::new("chains");
     progress.begin("calibrating");
-    let interrupted = signals()?;
+    let interrupted = ::trial::signals()?;
     let calibration = calibrate(&cores)?;
     let trial = Trial {
         system: &system,
@@ -180,16 +175,6 @@ fn check_policies(policies: &[Arbitration]) -> anyhow::Result<()> {
 pub(crate) fn check_writable(option: &str, path: &Path) -> anyhow::Result<()> {
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
     file.map(|_| ()).with_context(|| format!("{option} {}", path.display()))
-}
-
-/// A flag that SIGINT and SIGTERM set.
-pub(crate) fn signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, interrupted.clone())
-            .context("signals cannot be caught")?;
-    }
-    Ok(interrupted)
 }
 
 /// Measures the speed of processor work on the core of an executor, undisturbed if possible.

@@ -3,6 +3,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use realtime::clock::monotonic_ns;
+
 /// Time between two lines where there is no terminal.
 const PACE_S: u64 = 10;
 
@@ -25,8 +27,10 @@ impl Progress {
         self.show(what);
     }
 
-    /// So many seconds of something are left; at 0 it only has to end what it began.
-    pub fn left(&mut self, what: &str, seconds: u64) {
+    /// Something goes on until this time of the monotonic clock; afterwards it only has to end what
+    /// it began.
+    pub fn left(&mut self, what: &str, until_ns: u64) {
+        let seconds = until_ns.saturating_sub(monotonic_ns()).div_ceil(1_000_000_000);
         let due = match self.shown {
             None => true,
             Some(shown) if self.terminal => shown != seconds,

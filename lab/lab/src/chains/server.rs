@@ -6,15 +6,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use accel::Client;
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
+use rustix::process::Signal;
 use system::Policy;
+use trial::Child;
 
-use super::children::{Children, parent_option, wait_until};
 use super::disturbance::Summary;
 use super::fold::Cores;
 use super::trial::Arbitration;
+use crate::tool;
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -48,73 +49,47 @@ pub struct ServerProcess<'a> {
 }
 
 impl ServerProcess<'_> {
-    /// Starts the server and waits until it answers; returns its number among the children.
+    /// Starts the server and waits until it answers.
     ///
     /// # Errors
     /// The server cannot start; the error is its message.
-    pub fn start(&self, children: &mut Children, policy: Policy) -> anyhow::Result<usize> {
-        let name = "the accelerator server".into();
-        let keeptime = crate::tool::keeptime()?;
-        let server = children.spawn_program(&keeptime, name, self.arguments(policy))?;
-        let until_ns = monotonic_ns() + READY_NS;
-        let mut last = None;
-        let answers = wait_until(self.interrupted, until_ns, || {
-            match Client::connect(socket(self.folder)) {
-                Ok(_) => return Ok(true),
-                Err(error @ (accel::Error::NoServer { .. } | accel::Error::ServerLost { .. })) => {
-                    last = Some(error);
-                }
-                Err(error) => return Err(error.into()),
-            }
-            if children.is_running(server) { Ok(false) } else { Err(children.failure(server)) }
-        })?;
-        match last {
-            Some(error) if !answers => Err(error).context("the accelerator server is not ready"),
-            _ => Ok(server),
-        }
+    pub fn start(&self, policy: Policy) -> anyhow::Result<Child> {
+        let socket = socket(self.folder);
+        let command = tool::serve(self.file, &socket, &self.options(policy))?;
+        tool::start_server(command, &socket, self.interrupted)
     }
 
-    fn arguments(&self, policy: Policy) -> Vec<OsString> {
+    fn options(&self, policy: Policy) -> Vec<OsString> {
         let list =
             |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<String>>().join(",");
-        let mut arguments: Vec<OsString> = vec!["serve".into()];
-        arguments.extend(parent_option());
         let name = Arbitration::Server(policy).name();
-        arguments.extend(["--policy".into(), name.into()]);
+        let mut options: Vec<OsString> = vec!["--policy".into(), name.into()];
         // A chain without a bound runs all the same: the run has to show its behaviour.
-        arguments.extend(["--admission".into(), "report".into()]);
-        arguments.extend(["--socket".into(), socket(self.folder).into()]);
-        arguments.extend(["--summary".into(), self.summary().into()]);
+        options.extend(["--admission".into(), "report".into()]);
+        options.extend(["--summary".into(), self.summary().into()]);
         if !self.cores.server.is_empty() {
-            arguments.extend(["--cores".into(), list(&self.cores.server).into()]);
+            options.extend(["--cores".into(), list(&self.cores.server).into()]);
         }
         for (id, cores) in self.cores.accelerators.iter().filter(|(_, cores)| !cores.is_empty()) {
             let cores = format!("{id}={}", list(cores));
-            arguments.extend(["--accelerator-cores".into(), cores.into()]);
+            options.extend(["--accelerator-cores".into(), cores.into()]);
         }
-        arguments.extend(["--".into(), self.file.into()]);
-        arguments
+        options
     }
 
     /// Ends the server and reads what it wrote; the second value says why there is nothing.
-    ///
-    /// # Errors
-    /// A signal interrupts.
-    pub fn stop(
-        &self,
-        children: &mut Children,
-        server: usize,
-    ) -> anyhow::Result<(Option<Summary>, Option<String>)> {
-        if !children.is_running(server) {
-            return Ok((None, Some(children.failure(server).to_string())));
+    pub fn stop(&self, server: &mut Child) -> (Option<Summary>, Option<String>) {
+        if !server.is_running() {
+            return (None, Some(server.failure().to_string()));
         }
-        let status = children.stop(server, monotonic_ns() + END_NS)?;
+        server.signal(Signal::TERM);
+        let status = server.end(monotonic_ns() + END_NS);
         match Summary::read(&self.summary()) {
-            Ok(summary) => Ok((Some(summary), None)),
+            Ok(summary) => (Some(summary), None),
             Err(error) => {
                 let status = status.map_or("does not end".into(), |s| format!("ended with {s}"));
-                let said = children.last_words(server);
-                Ok((None, Some(format!("the accelerator server {status}{said}: {error:#}"))))
+                let said = server.last_words();
+                (None, Some(format!("the accelerator server {status}{said}: {error:#}")))
             }
         }
     }

@@ -5,7 +5,6 @@
 //! server, which writes its summary. Whatever fails on the way takes everything down with it;
 //! only a server that is lost while chains run is a result, not a failure.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +14,9 @@ use realtime::machine;
 use realtime::work::Calibration;
 use report::chains::PolicyRun;
 use system::{DeviceKind, Policy, System};
+use trial::{Child, Children};
 
 use super::access::Way;
-use super::children::{Children, parent_option};
-use super::dialog::{self, Span};
 use super::disturbance::{Evidence, Snapshot, Summary};
 use super::executor::{Refused, Report, Spec};
 use super::fold::Cores;
@@ -26,6 +24,7 @@ use super::outcome;
 use super::plan::Plan;
 use super::progress::Progress;
 use super::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
+use crate::child::Order;
 
 /// From the announcement of the start instant to the start.
 const LEAD_NS: u64 = SECOND_NS / 2;
@@ -56,32 +55,24 @@ impl Trial<'_> {
         let name = arbitration.name();
         let folder = server::private_folder()?;
         // Declared after the folder, so that the processes end before it goes.
-        let mut children = Children::new(folder.path(), self.interrupted.clone());
+        let mut children = Children::new(self.interrupted.clone());
         progress.begin(&format!("{name}: starting"));
-        let server = match arbitration {
-            Arbitration::Server(policy) => {
-                Some(self.server(folder.path()).start(&mut children, policy)?)
-            }
+        let mut server = match arbitration {
+            Arbitration::Server(policy) => Some(self.server(folder.path()).start(policy)?),
             Arbitration::Direct => None,
         };
-        let first = server.map_or(0, |server| server + 1);
         self.start_executors(&mut children, arbitration, folder.path())?;
-        let executors = (first, self.plan.executors.len());
-        let until_ns = monotonic_ns() + READY_NS;
-        let refused = dialog::wait_ready::<_, Report>(&mut children, executors, until_ns)?;
+        let refused: Vec<Refused> = children.ready(monotonic_ns() + READY_NS)?;
         let before = Snapshot::take(self.cores.used());
         let start_ns = monotonic_ns() + LEAD_NS;
-        for number in first..first + self.plan.executors.len() {
-            children.tell(number, &start_ns.to_string())?;
-        }
+        children.tell(&start_ns)?;
         let stop_ns = start_ns + self.plan.duration_ns;
         let until_ns = stop_ns + self.plan.grace_ns + END_NS;
-        let span = Span { name, run_ns: (start_ns, stop_ns), until_ns };
-        let reports = dialog::collect::<Refused, _>(&mut children, executors, &span, progress)?;
+        let reports: Vec<Report> = children.reports(until_ns, || progress.left(name, stop_ns))?;
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
         let after = Snapshot::take(self.cores.used());
-        let (summary, lost) = match server {
-            Some(server) => self.server(folder.path()).stop(&mut children, server)?,
+        let (summary, lost) = match &mut server {
+            Some(server) => self.server(folder.path()).stop(server),
             None => (None, None),
         };
         let (chains, failed) = outcome::results(self.system, self.plan, &reports);
@@ -119,9 +110,6 @@ impl Trial<'_> {
     ) -> anyhow::Result<()> {
         let count = self.plan.executors.len();
         for (process, executor) in self.plan.executors.iter().enumerate() {
-            let command = OsString::from("chain-executor");
-            let arguments = [command].into_iter().chain(parent_option());
-            let number = children.spawn(format!("executor {}", executor.id), arguments)?;
             let spec = Spec {
                 plan: executor.clone(),
                 calibration: self.calibration,
@@ -134,7 +122,8 @@ impl Trial<'_> {
                 },
                 folder: folder.into(),
             };
-            children.tell(number, &serde_json::to_string(&spec)?)?;
+            let name = format!("executor {}", executor.id);
+            children.add(Child::order(&name, &Order::ChainExecutor(spec))?)?;
         }
         Ok(())
     }

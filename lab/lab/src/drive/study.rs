@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let machine = machine(&jobs, &study);
     let mut folder = Folder::open(&args.out, &study, args.shard, machine, args.resume)?;
-    let interrupted = crate::study::signals()?;
+    let interrupted = trial::signals()?;
     if !folder.is_done() && folder.factor().is_none() {
         let tell = |found| tell!("keeptime-lab drive study: cores {found}");
         let found = published(&jobs, &interrupted, &tell)?;

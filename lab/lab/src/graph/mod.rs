@@ -30,7 +30,7 @@ use crate::chains::bound::shared_cores;
 use crate::chains::fold::Cores;
 use crate::chains::progress::Progress;
 use crate::chains::{
-    SPREAD, calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair, signals,
+    SPREAD, calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair,
 };
 use graph_bounds::{MarginSource, TimeMargin};
 use plan::Threads;
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     let mut progress = Progress::new("graph");
-    let interrupted = signals()?;
+    let interrupted = ::trial::signals()?;
     let calibration = match graph.nodes.iter().any(|node| matches!(node.work, Work::Cpu(_))) {
         true => {
             progress.begin("calibrating");

@@ -1,13 +1,11 @@
-//! `keeptime-lab graph-executor`: one process with executors of a graph.
+//! One process with executors of a graph.
 //!
-//! It reads its [`Spec`] as one line of JSON, joins the graph, registers its accelerator requests,
+//! By its [`Spec`] it joins the graph, registers its accelerator requests,
 //! waits until everybody whom it sends to is found, answers [`Answer::Ready`], and waits for the
-//! start instant as a second line. Then its executors run until the end; its last line is
-//! [`Answer::Done`].
+//! start instant. Then its executors run until the end; its last message is [`Answer::Done`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,27 +22,18 @@ use realtime::work::Calibration;
 use serde::{Deserialize, Serialize};
 use stats::Summary;
 use system::{Graph, Segment, System};
+use trial::Parent;
 
 use super::node::{self, Ask, Callback, Memory, Node};
 use super::plan::ExecutorPlan;
 use super::record::{Failures, PathRecord, Record, Tally};
 use super::wire::{Output, Setup, Wire};
 use crate::chains::access::{Direct, Way, registration};
-use crate::chains::dialog::{self, line};
 use crate::chains::plan::request_plan;
 use crate::chains::server::READY_NS;
-use realtime::process::die_with;
-
-/// The options of `keeptime-lab graph-executor`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Process id of the starting process; this one ends with it
-    #[arg(long)]
-    parent: i32,
-}
 
 /// Task of a process: the first message of its parent.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
     /// The system file.
     pub file: PathBuf,
@@ -72,7 +61,7 @@ pub struct Refused {
 }
 
 /// Answer of the process.
-pub type Answer = dialog::Answer<Refused, ProcessReport>;
+pub type Answer = trial::Answer<Refused, ProcessReport>;
 
 /// Report of one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -122,21 +111,16 @@ pub struct CallbackReport {
     pub execution_us: Option<[f64; 3]>,
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    die_with(args.parent)?;
-    let mut input = std::io::stdin().lock();
-    let spec: Spec = serde_json::from_str(&line(&mut input)?).context("specification")?;
+/// Is the process.
+pub fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let system = System::read(&spec.file)?;
     let graph = system.graph.as_ref().context("the file has no graph")?;
-    let mut process = Process::prepare(&spec, &system, graph)?;
+    let mut process = Process::prepare(spec, &system, graph)?;
     process.wait_until_found(graph)?;
     let lock = thread::lock_memory().err().map(|error| error.to_string());
-    Answer::Ready(Refused { lock }).say()?;
-    let start_ns: u64 = line(&mut input)?.trim().parse().context("start instant")?;
-    let report = process.run(&spec, graph, start_ns)?;
-    Answer::Done(report).say()?;
-    Ok(ExitCode::SUCCESS)
+    parent.tell(&Answer::Ready(Refused { lock }))?;
+    let report = process.run(spec, graph, parent.hear()?)?;
+    parent.tell(&Answer::Done(report))
 }
 
 /// Executors that wait for the start.

@@ -14,7 +14,6 @@ use system::{Node, Policy};
 
 use super::trial::{Method, Trial};
 use crate::chains::access::registration;
-use crate::chains::children::Children;
 use crate::chains::plan::{RequestPlan, request_plan};
 use crate::chains::progress::Progress;
 use crate::chains::server::{self, ServerProcess};
@@ -56,10 +55,9 @@ fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeM
     }
     progress.begin("accelerator requests by themselves");
     let folder = server::private_folder()?;
-    let mut children = Children::new(folder.path(), trial.interrupted.clone());
     let (file, cores, interrupted) = (trial.file, trial.cores, &*trial.interrupted);
     let process = ServerProcess { file, cores, folder: folder.path(), interrupted };
-    let server = process.start(&mut children, Policy::Priority)?;
+    let mut server = process.start(Policy::Priority)?;
     let mut client = Client::connect(server::socket(folder.path()))?;
     let priority = trial.graph.nodes.iter().flat_map(Node::priorities).max().unwrap_or(0);
     let mut longest = BTreeMap::new();
@@ -78,6 +76,6 @@ fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeM
         }
     }
     drop(client);
-    process.stop(&mut children, server)?;
+    process.stop(&mut server);
     Ok(longest)
 }

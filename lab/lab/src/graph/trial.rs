@@ -3,7 +3,6 @@
 //! The same pinning, priorities and locked memory under every method; a method is only who chooses
 //! among callbacks, and who chooses among accelerator requests.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,13 +13,12 @@ use realtime::work::Calibration;
 use report::graph::{CallbackResult, CycleResult, MethodRun, PathResult, Times};
 use ros::Neighbours;
 use system::{DeviceKind, Graph, Policy, System};
+use trial::{Child, Children};
 
 use super::plan::ExecutorPlan;
 use super::process::{CallbackReport, ProcessReport, Refused, Spec};
 use super::wire::{Setup, Transport};
 use crate::chains::access::Way;
-use crate::chains::children::{Children, parent_option};
-use crate::chains::dialog::{self, Span};
 use crate::chains::disturbance::{
     Evidence, LOST_SHARE, Snapshot, Summary, kept_back, milliseconds, percent,
 };
@@ -29,6 +27,7 @@ use crate::chains::fold::Cores;
 use crate::chains::progress::Progress;
 use crate::chains::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
 use crate::chains::trial::{normal_priority, unlocked};
+use crate::child::Order;
 
 /// From the announcement of the start instant to the start.
 const LEAD_NS: u64 = SECOND_NS / 2;
@@ -131,16 +130,15 @@ impl Trial<'_> {
     ) -> anyhow::Result<(MethodRun, Option<Longest<'_>>)> {
         let folder = server::private_folder()?;
         // Declared after the folder, so that the processes end before it goes.
-        let mut children = Children::new(folder.path(), self.interrupted.clone());
+        let mut children = Children::new(self.interrupted.clone());
         progress.begin(&format!("{name}: starting"));
         let (file, cores) = (self.file, self.cores);
         let process =
             ServerProcess { file, cores, folder: folder.path(), interrupted: &self.interrupted };
-        let server = match method {
-            Method::Keeptime => Some(process.start(&mut children, Policy::Priority)?),
+        let mut server = match method {
+            Method::Keeptime => Some(process.start(Policy::Priority)?),
             Method::Ros2 | Method::Picas => None,
         };
-        let first = server.map_or(0, |server| server + 1);
         let specs = self.specs(method, folder.path())?;
         // Each process takes part twice.
         let is_crowded =
@@ -148,28 +146,22 @@ impl Trial<'_> {
         let neighbours = is_crowded.then(|| Neighbours::new(self.domain)).transpose()?;
         for spec in &specs {
             let ids: Vec<&str> = spec.executors.iter().map(|plan| plan.id.as_str()).collect();
-            let command = OsString::from("graph-executor");
-            let arguments = [command].into_iter().chain(parent_option());
-            let number = children.spawn(format!("executor {}", ids.join(", ")), arguments)?;
-            children.tell(number, &serde_json::to_string(spec)?)?;
+            let name = format!("executor {}", ids.join(", "));
+            children.add(Child::order(&name, &Order::GraphExecutor(spec.clone()))?)?;
         }
-        let processes = (first, specs.len());
-        let until_ns = monotonic_ns() + 2 * READY_NS;
-        let refused = dialog::wait_ready::<_, ProcessReport>(&mut children, processes, until_ns)?;
+        let refused: Vec<Refused> = children.ready(monotonic_ns() + 2 * READY_NS)?;
         let before = Snapshot::take(self.cores.used());
         let start_ns = monotonic_ns() + LEAD_NS;
-        for number in first..first + specs.len() {
-            children.tell(number, &start_ns.to_string())?;
-        }
+        children.tell(&start_ns)?;
         let stop_ns = start_ns + self.duration_ns;
         let until_ns = stop_ns + self.grace_ns() + END_NS;
-        let span = Span { name, run_ns: (start_ns, stop_ns), until_ns };
-        let reports = dialog::collect::<Refused, _>(&mut children, processes, &span, progress)?;
+        let reports: Vec<ProcessReport> =
+            children.reports(until_ns, || progress.left(name, stop_ns))?;
         drop(neighbours);
         let duration_ns = monotonic_ns().saturating_sub(start_ns);
         let after = Snapshot::take(self.cores.used());
-        let (summary, lost) = match server {
-            Some(server) => process.stop(&mut children, server)?,
+        let (summary, lost) = match &mut server {
+            Some(server) => process.stop(server),
             None => (None, None),
         };
         let mut marks =

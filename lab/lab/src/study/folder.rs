@@ -9,9 +9,9 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use trial::Shard;
 
 use super::experiment::Study;
-use super::options::Shard;
 use super::row::{self, Row};
 
 /// The version of the manifest and of the columns.
@@ -55,7 +55,7 @@ pub fn write(
         study: study.clone(),
         shard,
         rows: rows.len() as u64,
-        checksum: checksum(&bytes),
+        checksum: trial::checksum(&bytes),
     };
     let manifest = format!("{}\n", serde_json::to_string_pretty(&manifest)?);
     put(folder, ROWS, &bytes)?;
@@ -86,7 +86,7 @@ pub fn manifest(folder: &Path) -> anyhow::Result<Manifest> {
 pub fn rows(folder: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Row>> {
     let path = folder.join(ROWS);
     let name = || path.display().to_string();
-    let found = checksum(&std::fs::read(&path).with_context(name)?);
+    let found = trial::checksum(&std::fs::read(&path).with_context(name)?);
     ensure!(
         found == manifest.checksum,
         "{}: checksum: found {found}, expected {} as {MANIFEST} says",
@@ -102,8 +102,4 @@ pub fn rows(folder: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Row>> {
         manifest.rows
     );
     Ok(rows)
-}
-
-fn checksum(bytes: &[u8]) -> String {
-    format!("{:016x}", trial::checksum(bytes))
 }

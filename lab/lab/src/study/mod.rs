@@ -20,24 +20,18 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use analysis::sensitivity::Scale;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use trial::Shard;
 
 use experiment::{Setting, Source, Study};
 use method::Method;
-use options::Shard;
 use row::Row;
 
 use terminal::output;
-
-/// The status of a process that a second Ctrl-C ends at once.
-const INTERRUPTED: i32 = 130;
 
 /// Options of `keeptime-lab study`.
 #[derive(clap::Args)]
@@ -152,7 +146,7 @@ fn study(setting: Setting, common: &Common, schedules: u32) -> anyhow::Result<Ex
         Some(threads) => usize::from(threads.get()),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let rows = work::all(&plan, threads, &*signals()?)?;
+    let rows = work::all(&plan, threads, &*trial::signals()?)?;
     finish(&plan.study, plan.shard, &rows, common.out.as_deref(), common.json)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -217,17 +211,6 @@ fn draw(plan: &Plan, set: u64) -> anyhow::Result<ExitCode> {
         "# keeptime-lab study {experiment}: seed {seed}, point {number}, set {set}\n{text}"
     )?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A flag that SIGINT and SIGTERM set; the second one ends the process.
-pub fn signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, interrupted.clone())
-            .and_then(|_| signal_hook::flag::register(signal, interrupted.clone()))
-            .context("signals cannot be caught")?;
-    }
-    Ok(interrupted)
 }
 
 /// Writes the folder and prints the result.

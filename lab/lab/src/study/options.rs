@@ -4,12 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 /// The largest number of a list.
 const MAX_NUMBER: u32 = 1000;
-/// The largest number of shards.
-const MAX_SHARDS: u64 = 1_000_000;
 
 /// A list of whole numbers, ascending, each once: `1-12`, `10-70/10` or `1,2,4-8/2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,61 +66,6 @@ impl fmt::Display for Range {
     }
 }
 
-/// Part of the sets that a run makes: set k belongs to shard `index` if k mod `of` is
-/// `index` - 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shard {
-    /// 1 to `of`.
-    pub index: u64,
-    /// Number of shards.
-    pub of: u64,
-}
-
-impl Shard {
-    /// The only shard.
-    pub const WHOLE: Shard = Shard { index: 1, of: 1 };
-
-    /// Its set with this place, counted from 0.
-    pub fn set(self, place: u64) -> u64 {
-        self.index - 1 + place * self.of
-    }
-
-    /// Returns the number of sets that belong to it, of so many.
-    pub fn count(self, sets: u64) -> u64 {
-        (sets + self.of - self.index) / self.of
-    }
-
-    /// Its sets of so many, ascending.
-    pub fn sets(self, sets: u64) -> impl Iterator<Item = u64> {
-        (0..self.count(sets)).map(move |place| self.set(place))
-    }
-
-    /// Returns true if the numbers are those of a shard; a manifest could say anything.
-    pub fn is_possible(self) -> bool {
-        (1..=self.of).contains(&self.index) && self.of <= MAX_SHARDS
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Shard, String> {
-        let shard = text.split_once('/').and_then(|(index, of)| {
-            Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
-        });
-        match shard {
-            Some(shard) if shard.is_possible() => Ok(shard),
-            _ => Err("expected I/N with I from 1 to N, as in 2/8".into()),
-        }
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.of)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,24 +84,5 @@ mod tests {
         assert_eq!("2-5".parse(), Ok(Range(2, 5)));
         assert_eq!("3".parse(), Ok(Range(3, 3)));
         assert!("1-9/2".parse::<Range>().is_err());
-    }
-
-    #[test]
-    fn every_set_belongs_to_one_shard() {
-        let mut sets: Vec<u64> =
-            (1..=3).flat_map(|index| Shard { index, of: 3 }.sets(10)).collect();
-        assert_eq!(sets, [0, 3, 6, 9, 1, 4, 7, 2, 5, 8]);
-        sets.sort_unstable();
-        assert_eq!(sets, (0..10).collect::<Vec<u64>>());
-        assert_eq!(Shard::WHOLE.count(4), 4);
-        assert_eq!([1, 2, 3, 4].map(|index| Shard { index, of: 4 }.count(2)), [1, 1, 0, 0]);
-    }
-
-    #[test]
-    fn shards_out_of_range_are_refused() {
-        assert_eq!("2/3".parse(), Ok(Shard { index: 2, of: 3 }));
-        for wrong in ["0/3", "4/3", "1/0", "1", "a/b", "1/2/3", "1/18446744073709551615"] {
-            assert!(wrong.parse::<Shard>().unwrap_err().contains("as in 2/8"), "{wrong}");
-        }
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use report::study::{Axis, Outcome, Point, SIMULATION, StudyRun};
+use trial::Shard;
 
 use super::experiment::{Experiment, Study};
-use super::options::Shard;
 use super::row::Row;
 
 /// The result of a study, from the rows of one shard.

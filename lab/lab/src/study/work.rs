@@ -91,7 +91,7 @@ impl Work<'_> {
         let blocks = self.sets.div_ceil(BLOCK).max(1);
         let point = self.points.get(usize::try_from(index / blocks).ok()?)?;
         let first = index % blocks * BLOCK;
-        let set = |place| self.plan.shard.set(place);
+        let set = |place| self.plan.shard.unit(place);
         Some((*point, (first..self.sets.min(first + BLOCK)).map(set)))
     }
 

@@ -2,6 +2,7 @@
 
 use super::Error;
 use rustix::mm::{Advice, madvise};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
@@ -9,7 +10,7 @@ pub const LINE_BYTES: usize = 64;
 pub const PAGE_BYTES: usize = 4096;
 
 /// Access of a hog to a line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Access {
     /// Loads a word of it.
     Read,

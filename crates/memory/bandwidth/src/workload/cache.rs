@@ -1,6 +1,7 @@
 //! Sizes of the caches of a core, and arrays by their size.
 
 use super::Error;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -20,7 +21,7 @@ pub struct Caches {
 }
 
 /// Size of a hog's array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Size {
     /// So many bytes.
     Bytes(usize),

@@ -1,11 +1,9 @@
 //! An attacking client: a process of another user, below the client library.
 //!
 //! It does one thing as fast as the server lets it, until it is killed or its parent is gone, and
-//! writes to its output how much of it was done: a number and a line end, every now and then.
+//! tells its parent how much of it was done, every now and then.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +15,15 @@ use accel::socket::{Received, Socket};
 use anyhow::{Context, bail};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use shm::{Doorbell, Mapping, PeerSlice, Producer, Segment};
+use trial::Parent;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Done actions between two lines of output.
+use crate::bench::victim::Victim;
+
+/// Done actions between two messages.
 const REPORT_EVERY: u64 = 16;
 /// Longest time, in ms, for which an attacker waits for an answer before it gives the connection
 /// up.
@@ -30,16 +33,16 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// The most memory that one registration asks for.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Options of the hidden command.
-#[derive(clap::Args)]
-pub struct Args {
-    socket: PathBuf,
-    attack: Attack,
-    seed: u64,
+/// Order to the process.
+#[derive(Serialize, Deserialize)]
+pub struct Attacker {
+    pub socket: PathBuf,
+    pub attack: Attack,
+    pub seed: u64,
 }
 
 /// One way to attack a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Attack {
     /// Control packets: random bytes, and valid ones with random changes
     Packets,
@@ -79,53 +82,53 @@ impl Attack {
     }
 }
 
-/// Attacks until it is killed or its parent is gone.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    fastrand::seed(args.seed);
-    let mut tally = Tally { done: 0, said: 0 };
-    loop {
-        // A refused connection is the server's right; a server that is gone is seen by the parent.
-        let attacked = match args.attack {
-            Attack::Packets => packets(&args.socket, &mut tally),
-            Attack::Sessions => session(&args.socket, &mut tally),
-            Attack::Knocks => knock(&args.socket, &mut tally),
-            Attack::Memory => memory(&args.socket, &mut tally),
-            Attack::Files => files(&args.socket, &mut tally),
-            Attack::Kills => kill(&args.socket, &mut tally),
-        };
-        if attacked.is_err() {
-            std::thread::sleep(Duration::from_millis(1));
+impl Attacker {
+    /// Attacks until it is killed or its parent is gone.
+    pub fn run(&self, parent: &Parent) -> anyhow::Result<()> {
+        fastrand::seed(self.seed);
+        let (socket, mut tally) = (&*self.socket, Tally { done: 0, said: 0, parent });
+        loop {
+            // A refused connection is the server's right; the parent sees a server that is gone.
+            let attacked = match self.attack {
+                Attack::Packets => packets(socket, &mut tally),
+                Attack::Sessions => session(socket, &mut tally),
+                Attack::Knocks => knock(socket, &mut tally),
+                Attack::Memory => memory(socket, &mut tally),
+                Attack::Files => files(socket, &mut tally),
+                Attack::Kills => kill(socket, &mut tally),
+            };
+            if attacked.is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            tally.say()?;
         }
-        tally.say()?;
     }
 }
 
 /// Counts what was done.
-struct Tally {
+struct Tally<'a> {
     done: u64,
     said: u64,
+    parent: &'a Parent,
 }
 
-impl Tally {
+impl Tally<'_> {
     fn add(&mut self) {
         self.done += 1;
     }
 
-    /// Writes the count, if there is much new.
+    /// Tells the count, if there is much new.
     fn say(&mut self) -> anyhow::Result<()> {
         if self.done - self.said >= REPORT_EVERY {
             self.said = self.done;
-            let mut output = std::io::stdout().lock();
-            writeln!(output, "{}", self.done)?;
-            output.flush()?;
+            self.parent.tell(&self.done)?;
         }
         Ok(())
     }
 }
 
 /// Up to 200 packets on one connection, opened with a hello or without.
-fn packets(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn packets(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let raw = Raw::connect(path)?;
     // The session's memory may go at once: packets need the socket alone.
     let raw = if fastrand::u32(..4) > 0 { raw.hello()?.raw } else { raw };
@@ -146,7 +149,7 @@ fn packets(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
 }
 
 /// One session: its segment is overwritten, its doorbell rung, orders name what is not there.
-fn session(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn session(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let mut session = Raw::connect(path)?.hello()?;
     let registration = session.register("busy", 4096, Some(memory_file(4096, SealFlags::SHRINK)?));
     for round in 0..fastrand::u32(1..30) {
@@ -161,7 +164,7 @@ fn session(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn knock(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn knock(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let socket = Socket::connect(path, CONNECT)?;
     drop(socket);
     tally.add();
@@ -169,7 +172,7 @@ fn knock(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
 }
 
 /// Registers as much as a session may have, in files that are filled or not, again and again.
-fn memory(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn memory(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let session = Raw::connect(path)?.hello()?;
     for _ in 0..20 {
         let bytes = MOST_BYTES - accel::session::SEGMENT_BYTES as u64;
@@ -187,7 +190,7 @@ fn memory(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
 }
 
 /// One registration of a file that breaks a rule, used if it is accepted.
-fn files(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn files(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
     let mut session = Raw::connect(path)?.hello()?;
     let bytes = 1u64 << fastrand::u32(12..22);
     let file = match fastrand::u32(..4) {
@@ -218,24 +221,15 @@ fn files(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
 }
 
 /// One client that lives for a while, and may be stopped for a while before it is killed.
-fn kill(path: &Path, tally: &mut Tally) -> anyhow::Result<()> {
-    let mut client = Command::new(std::env::current_exe()?)
-        .args([Path::new("bench-victim"), path, Path::new("random")])
-        .arg(fastrand::u64(..).to_string())
-        .arg(std::process::id().to_string())
-        // The output is for the tally's reader, which waits for its end.
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+fn kill(path: &Path, tally: &mut Tally<'_>) -> anyhow::Result<()> {
+    let mut client = Victim::start(path, false)?;
     let pause = || std::thread::sleep(Duration::from_micros(fastrand::u64(1000..40_000)));
     pause();
     if fastrand::bool() {
-        let process = rustix::process::Pid::from_child(&client);
-        let _ = rustix::process::kill_process(process, rustix::process::Signal::STOP);
+        client.signal(Signal::STOP);
         pause();
     }
-    client.kill()?;
-    client.wait()?;
+    drop(client);
     tally.add();
     Ok(())
 }

@@ -15,13 +15,13 @@ mod attacker;
 mod canary;
 mod result;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,13 +30,14 @@ use accel::{Client, Registration, Request};
 use anyhow::Context;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
+use trial::{Child, Children};
 
-pub use attacker::Args as AttackerArgs;
-pub use attacker::run as attacker;
+pub use attacker::Attacker;
 
 use super::floor::prioritise;
 use super::sample::{Quantiles, Samples};
 use super::service::Service;
+use crate::child::Order;
 use attacker::Attack;
 use canary::Canary;
 use result::Findings;
@@ -261,15 +262,14 @@ struct Rules<'a> {
 
 /// Number of attacks that were done, by kind, and the seconds that they took.
 struct Done {
-    counts: Vec<(Attack, Arc<AtomicU64>)>,
+    counts: Vec<(Attack, u64)>,
     seconds: f64,
 }
 
 impl Done {
     fn of(&self, attack: Attack) -> u64 {
         let counted = self.counts.iter().find(|(which, _)| *which == attack);
-        // Relaxed: a count for the reader alone.
-        counted.map_or(0, |(_, count)| count.load(Ordering::Relaxed))
+        counted.map_or(0, |(_, count)| *count)
     }
 }
 
@@ -281,71 +281,41 @@ fn attack(
     until: impl Fn(&Done) -> Duration,
 ) -> anyhow::Result<Done> {
     fastrand::seed(seed);
-    let mut attackers = Vec::new();
+    let mut attackers = Children::new(Arc::default());
     for (&attack, user) in rules.attacks.iter().zip((0..=LAST_USER).rev()) {
         let user = rules.strangers.then_some(user);
-        attackers.push((attack, Attacker::start(attack, socket, user)?));
+        attackers.add(start(attack, socket, user)?)?;
     }
-    let counts = attackers.iter().map(|(attack, child)| (*attack, child.count.clone())).collect();
+    let counts = rules.attacks.iter().map(|attack| (*attack, 0)).collect();
     let start_ns = monotonic_ns();
     let mut done = Done { counts, seconds: 0.0 };
     let mut said = 0;
     while done.seconds < until(&done).as_secs_f64() {
         std::thread::sleep(Duration::from_millis(100));
+        while let Some((number, count)) = attackers.heard()? {
+            done.counts[number].1 = count;
+        }
         done.seconds = (monotonic_ns() - start_ns) as f64 * 1e-9;
         if done.seconds as u64 / 10 > said {
             said = done.seconds as u64 / 10;
-            let counts: Vec<String> = rules
-                .attacks
-                .iter()
-                .map(|attack| format!("{} {}", done.of(*attack), attack.name()))
-                .collect();
+            let counts =
+                done.counts.iter().map(|(attack, done)| format!("{done} {}", attack.name()));
+            let counts: Vec<String> = counts.collect();
             tell!("keeptime-lab bench: {} s, {}", said * 10, counts.join(", "));
         }
     }
     Ok(done)
 }
 
-/// An attacking process; it is killed with this value.
-struct Attacker {
-    child: Child,
-    count: Arc<AtomicU64>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Attacker {
-    /// Starts this program again, as another user if one is given.
-    fn start(attack: Attack, socket: &Path, user: Option<u32>) -> anyhow::Result<Attacker> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("bench-attacker").arg(socket).arg(attack.name());
-        command.arg(fastrand::u64(..).to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+/// Starts an attacking process, as another user if one is given.
+fn start(attack: Attack, socket: &Path, user: Option<u32>) -> anyhow::Result<Child> {
+    let attacker = Attacker { socket: socket.to_owned(), attack, seed: fastrand::u64(..) };
+    Child::order_by("an attacker", &Order::Attacker(attacker), |mut command| {
         if let Some(user) = user {
             command.uid(user).gid(user);
         }
-        let mut child = command.spawn().context("an attacker cannot be started")?;
-        let count = Arc::new(AtomicU64::new(0));
-        let output = child.stdout.take().context("an attacker without an output")?;
-        let counted = count.clone();
-        let reader = std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if let Ok(done) = line.parse() {
-                    counted.store(done, Ordering::Relaxed);
-                }
-            }
-        });
-        Ok(Attacker { child, count, reader: Some(reader) })
-    }
-}
-
-impl Drop for Attacker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
-    }
+        command
+    })
 }
 
 /// The punctual chain's bound, from the server, if it is guaranteed.

@@ -1,20 +1,18 @@
 //! Hogs in a process of their own, so that a regulator can manage their threads and nobody
 //! else's.
 //!
-//! The process first says the kernel's numbers of its hogs' threads. Then it is told over its
-//! standard input which of its hogs may run (`run 0 2`), and answers
-//! `ok` when no other one runs any more; or it is asked (`bytes`) what each has touched so far.
+//! The process first says the kernel's numbers of its hogs' threads. Then it is told which of its
+//! hogs may run, or nothing, and each time answers what each has touched so far.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
-
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use bandwidth::regulator::Managed;
 use bandwidth::workload::{Access, Hog, Size};
 use realtime::clock::monotonic_ns;
 use realtime::thread;
+use serde::{Deserialize, Serialize};
+use trial::{Child, Parent};
 
-use super::super::hog::{access_name, parse_access};
+use crate::child;
 
 /// Bytes that a hog must touch before it counts as running.
 const SETTLED_BYTES: u64 = 1 << 20;
@@ -22,7 +20,7 @@ const SETTLED_BYTES: u64 = 1 << 20;
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Core, access and array of a hog.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Place {
     /// Its core.
     pub core: usize,
@@ -35,8 +33,6 @@ pub struct Place {
 /// The process with the hogs.
 pub struct Hogs {
     child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
     /// Its hogs.
     pub places: Vec<Place>,
     /// The kernel's numbers of their threads.
@@ -52,26 +48,10 @@ pub struct Meter {
 impl Hogs {
     /// Starts them, paused; what is not a hog in their process stays on `home`.
     pub fn start(places: &[Place], home: &[usize]) -> anyhow::Result<Hogs> {
-        let mut command = Command::new(std::env::current_exe()?);
-        let list = home.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        command.args(["bench-hogs", "--home", &list]);
-        for Place { core, access, size } in places {
-            let bytes = size.bytes(*core)?;
-            command.arg(format!("{core}:{}:{bytes}", access_name(*access)));
-        }
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("the process of the hogs cannot be started")?;
-        let (to, from) = (child.stdin.take(), child.stdout.take());
-        let (Some(to), Some(from)) = (to, from) else { unreachable!("both are pipes") };
-        let from = BufReader::new(from);
-        let mut hogs = Hogs { child, to, from, places: places.to_vec(), threads: Vec::new() };
-        let line = hogs.line()?;
-        let threads = line.split_whitespace().map(str::parse).collect::<Result<Vec<i32>, _>>();
-        hogs.threads = threads.with_context(|| format!("the process of the hogs says {line:?}"))?;
-        Ok(hogs)
+        let order = Order { home: home.to_vec(), places: places.to_vec() };
+        let mut child = Child::order("the process of the hogs", &child::Order::Hogs(order))?;
+        let threads = child.hear()?;
+        Ok(Hogs { child, places: places.to_vec(), threads })
     }
 
     /// Its threads, as a regulator is told of them.
@@ -81,10 +61,9 @@ impl Hogs {
 
     /// Lets these run, and no others; returns when that is so.
     pub fn run(&mut self, running: &[usize]) -> anyhow::Result<()> {
-        self.tell(running)?;
-        let (before, until) = (self.bytes()?, monotonic_ns() + PATIENCE_NS);
+        let (before, until) = (self.ask(Some(running))?, monotonic_ns() + PATIENCE_NS);
         loop {
-            let now = self.bytes()?;
+            let now = self.ask(None)?;
             if running.iter().all(|hog| now[*hog] >= before[*hog] + SETTLED_BYTES) {
                 return Ok(());
             }
@@ -95,95 +74,52 @@ impl Hogs {
 
     /// Stops all.
     pub fn pause(&mut self) -> anyhow::Result<()> {
-        self.tell(&[])
+        self.ask(Some(&[])).map(|_| ())
     }
 
     /// Begins to count.
     pub fn meter(&mut self) -> anyhow::Result<Meter> {
-        let bytes = self.bytes()?;
+        let bytes = self.ask(None)?;
         Ok(Meter { since_ns: monotonic_ns(), bytes })
     }
 
     /// Returns the rate of each hog since then, in megabytes (10^6) a second.
     pub fn since(&mut self, meter: &Meter) -> anyhow::Result<Vec<f64>> {
-        let bytes = self.bytes()?;
+        let bytes = self.ask(None)?;
         let us = (monotonic_ns() - meter.since_ns) as f64 / 1e3;
         Ok(bytes.iter().zip(&meter.bytes).map(|(now, then)| (now - then) as f64 / us).collect())
     }
 
-    fn tell(&mut self, running: &[usize]) -> anyhow::Result<()> {
-        let words: Vec<String> = running.iter().map(usize::to_string).collect();
-        writeln!(self.to, "run {}", words.join(" "))?;
-        let line = self.line()?;
-        ensure!(line == "ok", "the process of the hogs says {line:?} instead of ok");
-        Ok(())
-    }
-
-    fn bytes(&mut self) -> anyhow::Result<Vec<u64>> {
-        writeln!(self.to, "bytes")?;
-        let line = self.line()?;
-        let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
-        let numbers = numbers.with_context(|| format!("the process of the hogs says {line:?}"))?;
-        ensure!(numbers.len() == self.places.len(), "the process of the hogs says {line:?}");
-        Ok(numbers)
-    }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        self.from.read_line(&mut line)?;
-        ensure!(!line.is_empty(), "the process of the hogs has ended");
-        Ok(line.trim().to_owned())
+    /// Has these run and no others, if any are named; the bytes of each hog afterwards.
+    fn ask(&mut self, running: Option<&[usize]>) -> anyhow::Result<Vec<u64>> {
+        let bytes: Vec<u64> = self.child.ask(&running)?;
+        ensure!(bytes.len() == self.places.len(), "the process of the hogs has {}", bytes.len());
+        Ok(bytes)
     }
 }
 
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Options of the hidden command that is the process.
-#[derive(clap::Args)]
-pub struct ProcessArgs {
-    /// Cores of what is not a hog
-    #[arg(long, value_delimiter = ',')]
+/// Order to the process.
+#[derive(Serialize, Deserialize)]
+pub struct Order {
+    /// Cores of what is not a hog.
     home: Vec<usize>,
-    /// Hogs, as in 1:write:67108864
-    #[arg(value_parser = parse_place)]
     places: Vec<Place>,
 }
 
-fn parse_place(text: &str) -> Result<Place, String> {
-    let mut parts = text.split(':');
-    let mut part = || parts.next().ok_or_else(|| "expected core:access:bytes".to_owned());
-    let core = part()?.parse().map_err(|error| format!("core: {error}"))?;
-    Ok(Place { core, access: parse_access(part()?)?, size: part()?.parse()? })
-}
-
-/// The process: does what it is told until nobody tells it any more.
-pub fn process(args: &ProcessArgs) -> anyhow::Result<ExitCode> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let start = |place: &Place| Hog::start(place.core, place.access, place.size);
-    let hogs = args.places.iter().map(start).collect::<Result<Vec<Hog>, _>>()?;
-    thread::pin(&args.home)?;
-    let mut out = std::io::stdout().lock();
-    let mut say = |text: &str| writeln!(out, "{text}").and_then(|()| out.flush());
-    let threads: Vec<String> = hogs.iter().map(|hog| hog.thread_id().to_string()).collect();
-    say(&threads.join(" "))?;
-    for line in std::io::stdin().lines() {
-        let line = line?;
-        let mut words = line.split_whitespace();
-        if words.next() == Some("bytes") {
-            let bytes: Vec<String> = hogs.iter().map(|hog| hog.bytes().to_string()).collect();
-            say(&bytes.join(" "))?;
-            continue;
+impl Order {
+    /// Does what it is told until nobody tells it any more.
+    pub fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
+        let start = |place: &Place| Hog::start(place.core, place.access, place.size);
+        let hogs = self.places.iter().map(start).collect::<Result<Vec<Hog>, _>>()?;
+        thread::pin(&self.home)?;
+        parent.tell(&hogs.iter().map(Hog::thread_id).collect::<Vec<_>>())?;
+        while let Some(running) = parent.hear_more::<Option<Vec<usize>>>()? {
+            for (number, hog) in hogs.iter().enumerate().filter(|_| running.is_some()) {
+                let runs = running.iter().flatten().any(|running| *running == number);
+                if runs { hog.resume() } else { hog.pause() }
+            }
+            parent.tell(&hogs.iter().map(Hog::bytes).collect::<Vec<u64>>())?;
         }
-        let running = words.map(str::parse).collect::<Result<Vec<usize>, _>>()?;
-        for (number, hog) in hogs.iter().enumerate() {
-            if running.contains(&number) { hog.resume() } else { hog.pause() }
-        }
-        say("ok")?;
+        Ok(())
     }
-    Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,7 @@ use task::Kernel;
 use terminal::output;
 use throttle_fair::By;
 
-pub use hogs::{Hogs, Place, ProcessArgs, process};
+pub use hogs::{Hogs, Order, Place};
 
 /// Options of `keeptime-lab bench bandwidth`.
 #[derive(clap::Args)]

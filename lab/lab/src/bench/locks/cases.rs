@@ -24,10 +24,11 @@ use realtime::thread::{self, Policy as Scheduling};
 
 use policy::{Policy, Programs, Run};
 use result::{Findings, Row, Sample};
-use shape::{Kind, Shape};
+use shape::Kind;
 
 pub use policy::Policy as PolicyArgument;
-pub use threads::run as as_program;
+pub use shape::Shape;
+pub use threads::measure;
 
 /// SCHED_FIFO priority of the measured threads.
 const PRIORITY: u8 = 50;

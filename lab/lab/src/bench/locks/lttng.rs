@@ -6,17 +6,19 @@
 //! Events are counted by babeltrace2 in the trace; those that LTTng says it discarded are added,
 //! since the program paid for them too, if less.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use trial::Child;
 
 use super::program::{self, Measure, Plan, output_of};
-use super::tied;
 use super::variant::{Records, Run};
+use crate::child::Order;
 
 /// Names of the library, newest first.
 const WRAPPERS: [&str; 2] =
@@ -58,26 +60,23 @@ impl Lttng {
     }
 
     fn start_daemon(&mut self) -> anyhow::Result<()> {
-        let daemon = tied::command("lttng-sessiond")?
-            .arg("--no-kernel")
-            .env("LTTNG_HOME", self.home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let order = Order::Program(["lttng-sessiond", "--no-kernel"].map(str::to_owned).to_vec());
+        let home = self.home.path();
+        let daemon = Child::order_by("lttng-sessiond", &order, |mut command| {
+            command.env("LTTNG_HOME", home);
+            command
+        })?;
         let daemon = self.daemon.insert(daemon);
-        let end = monotonic_ns() + PATIENCE_MS * 1_000_000;
-        loop {
-            let ended = daemon.try_wait()?;
-            if let Some(status) = ended {
-                anyhow::bail!("lttng-sessiond does not start: {status}");
+        let until_ns = monotonic_ns() + PATIENCE_MS * 1_000_000;
+        let is_up = trial::wait_until(&AtomicBool::new(false), until_ns, || {
+            if daemon.is_running() {
+                Ok(command(home, &["list"]).is_ok())
+            } else {
+                Err(daemon.failure())
             }
-            match command(self.home.path(), &["list"]) {
-                Ok(_) => return Ok(()),
-                Err(error) if monotonic_ns() > end => return Err(error),
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        }
+        })?;
+        anyhow::ensure!(is_up, "lttng-sessiond does not answer{}", daemon.last_words());
+        Ok(())
     }
 
     fn command(&self, words: &[&str]) -> anyhow::Result<String> {
@@ -118,12 +117,21 @@ impl Lttng {
 
 impl Drop for Lttng {
     fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
+        if let Some(daemon) = &mut self.daemon {
             // Asked, not killed: it has processes of its own to end.
-            let _ = kill_process(Pid::from_child(&daemon), Signal::TERM);
-            let _ = daemon.wait();
+            daemon.signal(Signal::TERM);
+            daemon.end(monotonic_ns() + PATIENCE_MS * 1_000_000);
         }
     }
+}
+
+/// Becomes another program, which is asked to end when its parent ends, however that ends.
+pub fn become_program(words: &[String]) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    let (program, arguments) = words.split_first().context("no program")?;
+    let mut command = Command::new(program);
+    let error = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).exec();
+    Err(error).with_context(|| program.clone())
 }
 
 /// A recording session, which is destroyed with this value.

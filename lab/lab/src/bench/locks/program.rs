@@ -4,7 +4,7 @@
 //! hook. The machine's own compiler translates it when the command runs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::Context;
 use stats::{ascending, nearest_rank};
@@ -167,6 +167,11 @@ pub fn read(command: &mut Command, plan: &Plan) -> anyhow::Result<Reading> {
 
 /// The standard output of a command, which must succeed.
 pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
+    Ok(String::from_utf8_lossy(&run(command)?.stdout).into_owned())
+}
+
+/// Runs a command, which must succeed.
+pub fn run(command: &mut Command) -> anyhow::Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{name} does not start"))?;
@@ -176,7 +181,7 @@ pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
         output.status,
         String::from_utf8_lossy(&output.stderr).trim()
     );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::floor::prioritise;
 use result::{Case, Findings};
 use way::{Kernel, Place, Way};
 
-pub use way::{PeerArgs, peer};
+pub use way::Order;
 
 /// Repetitions of a kernel alone, before it is known how long it takes.
 const TRIALS: usize = 20;

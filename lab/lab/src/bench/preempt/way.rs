@@ -8,8 +8,6 @@
 //! - `sliced`: the same, and the server gives each kernel out in several slices. It is for devices
 //!   that otherwise take a kernel whole.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use accel::{CallbackId, Client, Registration, Request, Ticket};
@@ -17,9 +15,12 @@ use accel_server::Options;
 use anyhow::{Context, anyhow, ensure};
 use device::{ContextId, Device, Event, Launch, Level, Status, StreamId};
 use realtime::clock::monotonic_ns;
+use serde::{Deserialize, Serialize};
 use shm::PeerSlice;
+use trial::{Child, Parent};
 
 use super::super::service::Service;
+use crate::child;
 
 /// Way to run an urgent kernel behind a less urgent one.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,7 +32,7 @@ pub enum Kind {
 }
 
 /// Kernel, at a size that takes 100 to 200 microseconds on a GPU.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Kernel {
     Matmul,
     Reduce,
@@ -40,7 +41,7 @@ pub enum Kernel {
 }
 
 /// The accelerator, and where its threads are.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Place {
     /// As in a system file.
     pub device: String,
@@ -103,7 +104,10 @@ impl Kind {
                 Box::new(Streams { low: lane(0)?, high: lane(5)? })
             }
             Kind::Processes => {
-                let (peer, device) = (Peer::start(place, kernel)?, place.start()?);
+                let order = Order { place: place.clone(), kernel };
+                let mut peer = Child::order("the other process", &child::Order::Preempt(order))?;
+                peer.hear::<()>()?;
+                let device = place.start()?;
                 let high = Lane::new(&device, device.create_context()?, 5, &work)?;
                 Box::new(Processes { peer, high })
             }
@@ -237,13 +241,13 @@ impl Way for Streams {
 }
 
 struct Processes {
-    peer: Peer,
+    peer: Child,
     high: Lane,
 }
 
 impl Way for Processes {
     fn begin(&mut self) -> anyhow::Result<()> {
-        self.peer.begin()
+        self.peer.tell(&())
     }
 
     fn urgent(&mut self) -> anyhow::Result<u64> {
@@ -251,104 +255,33 @@ impl Way for Processes {
     }
 
     fn end(&mut self) -> anyhow::Result<(u64, u64)> {
-        self.peer.end()
+        self.peer.hear()
     }
 }
 
-/// The process of the less urgent kernel. It is told `go`, and says later when the kernel started
-/// and finished. It does not say that it has launched: on one core with the device's threads it
-/// would get to that only after the kernel.
-struct Peer {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
-
-/// Options of the hidden command that is the peer.
-#[derive(clap::Args)]
-pub struct PeerArgs {
-    device: String,
+/// Order to the process of the less urgent kernel. Each message has it launch the kernel, and it
+/// says later when that started and finished. It does not say that it has launched: on one core
+/// with the device's threads it would get to that only after the kernel.
+#[derive(Serialize, Deserialize)]
+pub struct Order {
+    place: Place,
     kernel: Kernel,
-    priority: u8,
-    #[arg(action = clap::ArgAction::Set)]
-    spin: bool,
-    cores: Vec<usize>,
 }
 
-impl Peer {
-    fn start(place: &Place, kernel: Kernel) -> anyhow::Result<Peer> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["bench-preempt-peer", &place.device, kernel.name()])
-            .args([place.priority.to_string(), place.spin.to_string()])
-            .args(place.cores.iter().map(usize::to_string))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("the other process cannot be started")?;
-        let (to, from) = (child.stdin.take(), child.stdout.take());
-        let (Some(to), Some(from)) = (to, from) else { unreachable!("both are pipes") };
-        let mut peer = Peer { child, to, from: BufReader::new(from) };
-        peer.expect("ready")?;
-        Ok(peer)
-    }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        self.from.read_line(&mut line)?;
-        ensure!(!line.is_empty(), "the other process has ended");
-        Ok(line.trim().to_owned())
-    }
-
-    fn expect(&mut self, word: &str) -> anyhow::Result<()> {
-        let line = self.line()?;
-        ensure!(line == word, "the other process says {line:?} instead of {word:?}");
+impl Order {
+    /// Launches when it is told to, until nobody tells it any more.
+    pub fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
+        let device = self.place.start()?;
+        let work = self.kernel.work(&self.place);
+        let lane = Lane::new(&device, device.create_context()?, 0, &work)?;
+        lane.run()?;
+        parent.tell(&())?;
+        while let Some(()) = parent.hear_more()? {
+            lane.begin()?;
+            parent.tell(&lane.end()?)?;
+        }
         Ok(())
     }
-
-    fn begin(&mut self) -> anyhow::Result<()> {
-        Ok(self.to.write_all(b"go\n")?)
-    }
-
-    fn end(&mut self) -> anyhow::Result<(u64, u64)> {
-        let line = self.line()?;
-        let times = line.split_once(' ').map(|(a, b)| (a.parse(), b.parse()));
-        let Some((Ok(started), Ok(finished))) = times else {
-            return Err(anyhow!("the other process says {line:?} instead of two times"));
-        };
-        Ok((started, finished))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The peer: launches when it is told to, until nobody tells it any more.
-pub fn peer(args: &PeerArgs) -> anyhow::Result<ExitCode> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let place = Place {
-        device: args.device.clone(),
-        cores: args.cores.clone(),
-        priority: args.priority,
-        spin: args.spin,
-        blocks_per_slice: 0,
-    };
-    let device = place.start()?;
-    let lane = Lane::new(&device, device.create_context()?, 0, &args.kernel.work(&place))?;
-    let mut out = std::io::stdout().lock();
-    let mut say = |text: String| writeln!(out, "{text}").and_then(|()| out.flush());
-    lane.run()?;
-    say("ready".into())?;
-    for line in std::io::stdin().lines() {
-        ensure!(line? == "go", "told something else");
-        lane.begin()?;
-        let (started, finished) = lane.end()?;
-        say(format!("{started} {finished}"))?;
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Two clients of a server.

@@ -1,22 +1,22 @@
-//! The client of one way: a process that sends requests when a line on its standard input says how
-//! many of which size, and answers each line with one of JSON.
+//! The client of one way: a process that is told to send so many requests of which size, and
+//! answers with what each took.
 //!
 //! Every output is compared with what it must be; a wrong one ends the process.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{BufRead, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use accel::CallbackId;
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use report::transport::{STEPS, Sample};
 use ros::{Mapping, Options, remote};
 use serde::{Deserialize, Serialize};
+use trial::Parent;
 
 use crate::bench::floor::prioritise;
 
@@ -25,34 +25,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between requests everybody goes to sleep.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// Parameters that the client's process gets at its start.
-#[derive(clap::Args)]
-pub struct ClientArgs {
-    /// The socket of the server: a client over shared memory
-    #[arg(long, hide = true)]
-    client_socket: Option<PathBuf>,
-    /// The address of the interface: a client over DDS
-    #[arg(long, hide = true, conflicts_with = "client_socket")]
-    client_interface: Option<IpAddr>,
-    /// The domain of a client over DDS
-    #[arg(long, hide = true, default_value_t = 0)]
-    client_domain: u16,
-    /// The core of the client
-    #[arg(long, hide = true)]
-    client_core: Option<usize>,
-    /// The priority of the client
-    #[arg(long, hide = true, default_value_t = 0)]
-    client_priority: u8,
+/// Order to the client.
+#[derive(Serialize, Deserialize)]
+pub struct Client {
+    pub link: Link,
+    pub core: usize,
+    pub priority: u8,
 }
 
-impl ClientArgs {
-    /// Returns true if this process is such a client.
-    pub fn is_wanted(&self) -> bool {
-        self.client_socket.is_some() || self.client_interface.is_some()
-    }
+/// Way to the server.
+#[derive(Serialize, Deserialize)]
+pub enum Link {
+    /// Its socket: over shared memory.
+    Shared(PathBuf),
+    /// Over DDS, by the interface of this address.
+    Dds { interface: IpAddr, domain: u16 },
 }
 
-/// Answer of a client to a line.
+/// Answer of a client to an order of bytes and requests.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Answer {
     /// The whole, then each step, in nanoseconds.
@@ -63,37 +53,33 @@ pub struct Answer {
     pub unanswered: u64,
 }
 
-/// Serves lines until the standard input ends.
-pub fn run(args: &ClientArgs) -> anyhow::Result<()> {
-    if let Some(core) = args.client_core {
-        thread::pin(&[core])?;
-    }
-    // Before the threads of DDS, which inherit it.
-    prioritise(args.client_priority)?;
-    let mut link = Link::open(args)?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "ready")?;
-    let mut number = 0;
-    for line in std::io::stdin().lock().lines() {
-        let line = line?;
-        let (bytes, count) = line.split_once(' ').context("expected BYTES COUNT")?;
-        let (bytes, count): (usize, usize) = (bytes.parse()?, count.parse()?);
-        let mut answer = Answer::default();
-        for _ in 0..count {
-            number += 1;
-            sleep_until_ns(monotonic_ns() + PAUSE_NS);
-            let input = input(bytes, number);
-            match link.request(&input, &mut answer.repeated)? {
-                Some((sample, output)) => {
-                    check(&input, &output)?;
-                    answer.samples.push((sample.whole_ns, sample.steps_ns));
+impl Client {
+    /// Sends what it is told, until nobody tells it any more.
+    pub fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
+        thread::pin(&[self.core])?;
+        // Before the threads of DDS, which inherit it.
+        prioritise(self.priority)?;
+        let mut session = Session::open(&self.link)?;
+        parent.tell(&())?;
+        let mut number = 0;
+        while let Some((bytes, count)) = parent.hear_more::<(usize, usize)>()? {
+            let mut answer = Answer::default();
+            for _ in 0..count {
+                number += 1;
+                sleep_until_ns(monotonic_ns() + PAUSE_NS);
+                let input = input(bytes, number);
+                match session.request(&input, &mut answer.repeated)? {
+                    Some((sample, output)) => {
+                        check(&input, &output)?;
+                        answer.samples.push((sample.whole_ns, sample.steps_ns));
+                    }
+                    None => answer.unanswered += 1,
                 }
-                None => answer.unanswered += 1,
             }
+            parent.tell(&answer)?;
         }
-        writeln!(out, "{}", serde_json::to_string(&answer)?)?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// Two vectors of numbers whose sums are exact, and that no other request has.
@@ -118,22 +104,24 @@ fn check(input: &[u8], output: &[u8]) -> anyhow::Result<()> {
 }
 
 /// A client with its registrations, by size of the input.
-enum Link {
+enum Session {
     Shared { client: accel::Client, callbacks: HashMap<usize, CallbackId> },
     Dds { client: Box<remote::Client>, callbacks: HashMap<usize, remote::Callback> },
 }
 
-impl Link {
-    fn open(args: &ClientArgs) -> anyhow::Result<Link> {
-        if let Some(socket) = &args.client_socket {
-            let client = accel::Client::connect(socket)?;
-            return Ok(Link::Shared { client, callbacks: HashMap::new() });
-        }
-        let interfaces = args.client_interface.into_iter().collect();
-        let options = Options { domain: args.client_domain, interfaces, ..Options::default() };
+impl Session {
+    fn open(link: &Link) -> anyhow::Result<Session> {
+        let (interface, domain) = match link {
+            Link::Shared(socket) => {
+                let client = accel::Client::connect(socket)?;
+                return Ok(Session::Shared { client, callbacks: HashMap::new() });
+            }
+            Link::Dds { interface, domain } => (*interface, *domain),
+        };
+        let options = Options { domain, interfaces: vec![interface], ..Options::default() };
         let patience = 3 * PATIENCE;
         let client = remote::Client::connect(&options, "/keeptime", Mapping::Cyclone, patience)?;
-        Ok(Link::Dds { client: Box::new(client), callbacks: HashMap::new() })
+        Ok(Session::Dds { client: Box::new(client), callbacks: HashMap::new() })
     }
 
     /// The request by step, and its output; none when it was not answered in time.
@@ -145,7 +133,7 @@ impl Link {
         let bytes = input.len();
         let memory = bytes.next_multiple_of(64) + bytes / 2;
         match self {
-            Link::Shared { client, callbacks } => {
+            Session::Shared { client, callbacks } => {
                 let callback = match callbacks.get(&bytes) {
                     Some(&callback) => callback,
                     None => {
@@ -158,7 +146,7 @@ impl Link {
                 };
                 shared(client, callback, input).map(Some)
             }
-            Link::Dds { client, callbacks } => {
+            Session::Dds { client, callbacks } => {
                 let callback = match callbacks.entry(bytes) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(place) => {

@@ -2,11 +2,11 @@
 //! delays and loses frames, as the tests of the gateway have it (`link.py`). A hub
 //! because not every kernel has `netem`. What the hub itself takes is part of the way.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use trial::Child;
 
 /// The program of the hub.
 const HUB: &str = include_str!("link.py");
@@ -24,9 +24,9 @@ pub struct Link {
 
 /// The namespaces and the hub; they end with this value.
 pub struct Hosts {
+    /// It ends before they do.
+    _hub: Child,
     names: Namespaces,
-    hub: Child,
-    orders: ChildStdin,
 }
 
 struct Namespaces([String; 2]);
@@ -53,35 +53,17 @@ impl Hosts {
         }
         let ports =
             names.0.iter().zip(ADDRESSES).map(|(name, address)| format!("{name}={address}"));
-        let mut hub = Command::new("python3")
-            .args(["-c", HUB])
-            .args(ports)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("python3")?;
-        let orders = hub.stdin.take().context("no standard input")?;
-        let answers = BufReader::new(hub.stdout.take().context("no standard output")?);
-        let mut hosts = Hosts { names, hub, orders };
-        hosts.set(link, answers)?;
-        Ok(hosts)
-    }
-
-    fn set(&mut self, link: Link, mut answers: BufReader<ChildStdout>) -> anyhow::Result<()> {
-        let mut expect = |word: &str| -> anyhow::Result<()> {
-            let mut line = String::new();
-            answers.read_line(&mut line)?;
-            ensure!(line.trim() == word, "the hub between the hosts ended: its reason is above");
-            Ok(())
-        };
-        expect("ready")?;
+        let mut command = Command::new("python3");
+        command.args(["-c", HUB]).args(ports);
+        let mut hub = Child::start("the hub between the hosts", command)?;
+        answers(&mut hub, "ready")?;
         let Link { delay, loss } = link;
-        for name in &self.names.0 {
+        for name in &names.0 {
             let delay_ms = delay.as_secs_f64() * 1e3;
-            writeln!(self.orders, "{name} loss={loss} delay_ms={delay_ms}")?;
-            expect("done")?;
+            hub.tell_line(&format!("{name} loss={loss} delay_ms={delay_ms}"))?;
+            answers(&mut hub, "done")?;
         }
-        Ok(())
+        Ok(Hosts { _hub: hub, names })
     }
 
     /// The namespace of the server.
@@ -95,11 +77,10 @@ impl Hosts {
     }
 }
 
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        let _ = self.hub.kill();
-        let _ = self.hub.wait();
-    }
+fn answers(hub: &mut Child, word: &str) -> anyhow::Result<()> {
+    let line = hub.hear_line()?;
+    ensure!(line == word, "the hub between the hosts says {line:?}, expected {word}");
+    Ok(())
 }
 
 impl Drop for Namespaces {

@@ -13,7 +13,6 @@ mod progress;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +21,6 @@ use bandwidth::workload::Size;
 use clap::ValueEnum;
 use realtime::{machine, thread};
 use report::transport::{Cell, TransportRun};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::floor::prioritise;
 use hosts::{Hosts, Link};
@@ -31,7 +29,7 @@ use progress::Progress;
 
 use terminal::output;
 
-pub use client::ClientArgs;
+pub use client::Client;
 
 /// Requests of one way and size before it is the next one's turn.
 const TURN: usize = 10;
@@ -77,8 +75,6 @@ pub struct Args {
     /// Write the result as a page
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
-    #[command(flatten)]
-    client: ClientArgs,
 }
 
 /// A way from a client to the accelerator.
@@ -125,10 +121,6 @@ fn parse_loss(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.client.is_wanted() {
-        client::run(&args.client)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let mut run = describe(args);
     measure(args, &mut run)?;
     output::write("--html", args.html.as_deref(), || Ok(report::transport::html(&run)?))?;
@@ -139,10 +131,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
     // Whoever stops it in the midst shall not find its namespaces and processes later.
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals")?;
-    }
+    let stop = trial::signals()?;
     let is_wanted = |way: &Way| args.ways.contains(way);
     let mut ways: Vec<Way> = Way::value_variants().iter().copied().filter(is_wanted).collect();
     let realtime = prioritise(50).is_ok();
@@ -164,8 +153,9 @@ fn measure(args: &Args, run: &mut TransportRun) -> anyhow::Result<()> {
         made => made.transpose()?,
     };
     ensure!(!ways.is_empty(), "--ways: nothing is left that can be measured here");
-    let near = ways.iter().any(|way| *way != Way::Hosts).then(|| place.serve(None)).transpose()?;
-    let far = hosts.as_ref().map(|hosts| place.serve(Some(hosts))).transpose()?;
+    let is_near = ways.iter().any(|way| *way != Way::Hosts);
+    let near = is_near.then(|| place.serve(None, &stop)).transpose()?;
+    let far = hosts.as_ref().map(|hosts| place.serve(Some(hosts), &stop)).transpose()?;
     let mut peers = Vec::new();
     for way in &ways {
         let server = if *way == Way::Hosts { &far } else { &near };

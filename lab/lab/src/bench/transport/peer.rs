@@ -1,16 +1,24 @@
 //! The processes of the measurement: servers with their gateways, and a client for each way.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+use realtime::clock::monotonic_ns;
 use realtime::thread;
 use report::transport::Sample;
+use trial::Child;
 
 use super::Way;
-use super::client::Answer;
+use super::client::{Answer, Client, Link};
 use super::hosts::{self, Hosts};
+use crate::bench::service::Service;
+use crate::child::Order;
+
+/// Line of a server whose gateway takes part in DDS.
+const READY: &str = "keeptime ros-gateway: node";
+/// Longest time until then, in nanoseconds.
+const READY_NS: u64 = 60_000_000_000;
 
 /// Device, cores, priorities and domain of servers and clients.
 pub struct Place {
@@ -22,19 +30,8 @@ pub struct Place {
     domain: u16,
 }
 
-/// A server with a gateway; both end with this value.
-pub struct Server {
-    child: Child,
-    socket: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
 /// A client; it ends with this value.
-pub struct Peer {
-    child: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+pub struct Peer(Child);
 
 /// Results of one turn of a client.
 pub struct Batch {
@@ -61,32 +58,21 @@ impl Place {
         }
     }
 
-    /// A server on this machine, or on the first of the hosts.
-    pub fn serve(&self, hosts: Option<&Hosts>) -> anyhow::Result<Server> {
-        let folder = tempfile::tempdir()?;
-        let (file, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
-        std::fs::write(&file, self.system(hosts.is_some()))?;
-        let mut command = program(crate::tool::keeptime()?, hosts.map(Hosts::server));
-        command.arg("serve").arg(&file).arg("--socket").arg(&socket);
-        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
-        let child = child.context("the server cannot be started")?;
-        let mut server = Server { child, socket, _folder: folder };
-        let stderr = server.child.stderr.take().context("no standard error")?;
-        let (mut lines, mut said) = (BufReader::new(stderr).lines(), Vec::new());
-        loop {
-            match lines.next().transpose()? {
-                Some(line) if line.contains("keeptime ros-gateway: node") => break,
-                Some(line) => said.push(line),
-                None => anyhow::bail!("the server ended: {}", said.join("; ")),
+    /// A server with a gateway on this machine, or on the first of the hosts.
+    pub fn serve(&self, hosts: Option<&Hosts>, stop: &AtomicBool) -> anyhow::Result<Service> {
+        let mut service = Service::by(&self.system(hosts.is_some()), |command| {
+            inside(hosts.map(Hosts::server), command)
+        })?;
+        let server = &mut service.server;
+        let is_up = trial::wait_until(stop, monotonic_ns() + READY_NS, || {
+            if server.is_running() {
+                Ok(server.words().contains(READY))
+            } else {
+                Err(server.failure())
             }
-        }
-        // It must not wait for a reader.
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                tell!("{line}");
-            }
-        });
-        Ok(server)
+        })?;
+        ensure!(is_up, "the gateway is not ready{}", server.last_words());
+        Ok(service)
     }
 
     fn system(&self, far: bool) -> String {
@@ -103,49 +89,34 @@ impl Place {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Peer {
     /// Starts the client of a way.
     pub fn start(
         way: Way,
         place: &Place,
-        server: &Server,
+        server: &Service,
         hosts: Option<&Hosts>,
     ) -> anyhow::Result<Peer> {
-        let namespace = hosts.filter(|_| way == Way::Hosts).map(Hosts::client);
-        let own = std::env::current_exe().context("this program's own file")?;
-        let mut command = program(own, namespace);
-        command.args(["bench", "transport", "--client-core", &place.client_core.to_string()]);
-        command.args(["--client-priority", &place.priorities[0].to_string()]);
-        command.args(["--client-domain", &place.domain.to_string()]);
-        match way {
-            Way::Shared => command.arg("--client-socket").arg(&server.socket),
-            Way::Loopback => command.args(["--client-interface", "127.0.0.1"]),
-            Way::Hosts => command.args(["--client-interface", hosts::ADDRESSES[1]]),
+        let dds = |interface: &str| -> anyhow::Result<Link> {
+            Ok(Link::Dds { interface: interface.parse()?, domain: place.domain })
         };
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("the client cannot be started")?;
-        let orders = child.stdin.take().context("no standard input")?;
-        let answers = BufReader::new(child.stdout.take().context("no standard output")?);
-        let mut peer = Peer { child, orders, answers };
-        let line = peer.line()?;
-        ensure!(line == "ready", "the client said {line:?}");
-        Ok(peer)
+        let link = match way {
+            Way::Shared => Link::Shared(server.socket.clone()),
+            Way::Loopback => dds("127.0.0.1")?,
+            Way::Hosts => dds(hosts::ADDRESSES[1])?,
+        };
+        let client = Client { link, core: place.client_core, priority: place.priorities[0] };
+        let namespace = hosts.filter(|_| way == Way::Hosts).map(Hosts::client);
+        let order = Order::Transport(client);
+        let mut client =
+            Child::order_by("the client", &order, |command| inside(namespace, command))?;
+        client.hear::<()>()?;
+        Ok(Peer(client))
     }
 
     /// Sends requests.
     pub fn ask(&mut self, bytes: u64, count: usize) -> anyhow::Result<Batch> {
-        writeln!(self.orders, "{bytes} {count}").context("the client ended")?;
-        let answer: Answer = serde_json::from_str(&self.line()?)?;
+        let answer: Answer = self.0.ask(&(bytes, count))?;
         ensure!(
             answer.samples.len() as u64 + answer.unanswered == count as u64,
             "answers are missing"
@@ -154,30 +125,12 @@ impl Peer {
         let samples = answer.samples.into_iter().map(sample).collect();
         Ok(Batch { samples, repeated: answer.repeated, unanswered: answer.unanswered })
     }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        let read = self.answers.read_line(&mut line)?;
-        ensure!(read > 0, "the client ended: its reason is above");
-        Ok(line.trim_end().to_owned())
-    }
 }
 
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A program, in a network namespace where one is named.
-fn program(program: PathBuf, namespace: Option<&str>) -> Command {
-    match namespace {
-        None => Command::new(program),
-        Some(namespace) => {
-            let mut command = Command::new("ip");
-            command.args(["netns", "exec", namespace]).arg(program);
-            command
-        }
-    }
+/// A command, in a network namespace where one is named.
+fn inside(namespace: Option<&str>, command: Command) -> Command {
+    let Some(namespace) = namespace else { return command };
+    let mut inside = Command::new("ip");
+    inside.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+    inside
 }

@@ -1,16 +1,17 @@
 //! Durations counted in buckets: a power of two is divided into 64 of them, so that a percentile
 //! is at most 1.6 % above the true one. The sum and the largest are exact.
 //!
-//! The measured programs fill and print them, `contend.c` in the same way as [`Recorder`]; whoever
-//! runs the programs reads them back.
+//! The measured programs fill them, `contend.c` in the same way as [`Recorder`].
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 /// The buckets of `contend.c`.
 type Layout = stats::Layout<6>;
 
 /// Counted samples, in buckets.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Samples.
     pub count: u64,
@@ -41,16 +42,6 @@ impl Histogram {
     /// `None` without samples.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
-    }
-
-    /// As the programs print it.
-    pub fn lines(&self, name: &str) -> String {
-        let Histogram { count, sum_ns, max_ns, operations, buckets } = self;
-        let mut text = format!("{name}_total {count} {sum_ns} {max_ns} {operations}\n");
-        for (upper, samples) in buckets {
-            text += &format!("{name} {upper} {samples}\n");
-        }
-        text
     }
 }
 

@@ -4,14 +4,16 @@
 //! guard's policies come through `keeptime run --guard`, as any program gets them. What the guard
 //! says it did is checked, so that no policy is measured that was not there.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
+use trial::Child;
 
 use super::super::program;
 use super::reading::Reading;
 use super::shape::{Kind, Shape};
+use crate::child::Order;
 
 const SOURCE: &str = include_str!("contend.c");
 const CK_HEADER: &str = "ck_pflock.h";
@@ -117,28 +119,30 @@ impl Programs {
     /// Runs a program once.
     pub fn run(&self, policy: Policy, shape: &Shape) -> anyhow::Result<Run> {
         let mut shape = *shape;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(&self.contend);
         match policy {
             Policy::ParkingLot => {
-                command.args(["bench", "locks", "--program"]).args(shape.words());
+                let order = Order::Locks(shape);
+                let mut child = Child::order_by("the measured program", &order, |mut command| {
+                    command.env_remove("LD_PRELOAD");
+                    command
+                })?;
+                return Ok(Run { reading: child.hear()?, guard: None });
             }
-            Policy::Default | Policy::InheritNative | Policy::Ck => {
+            Policy::Default | Policy::InheritNative => {
                 shape.inherit = policy == Policy::InheritNative;
-                if policy == Policy::Ck {
-                    shape.kind = Kind::Ck;
-                }
-                command = Command::new(&self.contend);
-                command.args(shape.words());
             }
+            Policy::Ck => shape.kind = Kind::Ck,
             _ => {
                 let mode = policy.guard().context("not a policy of the guard")?;
                 command = Command::new(crate::tool::keeptime()?);
-                command.args(["run", "--guard", mode, "--guard-all", "--"]);
-                command.arg(&self.contend).args(shape.words());
+                command.args(["run", "--guard", mode, "--guard-all", "--"]).arg(&self.contend);
             }
         }
-        let (output, errors) = output_of(command.env_remove("LD_PRELOAD"), &self.contend)?;
-        let reading = Reading::parse(&output)?;
+        command.args(shape.words()).env_remove("LD_PRELOAD");
+        let output = program::run(&mut command)?;
+        let reading = Reading::parse(&String::from_utf8_lossy(&output.stdout))?;
+        let errors = String::from_utf8_lossy(&output.stderr);
         let guard = errors.lines().find_map(|line| line.strip_prefix("keeptime run: guard "));
         if policy.guard().is_some() {
             check(policy, guard.context("the guard does not say what it did")?)?;
@@ -160,18 +164,6 @@ fn check(policy: Policy, said: &str) -> anyhow::Result<()> {
     let left = said.split_once("left alone").map_or("", |(_, left)| left);
     ensure!(!left.contains("mutexes") || policy == Policy::PhaseFair, "the guard says {said:?}");
     Ok(())
-}
-
-/// Runs a command and returns its standard output and its standard error.
-fn output_of(command: &mut Command, program: &Path) -> anyhow::Result<(String, String)> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("{} does not start", program.display()))?;
-    let [text, errors] =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    if !output.status.success() {
-        bail!("{}: {}", output.status, errors.trim());
-    }
-    Ok((text, errors))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Task of one run of a measured program, as the words that both programs take.
+//! Task of one run of a measured program, and the words that the program in C takes.
 
-use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
 
 /// Kind of the locks that threads take. The numbers are those of `contend.c`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// One mutex.
     #[default]
@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 /// Quantity that is measured of the locks. The numbers are those of `contend.c`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Calls {
     /// Waits, by the clock.
     #[default]
@@ -29,7 +29,7 @@ pub enum Calls {
 }
 
 /// One run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     pub kind: Kind,
     /// True if the program makes its mutexes inheritance mutexes.
@@ -51,7 +51,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The words of a program's command line.
+    /// The words of the program's command line.
     pub fn words(&self) -> Vec<String> {
         let numbers = [
             ("lock", self.kind as u64),
@@ -68,65 +68,5 @@ impl Shape {
             ("measured_ms", self.measured_ms),
         ];
         numbers.iter().map(|(name, number)| format!("{name}={number}")).collect()
-    }
-
-    /// Reads them back. Only what the program in Rust does: waits for mutexes and read-write locks.
-    pub fn parse(words: &[String]) -> anyhow::Result<Shape> {
-        let mut shape = Shape { threads: 1, measured_ms: 100, ..Shape::default() };
-        for word in words {
-            let (name, number) = word.split_once('=').with_context(|| wrong(word))?;
-            let number: u64 = number.parse().with_context(|| wrong(word))?;
-            let narrow = || u32::try_from(number).with_context(|| wrong(word));
-            match name {
-                "lock" => {
-                    let kinds = [Kind::Mutex, Kind::Nested, Kind::Rwlock];
-                    let kind = kinds.into_iter().find(|kind| *kind as u64 == number);
-                    shape.kind = kind.with_context(|| wrong(word))?;
-                }
-                "threads" => shape.threads = narrow()?,
-                "fifo" => shape.fifo = u8::try_from(number).with_context(|| wrong(word))?,
-                "launch" => shape.launch = number != 0,
-                "pin" => shape.pin = number != 0,
-                "section_ns" => shape.section_ns = number,
-                "think_ns" => shape.think_ns = number,
-                "reads" => shape.reads = narrow()?,
-                "warm_up_ms" => shape.warm_up_ms = number,
-                "measured_ms" => shape.measured_ms = number,
-                "inherit" | "calls" if number == 0 => {}
-                _ => bail!(wrong(word)),
-            }
-        }
-        Ok(shape)
-    }
-}
-
-fn wrong(word: &str) -> String {
-    format!("{word}: expected NAME=NUMBER with a name and a number that this program knows")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_say_the_whole_shape() {
-        let shape = Shape {
-            kind: Kind::Rwlock,
-            threads: 16,
-            fifo: 50,
-            launch: true,
-            pin: true,
-            section_ns: 1000,
-            think_ns: 2000,
-            reads: 90,
-            warm_up_ms: 3,
-            measured_ms: 4,
-            ..Shape::default()
-        };
-        assert_eq!(Shape::parse(&shape.words()).unwrap(), shape);
-        for wrong in ["lock=3", "calls=1", "inherit=1", "fifo=300", "speed=1", "threads"] {
-            let error = Shape::parse(&[wrong.to_owned()]).unwrap_err().to_string();
-            assert!(error.contains(wrong), "{error}");
-        }
     }
 }

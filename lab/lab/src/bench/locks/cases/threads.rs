@@ -1,10 +1,9 @@
 //! The measured program for parking_lot's locks, of the same shape as `contend.c`.
 //!
-//! It is this command itself in a process of its own, started by the hidden option `--program`.
+//! It is this program again, in a process of its own.
 //! It keeps to waits: the times of single calls are compared among the C library's locks.
 
 use std::hint::black_box;
-use std::io::Write;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -28,13 +27,6 @@ const REST_ROUNDS: u64 = 64;
 const REST: Duration = Duration::from_micros(50);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Runs the program and prints what it measured.
-pub fn run(words: &[String]) -> anyhow::Result<()> {
-    let reading = measure(&Shape::parse(words)?)?;
-    write!(std::io::stdout().lock(), "{}", reading.lines())?;
-    Ok(())
-}
-
 /// State that all threads share.
 struct Shared {
     shape: Shape,
@@ -53,7 +45,8 @@ struct Counted {
     has_fifo: bool,
 }
 
-fn measure(shape: &Shape) -> anyhow::Result<Reading> {
+/// Runs the program once.
+pub fn measure(shape: &Shape) -> anyhow::Result<Reading> {
     let shared = Shared {
         shape: *shape,
         mutex: Mutex::new(()),
@@ -261,7 +254,8 @@ mod tests {
             assert_eq!(reading.histograms.len(), kinds, "{kind:?}");
             assert!(reading.histograms.values().all(|h| h.count > 0), "{reading:?}");
             assert!(reading.operations() > 0 && !reading.fifo);
-            assert_eq!(Reading::parse(&reading.lines()).unwrap(), reading);
+            let text = serde_json::to_string(&reading).unwrap();
+            assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), reading);
         }
     }
 
