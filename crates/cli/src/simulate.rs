@@ -10,7 +10,6 @@ mod repeat;
 mod scenario;
 mod window;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,8 +20,12 @@ use anyhow::Context;
 use report::analysis::Names;
 use report::simulation::{Gantt, Simulated, Simulation};
 use system::System;
+use terminal::output;
 
 use crate::analyze;
+
+/// Columns of a terminal that a table may take.
+const WIDTH: usize = 120;
 
 /// Options of `keeptime simulate`.
 #[derive(clap::Args)]
@@ -192,23 +195,9 @@ impl Subject<'_> {
     }
 
     fn print(&self, simulation: &Simulation) -> anyhow::Result<()> {
-        if self.args.json {
-            let json = serde_json::to_string_pretty(&report::simulation::json(simulation))?;
-            writeln!(std::io::stdout(), "{json}")?;
-            return Ok(());
-        }
-        let mut out = anstream::stdout().lock();
-        writeln!(out, "{}", report::simulation::table(simulation, true))?;
-        for sentence in report::simulation::conclusion(simulation) {
-            writeln!(out, "{sentence}")?;
-        }
-        let repeats = simulation.chains.iter().flatten().filter_map(|found| found.repeat.as_ref());
-        for (i, command) in repeats.enumerate() {
-            let heading = if i == 0 { "\nTo see these schedules again:\n" } else { "" };
-            writeln!(out, "{heading}  {command}")?;
-        }
-        out.flush()?;
-        Ok(())
+        let document = report::simulation::document(simulation, None)?;
+        let json = || report::simulation::json(simulation);
+        output::print(self.args.json, json, || document.text(WIDTH, true))
     }
 
     fn draw(&self, simulation: &Simulation, trace: &Trace) -> anyhow::Result<()> {
@@ -228,7 +217,9 @@ impl Subject<'_> {
             write("--svg", file, || report::simulation::gantt(&gantt))?;
         }
         if let Some(file) = &args.html {
-            write("--html", file, || report::simulation::html(simulation, &gantt))?;
+            write("--html", file, || {
+                report::simulation::document(simulation, Some(&gantt))?.html()
+            })?;
         }
         Ok(())
     }

@@ -229,7 +229,7 @@ fn options_that_mean_nothing_are_exit_status_2() {
 fn hyperperiod_is_simulated_unless_it_is_too_long() {
     let bench = Bench::new(SHARED);
     let text = String::from_utf8(bench.run(&[]).stdout).unwrap();
-    assert!(text.starts_with("robot.yaml: 200ms (one hyperperiod) simulated"), "{text}");
+    assert!(text.starts_with("robot.yaml\n200ms (one hyperperiod) simulated"), "{text}");
     let odd = SHARED.replace("100 ms", "99999989 ns").replace("200 ms", "199999991 ns");
     let json = Bench::new(&odd).json(&[]);
     let jobs: u64 =

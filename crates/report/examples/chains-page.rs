@@ -10,8 +10,9 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
     let run = sample::sample();
-    std::fs::write(folder.join("chains-report.html"), chains::html(&run)?)?;
+    let document = chains::document(&run);
+    std::fs::write(folder.join("chains-report.html"), document.html()?)?;
     std::fs::write(folder.join("chains-report.json"), format!("{:#}\n", chains::json(&run)))?;
-    println!("{}\n{}", chains::table(&run, false), chains::conclusion(&run));
+    print!("{}", document.text(100, false));
     Ok(())
 }

@@ -16,8 +16,6 @@ mod json;
 mod lock;
 mod margins;
 mod table;
-pub(crate) mod terminal;
-pub(crate) mod unit;
 mod words;
 
 pub use advice::advice;
@@ -31,6 +29,9 @@ pub use table::{composition, table};
 pub(crate) use words::status_name;
 
 use analysis::{Analysis, ChainBound, PartBound, Status, System, Term, TermKind, Variant};
+
+/// Columns at which sentences are wrapped; tables are as wide as they need to be.
+pub(crate) const WIDTH: usize = 96;
 
 /// A system, its bounds, and the names that the analysis does not know.
 #[derive(Debug, Clone, PartialEq)]

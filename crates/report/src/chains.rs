@@ -5,19 +5,13 @@
 //! [`ChainsRun::policies`].
 
 mod conclusion;
-mod html;
-mod json;
-mod plot;
-mod table;
-mod theme;
-pub(crate) mod unit;
 
-pub use conclusion::conclusion;
-pub use html::html;
-pub use json::json;
-pub use table::table;
-
+use crate::document::{
+    Chart, Class, Document, Fact, Limit, Row, Section, Series, Shape, Table, facts,
+};
+use crate::number::{Unit, count, listed};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use stats::Summary;
 
 /// The policy that the others are compared with.
@@ -171,4 +165,216 @@ fn over_bound(policy: &str, chain: &ChainInfo, summary: Option<Summary>) -> bool
         (Some(bound_us), Some(summary)) => policy == PRIORITY && summary.max > bound_us,
         _ => false,
     }
+}
+
+/// Number of deadlines that the critical chains missed, and number of their jobs. A job that never
+/// ended counts as both.
+fn critical_misses(run: &ChainsRun, policy: &PolicyRun) -> (u64, u64) {
+    let critical = run.chains.iter().filter(|chain| !chain.best_effort);
+    let results = critical.filter_map(|chain| policy.chain(&chain.id));
+    results.fold((0, 0), |(misses, jobs), result| {
+        (misses + result.misses, jobs + result.jobs + result.unfinished)
+    })
+}
+
+/// The result as JSON: `policies`, by policy `chains`, by chain `period_us`, `jobs`, `p50_us`,
+/// `p99_us`, `max_us`, `misses` and `bound_us`, with null where there is no number; further keys
+/// say what qualifies the numbers.
+pub fn json(run: &ChainsRun) -> Value {
+    let policy = |policy: &PolicyRun| {
+        let results = run.chains.iter().filter_map(|chain| Some((chain, policy.chain(&chain.id)?)));
+        let chains = results.map(|(chain, result)| (&*chain.id, chain_json(chain, result)));
+        let (facts, chains) = (Value::from_iter(policy.facts.clone()), Value::from_iter(chains));
+        (policy.policy.clone(), json!({ "marks": policy.marks, "facts": facts, "chains": chains }))
+    };
+    json!({
+        "system": run.system_name,
+        "machine": run.machine,
+        "command": run.command,
+        "date": run.date,
+        "duration_s": run.duration_s,
+        "marks": run.marks,
+        "policies": Value::from_iter(run.policies.iter().map(policy)),
+    })
+}
+
+fn chain_json(chain: &ChainInfo, result: &ChainResult) -> Value {
+    let summary = result.summary();
+    json!({
+        "period_us": chain.period_us,
+        "deadline_us": chain.deadline_us,
+        "priority": chain.priority,
+        "best_effort": chain.best_effort,
+        "jobs": result.jobs,
+        "skipped": result.skipped,
+        "unfinished": result.unfinished,
+        "p50_us": summary.map(|s| s.p50),
+        "p99_us": summary.map(|s| s.p99),
+        "max_us": summary.map(|s| s.max),
+        "misses": result.misses,
+        "bound_us": chain.bound_us,
+        "slowest": result.slowest,
+    })
+}
+
+/// The result as people read it: every number of every chain and policy, and the distributions.
+pub fn document(run: &ChainsRun) -> Document {
+    let of_policies = run.policies.iter().flat_map(|policy| {
+        policy.marks.iter().map(move |mark| format!("{}: {mark}", policy.policy))
+    });
+    Document {
+        kind: "keeptime-lab chains".to_owned(),
+        title: run.system_name.clone(),
+        conclusion: conclusion::conclusion(run),
+        command: run.command.clone(),
+        date: run.date.clone(),
+        facts: facts([
+            ("Machine", &run.machine),
+            ("Each policy ran", &format!("{:.1} s", run.duration_s)),
+        ]),
+        marks: run.marks.iter().cloned().chain(of_policies).collect(),
+        sections: vec![chains_section(run), policies_section(run), distributions(run)],
+        notes: [
+            "A line of a distribution gives, for each time, the share of jobs that were done by \
+             then; its dot is the longest response. A steep line far to the left is good, and a \
+             long flat top is what makes a chain late.",
+            "p50 and p99 are nearest-rank percentiles over all completed jobs; the maximum is a \
+             percentile of its own. A bound is the analysed worst case under the priority policy; \
+             without one, nothing is guaranteed.",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..Document::default()
+    }
+}
+
+fn unit(run: &ChainsRun) -> Unit {
+    let longest_us = run.chains.iter().map(|chain| chain.period_us).fold(0.0, f64::max);
+    Unit::of_longest((longest_us * 1e3) as u64)
+}
+
+/// Every number of every chain under every policy.
+fn chains_section(run: &ChainsRun) -> Section {
+    let policies = |chain| run.policies.iter().enumerate().map(move |it| row(run, chain, it));
+    let head = "chain|policy|priority|period|deadline|jobs|p50|p99|max|misses|bound";
+    let table = Table::new("", head.split('|'), run.chains.iter().flat_map(policies));
+    let best_effort = run.chains.iter().filter(|chain| chain.best_effort);
+    let best_effort: Vec<&str> = best_effort.map(|chain| chain.id.as_str()).collect();
+    let mut about = format!("Times in {}.", unit(run).name());
+    if !best_effort.is_empty() {
+        about += &format!(" Best effort: {}.", listed(&best_effort));
+    }
+    Section::new("Chains", about).table(table.left(&[1])).charts([overview(run)])
+}
+
+fn own_deadline(chain: &ChainInfo) -> bool {
+    (chain.deadline_us - chain.period_us).abs() > 1e-9
+}
+
+/// A chain under a policy; what the chain has under all of them stands in its first row.
+fn row(run: &ChainsRun, chain: &ChainInfo, (place, policy): (usize, &PolicyRun)) -> Row {
+    let (unit, result) = (unit(run), policy.chain(&chain.id));
+    let summary = result.and_then(ChainResult::summary);
+    let time = |pick: fn(Summary) -> f64| summary.map(|summary| unit.cell(pick(summary)));
+    let once = |text: String| if place == 0 { text } else { String::new() };
+    let deadline = Some(chain.deadline_us).filter(|_| own_deadline(chain));
+    let over = over_bound(&policy.policy, chain, summary);
+    let misses = result.map(|result| result.misses);
+    let missed = match misses {
+        None => Class::Plain,
+        Some(0) => Class::Good,
+        Some(_) if chain.best_effort => Class::Warn,
+        Some(_) => Class::Bad,
+    };
+    let bound = chain.bound_us.filter(|_| policy.policy == PRIORITY);
+    let cells = [
+        Class::Faint.when(chain.best_effort).cell(&chain.id),
+        Class::Series(place).cell(&policy.policy),
+        once(chain.priority.to_string()).into(),
+        once(unit.cell(chain.period_us)).into(),
+        once(deadline.map_or(String::new(), |us| unit.cell(us))).into(),
+        result.map(|result| count(result.jobs)).into(),
+        time(|summary| summary.p50).into(),
+        time(|summary| summary.p99).into(),
+        Class::Bad.when(over).cell(time(|summary| summary.max).unwrap_or("-".to_owned())),
+        missed.cell(misses.map_or("-".to_owned(), count)),
+        Class::Bad.when(over).cell(bound.map_or(String::new(), |us| unit.cell(us))),
+    ];
+    let left_out = result.and_then(ChainResult::left_out);
+    Row::remarked(cells, left_out.map_or(String::new(), |left_out| format!("! {left_out}")))
+}
+
+/// What each policy did in all, and where the slowest job of the most critical chain spent its time.
+fn policies_section(run: &ChainsRun) -> Section {
+    let (unit, critical) = (unit(run), run.most_critical().map_or("", |chain| &chain.id));
+    let slowest = |slowest: Slowest| {
+        let parts = slowest.parts().into_iter().filter(|(_, us)| *us > 0.0);
+        let parts = parts.map(|(name, us)| (format!("    {name}"), unit.cell(us)));
+        let whole = ("    its response".to_owned(), unit.cell(slowest.response_us));
+        let job = (format!("slowest job of {critical}"), slowest.job.to_string());
+        [job, whole].into_iter().chain(parts)
+    };
+    let facts = |policy: &PolicyRun| -> Vec<Fact> {
+        let (missed, jobs) = critical_misses(run, policy);
+        let missed = format!("{} of {}", count(missed), count(jobs));
+        let missed = ("deadlines missed by critical chains".to_owned(), missed);
+        let slow = policy.chain(critical).and_then(|result| result.slowest);
+        let facts = [missed].into_iter().chain(policy.facts.iter().cloned());
+        facts.chain(slow.into_iter().flat_map(slowest)).collect()
+    };
+    let columns: Vec<Vec<Fact>> = run.policies.iter().map(facts).collect();
+    let names = run.policies.iter().map(|policy| policy.policy.as_str());
+    let about = format!("Times in {}; {critical} is the most critical chain.", unit.name());
+    Section::new("Policies", about).table(Table::of_facts(names, &columns))
+}
+
+/// The longest response of every chain under every policy, with the range from its median to its
+/// 99th percentile, in percent of the chain's period.
+fn overview(run: &ChainsRun) -> Chart {
+    let series = |policy: &PolicyRun| {
+        let results = run.chains.iter().map(|chain| {
+            let whole = if chain.period_us > 0.0 { chain.period_us } else { f64::INFINITY };
+            let summary = policy.chain(&chain.id).and_then(ChainResult::summary);
+            (&chain.id, summary.map(|s| [s.p50, s.p99, s.max].map(|us| 100.0 * us / whole)))
+        });
+        let spread = results.clone().filter_map(|(_, times)| times.map(|[p50, p99, _]| (p50, p99)));
+        let longest = results.clone().map(|(id, times)| (id, times.map(|[_, _, max]| max)));
+        Series { spread: spread.collect(), ..Series::at_places(&policy.policy, longest) }
+    };
+    let title = "Every chain against its period: longest response, and from median to p99";
+    let axes = ("chain", "% of the chain's period");
+    let period = Limit { name: "period".to_owned(), at: 100.0, class: Class::Bad };
+    let chart = Chart::new(title, axes, Shape::Bars, run.policies.iter().map(series));
+    Chart { limits: vec![period], ..chart }
+}
+
+fn distributions(run: &ChainsRun) -> Section {
+    Section::new("Distributions", "")
+        .charts(run.chains.iter().map(|chain| distribution(run, chain)))
+}
+
+/// The share of a chain's jobs that were done after a given time, by policy.
+fn distribution(run: &ChainsRun, chain: &ChainInfo) -> Chart {
+    let unit = unit(run);
+    let series = run.policies.iter().map(|policy| {
+        let result = policy.chain(&chain.id).map_or(&[][..], |result| &result.response_us);
+        let times: Vec<f64> = result.iter().map(|us| unit.convert(*us)).collect();
+        Series::distribution(&policy.policy, &times)
+    });
+    let own = own_deadline(chain);
+    let limits = [
+        chain.bound_us.map(|us| ("bound", us, Class::Plain)),
+        own.then_some(("deadline", chain.deadline_us, Class::Bad)),
+        Some(("period", chain.period_us, if own { Class::Faint } else { Class::Bad })),
+    ];
+    let limit = |(name, us, class): (&str, f64, Class)| Limit {
+        name: format!("{name} {}", unit.words(us)),
+        at: unit.convert(us),
+        class,
+    };
+    let title = format!("{}{}", chain.id, if chain.best_effort { " (best effort)" } else { "" });
+    let x = format!("response time in {}", unit.name());
+    let axes = (x.as_str(), "% of the jobs that were done");
+    let chart = Chart::new(title, axes, Shape::Distribution, series);
+    Chart { limits: limits.into_iter().flatten().map(limit).collect(), ..chart }
 }

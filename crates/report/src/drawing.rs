@@ -61,6 +61,13 @@ impl Axis {
         Self::between(positive(low, high), true, pixels)
     }
 
+    /// Linear from a value to a value, which need not be zero; between two pixels of the page.
+    pub fn linear(low: f64, high: f64, (left, right): (i32, i32)) -> Self {
+        let wide = low.is_finite() && high.is_finite() && high > low;
+        let (low, high) = if wide { (low, high) } else { (0.0, 1.0) };
+        Self { log: false, low, high, left: f64::from(left * FINE), right: f64::from(right * FINE) }
+    }
+
     fn between((low, high): (f64, f64), log: bool, (left, right): (i32, i32)) -> Self {
         let (low, high) = if log { (low * 0.85, high * 1.18) } else { (0.0, high * 1.06) };
         Self { log, low, high, left: f64::from(left * FINE), right: f64::from(right * FINE) }
@@ -87,7 +94,8 @@ impl Axis {
             let power = 10_f64.powf(rough.log10().floor());
             let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough);
             let step = step.unwrap_or(10.0 * power);
-            (0..=10).map(|i| self.low + f64::from(i) * step).collect()
+            let first = (self.low / step).ceil();
+            (0..=10).map(|i| (first + f64::from(i)) * step).collect()
         };
         ticks.retain(|tick| (self.low..=self.high).contains(tick));
         if self.log && ticks.len() > 9 {

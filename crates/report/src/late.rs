@@ -17,7 +17,6 @@ mod headline;
 mod html;
 mod json;
 mod kernel;
-mod layout;
 mod locks;
 mod name;
 mod open;
@@ -28,7 +27,6 @@ mod share;
 mod spans;
 mod text;
 pub mod timeline;
-mod unit;
 mod unknown;
 mod worst;
 

@@ -1,15 +1,16 @@
 //! Results as terminal text, JSON and self-contained HTML pages.
 //!
 //! [`chains::ChainsRun`] is what running a system of chains under several policies gave; the
-//! functions of [`chains`] show it: [`chains::table`] and [`chains::conclusion`] in a terminal,
-//! [`chains::json`] to machines, [`chains::html`] as one page that needs no network.
+//! functions of [`chains`] show it: [`chains::document`] to people, [`chains::json`] to machines.
 //! [`study::StudyRun`] is how many random systems each analysis accepts.
 //! [`graph::GraphRun`] is what running a graph of nodes under several methods gave.
 //! [`bandwidth::BandwidthRun`] is what the memory-bandwidth lock is worth on a machine.
 //! [`drive::DriveRun`] is how a scenario was driven under several policies.
 //! [`transport::TransportRun`] is what a request costs by the way it takes.
-//! [`stats`] holds the order statistics that all of them use, [`drawing`], [`theme`] and [`page`]
-//! what their plots and pages are made of.
+//!
+//! Each builds a [`document::Document`], which has one renderer for a terminal and one for a page.
+//! [`number`] writes numbers as text; [`drawing`], [`theme`] and [`page`] are what charts and pages are
+//! made of.
 //!
 //! ```
 //! use report::chains::{self, ChainInfo, ChainResult, ChainsRun, PolicyRun};
@@ -36,20 +37,21 @@
 //!     policies: vec![brake("priority", &[900.0, 1100.0]), brake("fifo", &[3300.0, 900.0])],
 //!     ..ChainsRun::default()
 //! };
-//! assert!(chains::conclusion(&run).contains("3.0 times"));
+//! assert!(chains::document(&run).conclusion[0].contains("3.0 times"));
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod analysis;
 pub mod bandwidth;
 pub mod chains;
+pub mod document;
 pub mod drawing;
 pub mod drive;
-pub mod drive_study;
 mod error;
 pub mod flow;
 pub mod graph;
 pub mod late;
+pub mod number;
 pub mod page;
 pub mod simulation;
 pub mod study;

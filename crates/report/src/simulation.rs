@@ -1,20 +1,17 @@
 //! A simulated schedule, or the worst schedules that a search found, beside the bounds.
 //!
-//! [`table`] and [`conclusion`] are for a terminal, [`json`] is for machines, [`gantt`] draws a
-//! piece of one schedule as SVG, and [`html`] is one page with the table and the picture.
+//! [`document`] is for people, [`json`] for machines; [`gantt`] draws a piece of one schedule as SVG.
 //!
 //! A simulated schedule is possible, not the worst that is possible: a bound below it would be
 //! wrong, and one above it is no waste.
 
 mod gantt;
-mod html;
 mod json;
-mod table;
+mod shown;
 
 pub use gantt::{Gantt, MAX_DRAWN, gantt};
-pub use html::html;
 pub use json::json;
-pub use table::{conclusion, table};
+pub use shown::document;
 
 use crate::analysis::Names;
 use analysis::{Analysis, Status, System};

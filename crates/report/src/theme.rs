@@ -46,6 +46,12 @@ pub const SERIES: [Ink; 8] = [
     Ink { name: "series-7", light: "#7A3F1D", dark: "#D19A75" },
 ];
 
+/// The colour of a series by its place: the last two of ten are grey.
+pub fn series(place: usize) -> Ink {
+    let places = SERIES.len() + 2;
+    SERIES.into_iter().chain([BOUND, MUTED]).nth(place % places).unwrap_or(TEXT)
+}
+
 /// Every colour of a page.
 pub fn inks() -> Vec<Ink> {
     let mut inks = vec![TEXT, MUTED, GRID, BAND, PAPER, LIMIT, BOUND];

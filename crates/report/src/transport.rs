@@ -1,18 +1,14 @@
 //! Cost of a request to an accelerator service by the way it takes: shared memory, DDS on one
 //! machine, DDS between hosts; and by step, as in PAAM's Fig. 12.
 //!
-//! [`TransportRun`] is filled by `keeptime-lab bench transport`. [`table`] shows it in a terminal,
-//! [`json`](json()) to machines, [`html`](html()) as one page.
+//! [`TransportRun`] is filled by `keeptime-lab bench transport`. [`document`] shows it to people,
+//! [`json`](json()) to machines.
 
-mod html;
-mod json;
-mod plot;
-mod table;
-
-pub use html::html;
-pub use json::json;
-pub use table::table;
-
+use crate::document::{
+    Cell as TableCell, Chart, Class, Document, Limit, Row, Section, Series, Shape, Table,
+};
+use crate::number::{bytes, us};
+use serde_json::{Value, json};
 use stats::Summary;
 
 /// Number of steps of a request.
@@ -53,6 +49,13 @@ impl Sample {
     /// Time that no step accounts for. Negative where time stamps of steps overlap.
     pub fn unexplained_ns(&self) -> f64 {
         self.whole_ns - self.steps_ns.iter().sum::<f64>()
+    }
+
+    /// The steps and what is unexplained.
+    fn parts_ns(&self) -> [f64; STEPS + 1] {
+        std::array::from_fn(|part| {
+            self.steps_ns.get(part).copied().unwrap_or_else(|| self.unexplained_ns())
+        })
     }
 
     /// The whole without the device's work.
@@ -134,19 +137,6 @@ pub struct TransportRun {
     pub cells: Vec<Cell>,
 }
 
-/// Bytes as a person writes them: `64 B`, `4 KiB`, `1 MiB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => {
-            format!("{} MiB", bytes >> 20)
-        }
-        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => {
-            format!("{} KiB", bytes >> 10)
-        }
-        bytes => format!("{bytes} B"),
-    }
-}
-
 /// A way in words.
 fn way(name: &str) -> &str {
     match name {
@@ -157,9 +147,161 @@ fn way(name: &str) -> &str {
     }
 }
 
-fn us(ns: f64) -> String {
-    // A value that rounds to zero has no sign.
-    format!("{:.1}", (ns / 100.0).round() / 10.0 + 0.0)
+/// The result as JSON; docs/bench-transport.md says what it has.
+pub fn json(run: &TransportRun) -> Value {
+    json!({
+        "command": run.command,
+        "date": run.date,
+        "machine": Value::from_iter(run.machine.clone()),
+        "device": run.device,
+        "delay_ns": run.delay_ns,
+        "loss": run.loss,
+        "marks": run.marks,
+        "steps": STEP.map(|(name, _)| name),
+        "paam_overhead_us": { "best": PAAM_US[0], "worst": PAAM_US[1] },
+        "cells": run.cells.iter().map(cell_json).collect::<Vec<_>>(),
+    })
+}
+
+fn cell_json(cell: &Cell) -> Value {
+    let latency = cell.latency().map(|latency| {
+        json!({ "min": latency.min, "median": latency.p50, "p99": latency.p99, "max": latency.max })
+    });
+    let shares = cell.shares().map(|Shares { best, mean, worst }| {
+        let [best, mean, worst] = [best, mean, worst].map(|sample| sample_json(&sample));
+        json!({ "best": best, "mean": mean, "worst": worst })
+    });
+    json!({
+        "way": cell.way,
+        "bytes": cell.bytes,
+        "samples": cell.samples.len(),
+        "warm_up_ns": cell.warm_up_ns,
+        "repeated": cell.repeated,
+        "unanswered": cell.unanswered,
+        "latency_ns": latency,
+        "requests": shares,
+    })
+}
+
+fn sample_json(sample: &Sample) -> Value {
+    let names = STEP.iter().map(|(name, _)| *name).chain(["unexplained"]);
+    json!({
+        "whole_ns": sample.whole_ns,
+        "overhead_ns": sample.overhead_ns(),
+        "parts_ns": Value::from_iter(names.zip(sample.parts_ns())),
+    })
+}
+
+/// The result as people read it: latencies, the steps of best, mean and worst request, and the
+/// overhead beside PAAM's.
+pub fn document(run: &TransportRun) -> Document {
+    let delay = us(run.delay_ns as f64);
+    Document {
+        kind: "keeptime-lab bench transport".to_owned(),
+        title: "What a request costs by its way".to_owned(),
+        about: format!(
+            "One request to {}, from before the client writes its data until it has the output: \
+             over shared memory, over DDS on one machine, and over DDS between two hosts, each frame \
+             delayed {delay} us and {} % of them lost.",
+            run.device,
+            run.loss * 100.0
+        ),
+        command: run.command.clone(),
+        date: run.date.clone(),
+        facts: run.machine.clone(),
+        marks: run.marks.clone(),
+        sections: vec![latencies(run), steps(run), overheads(run), meanings()],
+        ..Document::default()
+    }
+}
+
+fn names(cell: &Cell) -> [TableCell; 2] {
+    [way(&cell.way).into(), bytes(cell.bytes).into()]
+}
+
+fn latencies(run: &TransportRun) -> Section {
+    let row = |cell: &Cell| -> Row {
+        let latency = cell.latency();
+        // Below a hundred samples the p99 is the largest one, and says nothing of its own.
+        let p99 = latency.filter(|_| cell.samples.len() >= 100).map(|latency| latency.p99);
+        let first = cell.warm_up_ns.first().copied();
+        let [median, max] = [latency.map(|it| it.p50), latency.map(|it| it.max)];
+        let times = [first, median, p99, max].map(|ns| ns.map(us).into());
+        let counts = [cell.repeated.into(), cell.unanswered.into()];
+        let cells = names(cell).into_iter().chain([cell.samples.len().into()]);
+        cells.chain(times).chain(counts).collect::<Vec<_>>().into()
+    };
+    let head = "way|input|answers|first|median|p99|max|repeated|unanswered".split('|');
+    let about = "Microseconds. first: the first request of the warm-up, which is in none of the other \
+                 numbers.";
+    Section::new("Whole", about).table(Table::new("", head, run.cells.iter().map(row)))
+}
+
+fn steps(run: &TransportRun) -> Section {
+    let mut sizes: Vec<u64> = run.cells.iter().map(|cell| cell.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let row = |cell: &Cell| {
+        let mean = cell.shares()?.mean;
+        let times = mean.parts_ns().into_iter().chain([mean.whole_ns]).map(|ns| us(ns).into());
+        Some(names(cell).into_iter().chain(times).collect::<Vec<_>>())
+    };
+    let steps = STEP.iter().map(|(name, _)| *name);
+    let head = ["way", "input"].into_iter().chain(steps).chain(["unexplained", "whole"]);
+    let about = format!(
+        "Microseconds. In the bars, best and worst are single requests, those with the least and the \
+         most overhead; mean is that of all. The marks are the overheads of PAAM (Fig. 12), {:.0} us \
+         best and {:.0} us worst, with control messages over DDS and data in shared memory; it gives \
+         no numbers by step.",
+        PAAM_US[0], PAAM_US[1]
+    );
+    Section::new("Mean by step", about)
+        .charts(sizes.into_iter().map(|size| bars(run, size)))
+        .table(Table::new("", head, run.cells.iter().filter_map(row)))
+}
+
+/// The steps of the best request, the mean and the worst one of each way with a size of input.
+fn bars(run: &TransportRun, size: u64) -> Chart {
+    let cells = run.cells.iter().filter(|cell| cell.bytes == size);
+    let requests: Vec<(String, Sample)> = cells
+        .filter_map(|cell| Some((way(&cell.way), cell.shares()?)))
+        .flat_map(|(way, Shares { best, mean, worst })| {
+            let requests = [("best", best), ("mean", mean), ("worst", worst)];
+            requests.map(|(which, sample)| (format!("{way}, {which}"), sample))
+        })
+        .collect();
+    let names = STEP.iter().map(|(name, _)| *name).chain(["unexplained"]);
+    let series = names.enumerate().map(|(step, name)| {
+        let times = requests.iter().map(|(request, sample)| {
+            (request.clone(), Some(sample.parts_ns()[step].max(0.0) / 1e3))
+        });
+        Series::at_places(name, times)
+    });
+    let limit = |(name, at): (&str, f64)| Limit { name: name.to_owned(), at, class: Class::Bad };
+    let title = format!("Input of {}", bytes(size));
+    let limits = ["PAAM, best", "PAAM, worst"].into_iter().zip(PAAM_US).map(limit);
+    let chart = Chart::new(title, ("request", "microseconds"), Shape::Stacked, series);
+    Chart { limits: limits.collect(), ..chart }
+}
+
+fn overheads(run: &TransportRun) -> Section {
+    let row = |cell: &Cell| {
+        let Shares { best, mean, worst } = cell.shares()?;
+        let times = [best, mean, worst].map(|sample| us(sample.overhead_ns()).into());
+        Some(names(cell).into_iter().chain(times).collect::<Vec<_>>())
+    };
+    let [best, worst] = PAAM_US.map(|us| format!("{us:.0}"));
+    let paam = ["PAAM, NVIDIA Jetson AGX Xavier", "72 B", &best, "-", &worst].map(TableCell::from);
+    let rows = run.cells.iter().filter_map(row).chain([paam.to_vec()]);
+    Section::new("Overhead", "The whole without the device's work, microseconds.")
+        .table(Table::new("", ["way", "input", "best", "mean", "worst"], rows))
+}
+
+fn meanings() -> Section {
+    let unexplained = [("unexplained", "the whole without all of these")];
+    let steps = STEP.into_iter().chain(unexplained);
+    let facts = steps.map(|(name, about)| (name.to_owned(), about.to_owned()));
+    Section { facts: facts.collect(), ..Section::new("Steps", "") }
 }
 
 #[cfg(test)]
@@ -191,10 +333,11 @@ mod tests {
         let full = Cell { way: "shared".into(), bytes: 64, samples, ..Cell::default() };
         let empty = Cell { way: "hosts".into(), bytes: 4096, unanswered: 3, ..Cell::default() };
         let run = TransportRun { cells: vec![full, empty], ..TransportRun::default() };
-        let page = html(&run).unwrap();
+        let page = document(&run).html().unwrap();
+        let text = document(&run).text(130, false);
         for words in ["shared memory", "DDS, two hosts", "4 KiB", "198", "391", "unexplained"] {
             assert!(page.contains(words), "{words}");
-            assert!(table(&run).contains(words), "{words} in the table");
+            assert!(text.contains(words), "{words} in {text}");
         }
         assert!(json(&run)["cells"][1]["latency_ns"].is_null());
     }

@@ -128,8 +128,8 @@ fn tables_end_with_the_conclusion_and_the_page_is_written() {
     let options = ["--duration", "300ms", "--policy", "priority,fifo", "--html", page_option];
     let output = bench.command(&options).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("\npriority ") && text.contains("\nfifo "), "{text}");
-    assert!(text.lines().last().unwrap().contains("brake"), "{text}");
+    assert!(text.contains(" priority ") && text.contains(" fifo "), "{text}");
+    assert!(text.rsplit("\n\n").next().unwrap().contains("brake"), "{text}");
     assert!(!text.contains('\x1b'), "{text}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("s left"));
     assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));

@@ -1,7 +1,8 @@
 //! The terminal of a command: what both programs write, and how they read what is typed.
 //!
 //! - [`tell!`] writes messages, [`output`] results and the files that options name.
-//! - [`table`] has columns of text.
+//! - [`page`] lays out text and tables for a width, in colours; [`table`] has columns of text as wide
+//!   as they need to be.
 //! - [`command_line`] has commands as they would be typed.
 //! - [`time`] reads a time, as in 1ms.
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@
 
 pub mod command_line;
 pub mod output;
+pub mod page;
 pub mod table;
 
 use std::time::Duration;

@@ -1,67 +1,49 @@
 //! Columns of text, as wide as their widest cell.
 
-/// Rows of cells; the first row is the heading.
-pub struct Table {
-    rows: Vec<Row>,
-    right: &'static [usize],
-}
+use crate::page::{ALWAYS, Column, PLAIN, Page};
 
-enum Row {
-    Cells(Vec<String>),
-    /// A line of its own below a row.
-    Remark(String),
+/// Rows of cells below a heading.
+pub struct Table {
+    heading: Vec<String>,
+    right: &'static [usize],
+    rows: Vec<Vec<String>>,
+    /// A line below each row; empty for none.
+    remarks: Vec<String>,
 }
 
 impl Table {
     /// A table with this heading, whose `right` columns are flush right.
     pub fn new(heading: &[&str], right: &'static [usize]) -> Table {
         let heading = heading.iter().map(|&cell| cell.to_owned()).collect();
-        Table { rows: vec![Row::Cells(heading)], right }
+        Table { heading, right, rows: Vec::new(), remarks: Vec::new() }
     }
 
     /// Adds a row. What others could have written cannot move the cursor.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let clean = |cell: String| name::clean(&cell).into_owned();
-        self.rows.push(Row::Cells(cells.into_iter().map(clean).collect()));
+        self.rows.push(cells.into_iter().collect());
+        self.remarks.push(String::new());
     }
 
     /// Adds a line about the row before, unless it is empty.
     pub fn remark(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.rows.push(Row::Remark(name::clean(text).into_owned()));
+        if let Some(remark) = self.remarks.last_mut().filter(|_| !text.is_empty()) {
+            text.clone_into(remark);
         }
     }
 
     /// The lines.
     pub fn render(&self) -> String {
-        let cells = self.rows.iter().filter_map(|row| match row {
-            Row::Cells(cells) => Some(cells),
-            Row::Remark(_) => None,
-        });
-        let mut widths = Vec::new();
-        for row in cells {
-            widths.resize(widths.len().max(row.len()), 0);
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        self.rows.iter().map(|row| self.line(row, &widths)).collect()
-    }
-
-    fn line(&self, row: &Row, widths: &[usize]) -> String {
-        let cells = match row {
-            Row::Cells(cells) => cells,
-            Row::Remark(text) => return format!("    {text}\n"),
+        let column = |(at, name)| match self.right.contains(&at) {
+            true => Column::number(name, ALWAYS),
+            false => Column::label(name),
         };
-        let padded =
-            cells.iter().zip(widths).enumerate().map(|(column, (cell, &width))| {
-                match self.right.contains(&column) {
-                    true => format!("{cell:>width$}"),
-                    false => format!("{cell:<width$}"),
-                }
-            });
-        let line = padded.collect::<Vec<String>>().join("  ");
-        format!("{}\n", line.trim_end())
+        let columns: Vec<Column<'_>> =
+            self.heading.iter().map(String::as_str).enumerate().map(column).collect();
+        let cells = |row: &Vec<String>| row.iter().map(|cell| (cell.clone(), PLAIN)).collect();
+        let rows: Vec<_> = self.rows.iter().map(cells).collect();
+        let mut page = Page::new(usize::MAX / 2, false).flush();
+        page.remarked(&columns, &rows, &self.remarks);
+        page.finish()
     }
 }
 

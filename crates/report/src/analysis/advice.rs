@@ -5,9 +5,8 @@
 //! begins, names the addends of its bound that others cause and by how much they must shrink, and
 //! only then says who else is late.
 
-use super::unit::{percent, words};
-use super::words::listed;
 use super::{Addend, Bounds};
+use crate::number::{listed, percent_down, time};
 use analysis::{Refusal, Status};
 
 /// Sentences on the guarantees, and on the first change to make if they are not enough.
@@ -62,15 +61,15 @@ fn least_slack(bounds: &Bounds) -> Option<String> {
     let slack_ns = bounds.slack_ns(tightest)?;
     let start = format!(
         "{name} has the least slack: {}, {} of its deadline",
-        words(slack_ns),
-        percent(slack_ns, model.deadline_ns)
+        time(slack_ns),
+        percent_down(slack_ns, model.deadline_ns)
     );
     let waits = bounds.addends(tightest).into_iter().find(|addend| addend.culprit.is_some());
     Some(match waits {
         Some(addend) => format!(
             "{start}; the largest thing it waits for is {} ({}).",
             addend.words,
-            words(addend.ns)
+            time(addend.ns)
         ),
         None => format!("{start}; it waits for nobody."),
     })
@@ -112,8 +111,8 @@ fn late(bounds: &Bounds, chain: usize, missing_ns: u64) -> Vec<String> {
     let (model, bound, name) = bounds.chain(chain);
     let start = format!(
         "Change {name} first: its bound passes the deadline of {} by at least {}.",
-        words(model.deadline_ns),
-        words(missing_ns)
+        time(model.deadline_ns),
+        time(missing_ns)
     );
     let addends = bounds.addends(chain);
     let own_ns: u64 = addends.iter().filter(|a| a.culprit.is_none()).map(|a| a.ns).sum();
@@ -126,7 +125,7 @@ fn late(bounds: &Bounds, chain: usize, missing_ns: u64) -> Vec<String> {
             format!(
                 "Even alone it is late: its own work{parts} takes {}. Shorten that, or give it \
                  more time.",
-                words(own_ns)
+                time(own_ns)
             ),
         ];
     }
@@ -146,16 +145,16 @@ fn late(bounds: &Bounds, chain: usize, missing_ns: u64) -> Vec<String> {
 
 fn shrink(addends: &[&Addend], together_ns: u64, missing_ns: u64) -> String {
     let share = percent_up(missing_ns, together_ns);
-    let by = format!("by {} ({share})", words(missing_ns));
+    let by = format!("by {} ({share})", time(missing_ns));
     match addends {
         [one] => format!(
             "The largest thing that can be taken away is {} ({}): it must shrink {by}, at least.",
             one.words,
-            words(one.ns)
+            time(one.ns)
         ),
         several => {
             let named: Vec<String> =
-                several.iter().map(|a| format!("{} ({})", a.words, words(a.ns))).collect();
+                several.iter().map(|a| format!("{} ({})", a.words, time(a.ns))).collect();
             format!(
                 "No single thing is large enough: {} must shrink {by} together, at least.",
                 listed(&named)
@@ -181,8 +180,8 @@ fn blame(bounds: &Bounds, addends: &[Addend], named: Option<usize>) -> Option<St
         format!(
             "The chain to blame most is {}: {}, {} of the bound, in all.",
             bounds.names.chains[chain],
-            words(ns),
-            percent(ns, total_ns)
+            time(ns),
+            percent_down(ns, total_ns)
         )
     })
 }

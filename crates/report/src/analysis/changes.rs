@@ -1,14 +1,14 @@
 //! Changes that a search for priorities and buckets made.
 
-use super::Names;
-use super::terminal::{Cell, FAINT, HEAD, PLAIN, Page, WARN};
-use super::words::listed;
+use super::{Names, WIDTH};
+use crate::number::listed;
 use analysis::System;
 use analysis::assign::{Assignment, Method};
+use terminal::page::{Cell, FAINT, HEAD, PLAIN, Page, WARN};
 
 /// Every priority, bucket and place that the assignment changed, old and new, and how it was found.
 pub fn changes(before: &System, assignment: &Assignment, names: &Names, color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(WIDTH, color);
     let after = &assignment.system;
     page.line(HEAD, &found(assignment));
     let mut rows: Vec<Vec<Cell>> = Vec::new();
@@ -45,12 +45,14 @@ pub fn changes(before: &System, assignment: &Assignment, names: &Names, color: b
     if rows.is_empty() {
         page.line(PLAIN, "  nothing had to change");
     }
-    page.rows(&[true, true, false, true, true], &rows);
+    page.table(&[true, true, false, true, true].map(|left| ("", left)), &rows);
     if !assignment.schedulable {
         page.paragraph(
             WARN,
             "! not every chain is guaranteed: this is the best that was found, and no proof that \
              there is nothing better",
+            0,
+            2,
         );
     }
     page.finish()

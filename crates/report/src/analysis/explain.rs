@@ -1,25 +1,25 @@
 //! The derivation of one chain's bound: every quantity of the theorem, part by part, and all that
 //! the bound is made of.
 
-use super::Bounds;
 use super::table::made_of;
-use super::terminal::{Cell, FAINT, PLAIN, Page};
-use super::unit::Unit;
-use super::words::listed;
+use super::{Bounds, WIDTH};
+use crate::number::{Unit, listed};
 use analysis::PartBound;
+use terminal::page::{Cell, FAINT, PLAIN, Page};
 
 /// Explains the bound of one chain, part by part.
 pub fn explain(bounds: &Bounds, chain: usize, color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(WIDTH, color);
     made_of(&mut page, bounds, chain, usize::MAX - 1);
     let parts = &bounds.analysis.chains[chain].parts;
     for (i, part) in parts.iter().enumerate() {
-        page.line(FAINT, &format!("\n  {}", heading(bounds, chain, part, (i, parts.len()))));
-        page.rows(&[true, false, true], &quantities(bounds, chain, part));
+        page.end();
+        page.line(FAINT, &format!("  {}", heading(bounds, chain, part, (i, parts.len()))));
+        page.table(&[true, false, true].map(|left| ("", left)), &quantities(bounds, chain, part));
     }
     page.line(PLAIN, "");
     for sentence in relations(bounds, chain) {
-        page.paragraph(PLAIN, &sentence);
+        page.paragraph(PLAIN, &sentence, 0, 2);
     }
     page.finish()
 }

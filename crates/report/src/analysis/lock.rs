@@ -1,11 +1,11 @@
 //! Response times under the memory-bandwidth lock (BWLOCK++, equation 4).
 
-use super::Names;
 use super::json::us;
-use super::terminal::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page};
-use super::unit::Unit;
+use super::{Names, WIDTH};
+use crate::number::Unit;
 use analysis::{LockBound, System};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use terminal::page::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page};
 
 /// Returns true if every chain whose deadline counts keeps it.
 pub fn lock_schedulable(system: &System, bounds: &[LockBound]) -> bool {
@@ -15,7 +15,7 @@ pub fn lock_schedulable(system: &System, bounds: &[LockBound]) -> bool {
 
 /// One line per chain: execution, blocking, response.
 pub fn lock(names: &Names, system: &System, bounds: &[LockBound], color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(WIDTH, color);
     let verdict = match lock_schedulable(system, bounds) {
         true => (GOOD, "schedulable under the bandwidth lock"),
         false => (BAD, "not schedulable under the bandwidth lock"),
@@ -59,7 +59,7 @@ pub fn lock_json(names: &Names, system: &System, bounds: &[LockBound]) -> Value 
             "R": bound.response_ns.map(us),
         })
     };
-    let chains: Map<String, Value> =
-        names.chains.iter().zip(bounds).map(|(name, bound)| (name.clone(), of(bound))).collect();
+    let chains = names.chains.iter().zip(bounds).map(|(name, bound)| (&**name, of(bound)));
+    let chains = Value::from_iter(chains);
     json!({ "schedulable": lock_schedulable(system, bounds), "chains": chains })
 }

@@ -1,18 +1,18 @@
 //! Factors by which times may grow before the verdict changes, and the chain that fails first.
 
-use super::Bounds;
 use super::json::us;
-use super::terminal::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, WARN};
 use super::words::status_name;
+use super::{Bounds, WIDTH};
 use analysis::sensitivity::{MAX_PERMILLE, Margin, Scale};
 use serde_json::{Value, json};
+use terminal::page::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, WARN};
 
 /// One line per kind of time, all others being as they are.
 pub fn margins(bounds: &Bounds, margins: &[Margin], color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(WIDTH, color);
     page.line(HEAD, "How far times may grow, all others as they are:");
     let rows: Vec<Vec<Cell>> = margins.iter().map(|margin| row(bounds, margin)).collect();
-    page.rows(&[true, false, true], &rows);
+    page.table(&[true, false, true].map(|left| ("", left)), &rows);
     page.finish()
 }
 

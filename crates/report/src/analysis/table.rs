@@ -1,11 +1,11 @@
 //! The bounds in a terminal: one line per chain; and what each bound is made of.
 
-use super::terminal::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, WARN, clean};
-use super::unit::{Unit, percent};
 use super::words::variant_name;
-use super::{Addend, Bounds};
+use super::{Addend, Bounds, WIDTH};
+use crate::number::{Unit, percent_down};
 use analysis::{Refusal, Status, Variant};
 use anstyle::Style;
+use terminal::page::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, WARN, clean};
 
 /// Addends of one chain that are shown; smaller ones are summed.
 const MAX_ADDENDS: usize = 6;
@@ -15,9 +15,10 @@ const BAR: u64 = 24;
 /// Verdict, marks, and one line per chain. With `color`, what is guaranteed and what is not stand
 /// out by ANSI colours as well.
 pub fn table(bounds: &Bounds, color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(WIDTH, color);
     head(&mut page, bounds);
-    page.line(FAINT, &format!("\n  times in {}", Unit::of(&bounds.system).name()));
+    page.end();
+    page.line(FAINT, &format!("  times in {}", Unit::of(&bounds.system).name()));
     let columns = [
         ("chain", true),
         ("priority", false),
@@ -36,7 +37,7 @@ pub fn table(bounds: &Bounds, color: bool) -> String {
 /// Addends of the bound of every chain, the largest first. Chains whose bucket allows no bound are
 /// left out.
 pub fn composition(bounds: &Bounds, color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(WIDTH, color);
     let concurrent = |chain: &usize| {
         matches!(bounds.analysis.chains[*chain].refusal, Some(Refusal::Concurrent { .. }))
     };
@@ -61,10 +62,10 @@ fn head(page: &mut Page, bounds: &Bounds) {
     page.paint(style, verdict);
     page.line(HEAD, &format!(" ({} analysis)", variant_name(analysis.variant)));
     if let Some(warning) = bounds.warning() {
-        page.paragraph(BAD, &format!("! {warning}"));
+        page.paragraph(BAD, &format!("! {warning}"), 0, 2);
     }
     for mark in &bounds.marks {
-        page.paragraph(WARN, &format!("! {}", clean(mark)));
+        page.paragraph(WARN, &format!("! {}", clean(mark)), 0, 2);
     }
 }
 
@@ -85,7 +86,7 @@ fn row(bounds: &Bounds, index: usize) -> Vec<Cell> {
             (None, _) => ("-".to_owned(), PLAIN),
         },
         (slack.map_or("-".to_owned(), |ns| unit.down(ns)), PLAIN),
-        (slack.map_or(String::new(), |ns| percent(ns, chain.deadline_ns)), FAINT),
+        (slack.map_or(String::new(), |ns| percent_down(ns, chain.deadline_ns)), FAINT),
         (bounds.status_words(index), style),
     ]
 }
@@ -125,12 +126,12 @@ pub(super) fn made_of(page: &mut Page, bounds: &Bounds, chain: usize, most: usiz
         let style = if addend.culprit.is_some() { PLAIN } else { FAINT };
         rows.push(vec![
             (unit.up(addend.ns), PLAIN),
-            (percent(addend.ns, total_ns), FAINT),
+            (percent_down(addend.ns, total_ns), FAINT),
             (bar(addend.ns, total_ns), style),
             (addend.words.clone(), style),
         ]);
     }
-    page.rows(&[false, false, true, true], &rows);
+    page.table(&[false, false, true, true].map(|left| ("", left)), &rows);
 }
 
 fn bar(ns: u64, total_ns: u64) -> String {

@@ -1,7 +1,7 @@
 //! Terms, statuses and refusals in words, with the names of the file.
 
 use super::Bounds;
-use super::unit::words;
+use crate::number::{listed, time};
 use analysis::{PartBound, Refusal, Status, Term, TermKind, Variant};
 
 impl Bounds {
@@ -55,7 +55,7 @@ impl Bounds {
     /// Reason why a chain has no guarantee, without its name.
     pub(super) fn refusal_words(&self, chain: usize, refusal: &Refusal) -> String {
         match refusal {
-            Refusal::Late { missing_ns, .. } => format!("late by at least {}", words(*missing_ns)),
+            Refusal::Late { missing_ns, .. } => format!("late by at least {}", time(*missing_ns)),
             Refusal::Overload { accelerator, chain: refused } => {
                 let accelerator = &self.names.accelerators[*accelerator];
                 if *refused == chain {
@@ -90,15 +90,5 @@ pub(super) fn variant_name(variant: Variant) -> &'static str {
         Variant::Published => "published",
         Variant::Sound => "sound",
         Variant::Tight => "tight",
-    }
-}
-
-/// `a, b and c`
-pub(super) fn listed<T: AsRef<str>>(names: &[T]) -> String {
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    match names.as_slice() {
-        [] => "nothing".to_owned(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

@@ -1,24 +1,18 @@
-//! One line in words: what the priority policy won, and whether it won anything.
+//! Conclusion in sentences: what the priority policy won, and whether it won anything.
 //!
 //! It compares the longest response of the most critical chain under [`PRIORITY`] with every
 //! other policy, then the missed deadlines of all chains whose deadlines count, then the bounds.
 //! A difference below five percent is none.
 
-use super::table::critical_misses;
-use super::unit::{Unit, count};
-use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, over_bound};
+use super::{ChainInfo, ChainsRun, PRIORITY, PolicyRun, critical_misses, over_bound, unit};
+use crate::number::count;
 use stats::Summary;
 
 /// Ratios inside this distance of 1 are no difference.
 const SAME: f64 = 0.05;
 
-/// Conclusion of the comparison, in one line.
-pub fn conclusion(run: &ChainsRun) -> String {
-    sentences(run).join(" ")
-}
-
 /// The sentences of the conclusion, the most important first.
-pub(super) fn sentences(run: &ChainsRun) -> Vec<String> {
+pub(super) fn conclusion(run: &ChainsRun) -> Vec<String> {
     let Some(chain) = run.most_critical() else {
         return vec!["There is no chain, so nothing was compared.".to_owned()];
     };
@@ -28,7 +22,7 @@ pub(super) fn sentences(run: &ChainsRun) -> Vec<String> {
     if !run.marks.is_empty() || run.policies.iter().any(|policy| !policy.marks.is_empty()) {
         parts.push("The marks qualify these results.".to_owned());
     }
-    parts.iter().map(|part| crate::text::clean(part)).collect()
+    parts
 }
 
 fn max_us(policy: &PolicyRun, chain: &ChainInfo) -> Option<f64> {
@@ -36,7 +30,7 @@ fn max_us(policy: &PolicyRun, chain: &ChainInfo) -> Option<f64> {
 }
 
 fn comparison(run: &ChainsRun, chain: &ChainInfo) -> String {
-    let (id, unit) = (&chain.id, Unit::of(run));
+    let (id, unit) = (&chain.id, unit(run));
     let Some(priority) = run.policy(PRIORITY) else {
         return format!("The policy {PRIORITY} was not run, so nothing can be said to be won.");
     };

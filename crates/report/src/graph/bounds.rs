@@ -1,19 +1,20 @@
 //! The bounds of a graph without a run: one line for each key path, one for each callback.
 
-use crate::analysis::terminal::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, clean};
 use graph_bounds::{CallbackBound, GraphBounds, PathBound};
 use serde_json::{Map, Value, json};
+use terminal::page::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, clean};
 
 /// The bounds of the key paths, then those of the callbacks, the most urgent one first.
 pub fn table(file: &str, bounds: &GraphBounds, color: bool) -> String {
-    let mut page = Page::new(color);
+    let mut page = Page::new(crate::analysis::WIDTH, color);
     page.paint(HEAD, &format!("{}: ", clean(file)));
     match bounds.complete() {
         true => page.line(GOOD, "bounded"),
         false => page.line(BAD, "not all of it is bounded"),
     }
     if !bounds.paths.is_empty() {
-        page.line(FAINT, "\n  times in ms, from the oldest nominal release to the end of the sink");
+        page.end();
+        page.line(FAINT, "  times in ms, from the oldest nominal release to the end of the sink");
         let rows: Vec<Vec<Cell>> = bounds
             .paths
             .iter()
@@ -24,7 +25,8 @@ pub fn table(file: &str, bounds: &GraphBounds, color: bool) -> String {
             .collect();
         page.table(&[("path", true), ("bound", false), ("status", true)], &rows);
     }
-    page.line(FAINT, "\n  times in ms, from the nominal release of its timers to the end");
+    page.end();
+    page.line(FAINT, "  times in ms, from the nominal release of its timers to the end");
     let mut callbacks: Vec<&CallbackBound> = bounds.callbacks.iter().collect();
     callbacks.sort_by_key(|callback| std::cmp::Reverse(callback.priority));
     let rows: Vec<Vec<Cell>> = callbacks.into_iter().map(row).collect();

@@ -2,7 +2,7 @@
 
 use super::Findings;
 use super::name::task;
-use super::unit::{count, counted, instant, listed, percent, time};
+use crate::number::{count, counted, instant, listed, percent, time};
 use late::Task;
 use late::result::Sequence;
 use late::{Evidence, Remedy, Verdict};

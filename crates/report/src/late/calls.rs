@@ -1,13 +1,13 @@
 //! The kinds of calls: how long they take, how much of that is waiting, and how many locks one
 //! call takes.
 
-use super::layout::{ALWAYS, Column, Page};
 use super::name::kind_name;
-use super::unit::{cell, count, counted, percent};
 use super::{Findings, plural};
-use crate::analysis::terminal::{FAINT, PLAIN, WARN};
+use crate::number::{cell, count, counted, percent};
 use late::result::CallKind;
 use late::{Distribution, Family, Group, Host};
+use terminal::page::{ALWAYS, Column, Page};
+use terminal::page::{FAINT, PLAIN, WARN};
 
 /// Other calls that are listed; the rest is counted.
 const OTHERS: usize = 8;

@@ -9,7 +9,7 @@
 use super::Findings;
 use super::name::{attributes, kind_name};
 use super::pattern::{Shown, Span};
-use super::unit::{counted, time};
+use crate::number::{counted, time};
 use crate::theme::{BOUND, Ink, LIMIT, SERIES};
 use crate::{Error, page};
 use minijinja::{Value, context};

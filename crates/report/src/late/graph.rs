@@ -8,14 +8,14 @@
 use super::Findings;
 use super::advice::times;
 use super::kernel::kernel_name;
-use super::layout::Page;
 use super::name::kind_name;
-use super::unit::{count, counted, listed, percent, time};
-use crate::analysis::terminal::{FAINT, HEAD, PLAIN, WARN};
+use crate::number::{count, counted, listed, percent, time};
 use late::graph::{Cut, GraphLaunch, Kernel, Reason, Sequence, Source};
 use minijinja::context;
 use minijinja::value::Value as Shown;
 use serde_json::{Value, json};
+use terminal::page::Page;
+use terminal::page::{FAINT, HEAD, PLAIN, WARN};
 
 /// Sequences that are told.
 const TOLD: usize = 5;

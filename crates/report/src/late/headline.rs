@@ -2,8 +2,8 @@
 
 use super::advice::{advice, remedy_name};
 use super::share::{Share, shares};
-use super::unit::{counted, instant, listed, percent, time};
 use super::{Findings, Late, What, open, plural, singular};
+use crate::number::{counted, instant, listed, percent, time};
 use late::result::{Instance, Unfinished};
 use late::{Cause, Evidence, Explained, Group, HolderState, Part, Verdict};
 

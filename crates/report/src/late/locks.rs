@@ -2,14 +2,14 @@
 //! held.
 
 use super::calls::{p99, value};
-use super::layout::{ALWAYS, Cell, Column, Page};
 use super::name::{attributes, families};
-use super::unit::{count, counted, listed, percent, time};
 use super::{Findings, plural};
-use crate::analysis::terminal::{BAD, FAINT, PLAIN, WARN};
+use crate::number::{count, counted, listed, percent, time};
 use late::result::{Lock, Use};
 use late::{Distribution, Family, Group};
 use std::collections::HashSet;
+use terminal::page::{ALWAYS, Cell, Column, Page};
+use terminal::page::{BAD, FAINT, PLAIN, WARN};
 
 /// Locks that are listed in a terminal; the rest is counted.
 const LISTED: usize = 16;

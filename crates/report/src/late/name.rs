@@ -1,7 +1,7 @@
 //! Names of threads, calls and locks. The same words in a terminal and on a page.
 
 use super::Findings;
-use super::unit::{bytes, bytes_class, counted};
+use crate::number::{bytes, bytes_class, counted};
 use late::result::{Attributes, CallKind, Lock, WorstCall};
 use late::{Family, Host, Task};
 

@@ -2,7 +2,7 @@
 //! waited for a signal, which threads without work do.
 
 use super::Findings;
-use super::unit::{counted, instant, listed, time};
+use crate::number::{counted, instant, listed, time};
 use late::Family;
 use late::result::{OpenHolder, OpenWait};
 use serde_json::{Value, json};

@@ -5,14 +5,14 @@
 //! that repeat, as a large copy has them for each of its pieces, are folded into one run with a
 //! factor.
 
-use super::layout::{Page, cut};
 use super::locks::groups_words;
 use super::name::{family, kind_name};
-use super::unit::{count, counted, percent, time};
 use super::{Findings, plural};
-use crate::analysis::terminal::{FAINT, PLAIN, WARN};
+use crate::number::{count, counted, percent, time};
 use late::result::{CallKind, Pattern};
 use late::{Family, Group};
+use terminal::page::{FAINT, PLAIN, WARN};
+use terminal::page::{Page, cut};
 use unicode_width::UnicodeWidthStr;
 
 /// The longest run of spans that is looked for as a repeated one.

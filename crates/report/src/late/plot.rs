@@ -1,9 +1,9 @@
 //! The distributions of the page, as SVG: which share of calls, waits or holds took longer than a
 //! given time, both axes logarithmic. A late launch is far to the right and far down.
 
-use super::unit::time;
 use crate::Error;
 use crate::drawing::{Area, Axis, Drawn, FINE, draw, line, text};
+use crate::number::time;
 use crate::theme::{GRID, Ink, MUTED};
 use late::Distribution;
 use plotters::prelude::*;

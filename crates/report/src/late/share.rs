@@ -8,8 +8,8 @@
 mod cause;
 
 use super::name::task;
-use super::unit::{percent, time};
 use super::{Findings, What};
+use crate::number::{percent, time};
 use cause::{Phrase, Sentence};
 use late::{Explained, Task};
 

@@ -2,11 +2,11 @@
 
 use super::advice::{self, Told, remedy_words};
 use super::headline::{beside, headline};
-use super::layout::Page;
-use super::unit::{bytes, count, counted, percent, time};
 use super::unknown::unknown;
 use super::{Findings, calls, graph, locks, open, pattern, worst};
-use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
+use crate::number::{bytes, count, counted, percent, time};
+use terminal::page::Page;
+use terminal::page::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
 use trace::metadata::{Guard, GuardCounts, ProgramEnd, Tier};
 
 /// Verdicts that are told; the rest is counted.

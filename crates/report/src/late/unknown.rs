@@ -1,7 +1,7 @@
 //! Facts that the trace does not contain, and ways to record more of them.
 
 use super::Findings;
-use super::unit::{count, counted, time};
+use crate::number::{count, counted, time};
 use trace::metadata::{ProgramEnd, Tier};
 
 /// Everything that is missing, one sentence each; the most important first.
@@ -56,7 +56,7 @@ fn losses(findings: &Findings<'_>) -> Vec<String> {
         sentences.push(format!(
             "{} reached into a time whose records are missing: no number counts them, and one of \
              them may have been the worst.",
-            super::unit::listed(&open)
+            crate::number::listed(&open)
         ));
     }
     if losses.unknown_kinds > 0 {

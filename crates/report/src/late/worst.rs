@@ -1,12 +1,12 @@
 //! The worst calls, each taken apart.
 
 use super::headline::place;
-use super::layout::Page;
 use super::share::{Detail, shares};
-use super::unit::{Scale, counted, show_tenths, tenths, time};
 use super::{Findings, Focus, Late, What};
-use crate::analysis::terminal::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
+use crate::number::{Scale, counted, show_tenths, tenths, time};
 use anstyle::Style;
+use terminal::page::Page;
+use terminal::page::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
 
 /// Shares of one call that are listed, and details of one share; the rest is one line.
 const SHARES: usize = 8;

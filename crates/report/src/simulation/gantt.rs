@@ -7,7 +7,7 @@
 //! in use, pale while a request waits there.
 
 use crate::analysis::Names;
-use crate::analysis::unit::words;
+use crate::number::time;
 use crate::{Error, page};
 use analysis::System;
 use analysis::simulate::{Doing, Interval, Job, Request, Resource, Trace};
@@ -89,7 +89,7 @@ pub fn gantt(gantt: &Gantt<'_>) -> Result<String, Error> {
     let drawing = Drawing::of(gantt);
     let drawn = drawing.blocks.len() + drawing.arrows.len();
     if drawn > MAX_DRAWN {
-        let span = words(gantt.to_ns - gantt.from_ns);
+        let span = time(gantt.to_ns - gantt.from_ns);
         let message = format!("{drawn} things in {span}, expected at most {MAX_DRAWN}");
         return Err(Error::Plot { plot: "the schedule".to_owned(), message });
     }
@@ -338,7 +338,7 @@ fn response_words(name: &str, job: &Job) -> String {
     match job.end_ns {
         u64::MAX => format!("{name}, job {}: did not end", job.job + 1),
         end_ns => {
-            let response = words(end_ns - job.nominal_ns);
+            let response = time(end_ns - job.nominal_ns);
             format!("{name}, job {}: responds in {response}", job.job + 1)
         }
     }

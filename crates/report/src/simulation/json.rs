@@ -2,21 +2,19 @@
 
 use super::{Simulated, Simulation};
 use crate::analysis::{status_name, us};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// `{"misses", "chains": {ID: {"jobs", "median", "worst", "bound", ..}}}`, chains in the order of
 /// the file; `bound` is null where there is no guarantee.
 pub fn json(simulation: &Simulation) -> Value {
     let found = simulation.chains.iter().enumerate();
-    let chains: Map<String, Value> = found
-        .filter_map(|(chain, found)| Some((chain, found.as_ref()?)))
-        .map(|(chain, found)| {
-            (simulation.names.chains[chain].clone(), of_chain(simulation, chain, found))
-        })
-        .collect();
+    let found = found.filter_map(|(chain, found)| Some((chain, found.as_ref()?)));
+    let chains = found.map(|(chain, found)| {
+        (&*simulation.names.chains[chain], of_chain(simulation, chain, found))
+    });
     json!({
         "fails": simulation.fails(),
-        "chains": chains,
+        "chains": Value::from_iter(chains),
         "file": simulation.file,
         "what": simulation.what,
         "command": simulation.command,

@@ -1,6 +1,6 @@
 //! Findings and texts of a trace's report, for its tests.
 
-use late::{Options, explain, survey, verdicts};
+use ::late::{Options, explain, survey, verdicts};
 use report::late::{self, Findings, Focus, Look};
 use trace::Trace;
 

@@ -18,8 +18,9 @@ mod table1;
 #[cfg(test)]
 mod tests;
 
+use crate::result::{Demand, DriveStudyRun, Value, Verdict};
 use crate::{Clock, Experiment, Factor, Folder, Interval, Part, Row, Study, Suite};
-use report::drive_study::{Demand, DriveStudyRun, Section, Value, Verdict};
+use report::document::Section;
 use std::collections::{BTreeMap, HashMap};
 
 /// Origin of the result.

@@ -4,7 +4,8 @@
 //! drives them on several threads, each scenario under all policies by one thread, one after the
 //! other; a [`Folder`] keeps each drive as soon as it is over, so that a study that was killed goes
 //! on where it was, and the folders of its shards become one. [`judge::judge`] says what the drives
-//! show, demand by demand, with confidence intervals over scenarios, for the crate `report` to show.
+//! show, demand by demand, with confidence intervals over scenarios; [`DriveStudyRun::document`] is
+//! that as people read it.
 #![forbid(unsafe_code)]
 
 mod around;
@@ -18,6 +19,7 @@ pub mod judge;
 mod measure;
 mod merge;
 mod replay;
+mod result;
 mod row;
 mod scenarios;
 mod statistics;
@@ -33,6 +35,7 @@ pub use factor::{Factor, Slowness, published};
 pub use folder::{Folder, Machine};
 pub use merge::merge;
 pub use replay::{Call, Part as WorkPart, beside};
+pub use result::{Demand, DriveStudyRun, Value, Verdict};
 pub use row::{Clock, Hit, Key, Reaction, Row, TIMES};
 pub use scenarios::Scenarios;
 pub use statistics::{Interval, exact_upper};

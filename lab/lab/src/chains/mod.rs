@@ -30,6 +30,7 @@ use anyhow::Context;
 use realtime::work::Calibration;
 use realtime::{machine, thread};
 use report::chains::{ChainInfo, ChainsRun, PRIORITY};
+use report::document::WIDTH;
 use system::System;
 
 use fold::Cores;
@@ -231,10 +232,9 @@ pub(crate) fn machine_in_words() -> String {
 }
 
 fn print(args: &Args, run: &ChainsRun) -> anyhow::Result<()> {
-    let words =
-        || format!("{}\n{}\n", report::chains::table(run, true), report::chains::conclusion(run));
-    output::print(args.json, || report::chains::json(run), words)?;
-    output::write("--html", args.html.as_deref(), || Ok(report::chains::html(run)?))?;
+    let document = report::chains::document(run);
+    output::print(args.json, || report::chains::json(run), || document.text(WIDTH, true))?;
+    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
     output::write("--raw", args.raw.as_deref(), || Ok(serde_json::to_string(run)?))
 }
 

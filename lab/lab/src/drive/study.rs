@@ -19,7 +19,7 @@ use drive_study::{
 use driving::Policy;
 use driving::stack::Middleware;
 use indicatif::{ProgressBar, ProgressStyle};
-use report::drive_study::{html, json, table};
+use report::document::WIDTH;
 
 use super::{Wiring, clock};
 use terminal::output;
@@ -232,7 +232,8 @@ fn finish(args: &Args, folder: &Folder) -> anyhow::Result<()> {
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
     };
     let run = judge(folder, origin);
-    let (page, result) = (html(&run)?, json(&run));
+    let (document, result) = (run.document(), serde_json::to_value(&run)?);
+    let page = document.html()?;
     let rows = folder.rows();
     folder.put("drives.parquet", &columns::drives(&rows)?)?;
     folder.put("times.parquet", &columns::buckets(&rows)?)?;
@@ -246,5 +247,5 @@ fn finish(args: &Args, folder: &Folder) -> anyhow::Result<()> {
     folder.put("results.json", format!("{text}\n").as_bytes())?;
     folder.put("study.html", page.as_bytes())?;
     output::write("--html", args.html.as_deref(), || Ok(page))?;
-    output::print(args.json, || result, || table(&run))
+    output::print(args.json, || result, || document.text(WIDTH, true))
 }

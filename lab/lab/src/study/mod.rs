@@ -31,6 +31,7 @@ use experiment::{Setting, Source, Study};
 use method::Method;
 use row::Row;
 
+use report::document::WIDTH;
 use terminal::output;
 
 /// Options of `keeptime-lab study`.
@@ -224,10 +225,11 @@ fn finish(
     let command = terminal::command_line::this_command();
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let run = outcome::run(study, shard, rows, &command, date);
+    let document = report::study::document(&run);
     if let Some(folder) = out {
-        let page = report::study::html(&run)?;
+        let page = document.html()?;
         folder::write(folder, study, shard, &command, rows, &page)
             .with_context(|| format!("--out {}", folder.display()))?;
     }
-    output::print(json, || report::study::json(&run), || report::study::table(&run, true))
+    output::print(json, || report::study::json(&run), || document.text(WIDTH, true))
 }

@@ -12,7 +12,7 @@ use crate::late::What;
 use crate::late::name::{family, kind_name};
 use crate::late::spans::function::Functions;
 use crate::late::spans::lock::{Key, LockNames};
-use crate::late::unit::time;
+use crate::number::time;
 use late::{Explained, Survey};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;

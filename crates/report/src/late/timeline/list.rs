@@ -9,7 +9,7 @@ use crate::Error;
 use crate::late::What;
 use crate::late::spans::function::Detail;
 use crate::late::spans::{Call, End, Gap, Hold, Wait};
-use crate::late::unit::{bytes, listed, time};
+use crate::number::{bytes, listed, time};
 use late::{Explained, Part};
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
 use record::{Class, Kind, Record};

@@ -6,7 +6,7 @@ use super::latency::distribution;
 use super::{Findings, Found, cell};
 use crate::{Experiment, Frame, Group, Interval, Row, Times};
 use driving::stack::Middleware;
-use report::drive_study::{Plot, Section, Series, Shape, Table};
+use report::document::{Chart, Section, Series, Shape, Table};
 use std::ops::RangeInclusive;
 
 /// Vehicles within 25 m, in bins.
@@ -40,7 +40,7 @@ pub(super) fn found(findings: &Findings) -> Found {
             density(&rows, &stack),
             usage(&rows, &stack),
         ]);
-        section.plots.extend([
+        section.charts.extend([
             distributions(&rows, &stack),
             waits(&rows, &stack),
             by_density(&rows, &stack),
@@ -97,24 +97,11 @@ fn modules(rows: &[&Row], stack: &str) -> Table {
     let mut lines: Vec<Vec<String>> = MODULES.iter().map(module).collect();
     lines.push(row("middleware", &times(rows, "middleware"), None));
     lines.push(row("end to end", &times(rows, "frames"), None));
-    let head = [
-        "module",
-        "runs",
-        "least, ms",
-        "p50",
-        "mean",
-        "p99",
-        "longest",
-        "longest / least",
-        "waited, mean",
-        "waited, p99",
-        "waited, longest",
-    ];
-    table(format!("Modules, stack {stack}"), &head, lines)
-}
-
-fn table(title: String, head: &[&str], rows: Vec<Vec<String>>) -> Table {
-    Table { title, head: head.iter().map(|name| (*name).to_owned()).collect(), rows }
+    let head =
+        "module|runs|least, ms|p50|mean|p99|longest|longest / least|waited, mean|waited, p99|\
+        waited, longest"
+            .split('|');
+    Table::new(format!("Modules, stack {stack}"), head, lines)
 }
 
 /// Each scenario's points of vehicles and latency, ms.
@@ -166,7 +153,7 @@ fn density(rows: &[&Row], stack: &str) -> Table {
     lines.push(line("for each vehicle more", cell(slope(&sums), "ms")));
     lines.push(line("correlation", cell(correlation(&sums), "")));
     let head = ["vehicles within 25 m", "frames", "mean (95 %)", "p50, ms", "p99", "longest"];
-    table(format!("End to end by density, stack {stack}"), &head, lines)
+    Table::new(format!("End to end by density, stack {stack}"), head, lines)
 }
 
 /// The groups of all drives, one after the other.
@@ -204,16 +191,15 @@ fn usage(rows: &[&Row], stack: &str) -> Table {
         ]
     };
     let head = ["cores of", "cores", "mean", "p50", "p95", "most", "time in which none computes"];
-    let lines = groups(rows).iter().map(row).collect();
-    table(format!("Use of the cores in base, stack {stack}"), &head, lines)
+    let lines: Vec<Vec<String>> = groups(rows).iter().map(row).collect();
+    Table::new(format!("Use of the cores in base, stack {stack}"), head, lines)
 }
 
-fn plot(title: &str, stack: &str, (x, y): (&str, &str), shape: Shape, series: Vec<Series>) -> Plot {
-    let title = format!("{title}, stack {stack}");
-    Plot { title, x: x.to_owned(), y: y.to_owned(), shape, series }
+fn plot(title: &str, stack: &str, axes: (&str, &str), shape: Shape, series: Vec<Series>) -> Chart {
+    Chart::new(format!("{title}, stack {stack}"), axes, shape, series)
 }
 
-fn distributions(rows: &[&Row], stack: &str) -> Plot {
+fn distributions(rows: &[&Row], stack: &str) -> Chart {
     let named = MODULES.iter().map(|name| distribution(name, &times(rows, name)));
     let whole = distribution("end to end", &times(rows, "frames"));
     let axes = ("ms", "% that are not longer");
@@ -221,17 +207,17 @@ fn distributions(rows: &[&Row], stack: &str) -> Plot {
     plot("Time with a core, by module", stack, axes, Shape::Distribution, series)
 }
 
-fn waits(rows: &[&Row], stack: &str) -> Plot {
+fn waits(rows: &[&Row], stack: &str) -> Chart {
     let of = |name: &&str| distribution(name, &times(rows, &format!("{name}_waits")));
     let axes = ("ms", "% that are not longer");
     let series = MODULES.iter().map(of).collect();
     plot("Waiting before a run, by module", stack, axes, Shape::Distribution, series)
 }
 
-fn by_density(rows: &[&Row], stack: &str) -> Plot {
+fn by_density(rows: &[&Row], stack: &str) -> Chart {
     let series = |name: &str, of: &dyn Fn(&RangeInclusive<u16>) -> Option<f64>| {
         let points = DENSITIES.iter().filter_map(|bin| Some((middle(rows, bin)?, of(bin)?)));
-        Series { name: name.to_owned(), points: points.collect(), places: Vec::new() }
+        Series::new(name, points)
     };
     let series = vec![
         series("mean", &|bin| Some(in_bin(rows, bin)?.value)),
@@ -254,15 +240,14 @@ fn middle(rows: &[&Row], bin: &RangeInclusive<u16>) -> Option<f64> {
     (count > 0).then(|| vehicles().map(f64::from).sum::<f64>() / count as f64)
 }
 
-fn used(rows: &[&Row], stack: &str) -> Plot {
+fn used(rows: &[&Row], stack: &str) -> Chart {
     let series = |group: &Vec<(&Row, &Group)>| {
         let used = windows(group);
         let share = |place: usize| 100.0 * (place + 1) as f64 / used.len() as f64;
         // The last of equal ones.
         let ends = (0..used.len()).filter(|at| used.get(at + 1) != used.get(*at));
-        let points = ends.map(|at| (f64::from(used[at]), share(at))).collect();
         let name = group.first().map_or(String::new(), |(_, group)| group.name.clone());
-        Series { name, points, places: Vec::new() }
+        Series::new(name, ends.map(|at| (f64::from(used[at]), share(at))))
     };
     let axes = ("use of a group's cores in a tenth of a second, %", "% of the time not more");
     plot("Use of the cores", stack, axes, Shape::Lines, groups(rows).iter().map(series).collect())

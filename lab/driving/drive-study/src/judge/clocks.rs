@@ -4,7 +4,7 @@ use super::latency::{distribution, millis};
 use super::{Findings, Found, Limit, cell, demand};
 use crate::statistics::bootstrap;
 use crate::{Clock, Experiment, Interval, Part, Row, Times};
-use report::drive_study::{Plot, Section, Shape, Table};
+use report::document::{Chart, Section, Series, Shape, Table};
 
 const WHAT: &str = "Reaction time on the wall clock and on the virtual one";
 
@@ -55,12 +55,13 @@ pub(super) fn found(findings: &Findings) -> Found {
                 many frames until a command changes."
             .to_owned(),
         tables: tables.collect(),
-        plots: findings
+        charts: findings
             .study
             .stacks
             .iter()
             .flat_map(|stack| plots(findings, part, stack))
             .collect(),
+        ..Section::default()
     };
     (demands, Some(section))
 }
@@ -139,31 +140,12 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         }
         rows.extend(of_wall.map(|row| [row, vec!["-".to_owned()]].concat()));
     }
-    let head = [
-        "policy",
-        "clock",
-        "scenarios",
-        "reacted on both",
-        "drives",
-        "reactions",
-        "collisions",
-        "reaction p50, ms",
-        "p99",
-        "longest",
-        "modules, mean",
-        "waiting, mean",
-        "frame to command p50, ms",
-        "p99",
-        "longest",
-        "late frames",
-        "chunks that the wall's had",
-        "median of each scenario, wall against it",
-    ];
-    Table {
-        title: format!("Stack {}", stack.to_uppercase()),
-        head: head.map(str::to_owned).to_vec(),
-        rows,
-    }
+    let head =
+        "policy|clock|scenarios|reacted on both|drives|reactions|collisions|reaction p50, ms|\
+        p99|longest|modules, mean|waiting, mean|frame to command p50, ms|p99|longest|\
+        late frames|chunks that the wall's had|median of each scenario, wall against it"
+            .split('|');
+    Table::new(format!("Stack {}", stack.to_uppercase()), head, rows).left(&[1])
 }
 
 fn cells(
@@ -240,7 +222,7 @@ fn frames(drives: &[&Row]) -> Times {
     })
 }
 
-fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
+fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Chart> {
     let of_policy = |policy: &String| {
         let on = |clock| findings.drives.on_both(part, stack, policy, clock);
         let all = SIMULATED.map(|(clock, _)| (clock, on(clock)));
@@ -260,12 +242,10 @@ fn plots(findings: &Findings, part: &Part, stack: &str) -> Vec<Plot> {
         let frame = |pairs: &[Drives], place: usize| {
             frames(&pairs.iter().flat_map(|pair| &pair[place]).copied().collect::<Vec<_>>())
         };
-        let plot = |what: &str, series| Plot {
-            title: format!("{what} on both clocks, {policy}, stack {}", stack.to_uppercase()),
-            x: "ms".to_owned(),
-            y: "% that are not longer".to_owned(),
-            shape: Shape::Distribution,
-            series,
+        let plot = |what: &str, series: Vec<Series>| {
+            let stack = stack.to_uppercase();
+            let title = format!("{what} on both clocks, {policy}, stack {stack}");
+            Chart::new(title, ("ms", "% that are not longer"), Shape::Distribution, series)
         };
         [plot("Reaction", curve(&reaction)), plot("Frame to command", curve(&frame))]
     };

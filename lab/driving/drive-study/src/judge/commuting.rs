@@ -4,7 +4,7 @@ use super::{Findings, Found, Limit, cell, demand};
 use crate::commute::{DISTANCE_M, MAPS, NAMES, REPEATS};
 use crate::statistics::bootstrap;
 use crate::{Experiment, Interval, Part, Row};
-use report::drive_study::{Plot, Section, Series, Shape, Table};
+use report::document::{Chart, Section, Series, Shape, Table};
 
 const WHAT: &str = "Commute: how much longer";
 
@@ -22,7 +22,8 @@ pub(super) fn found(findings: &Findings) -> Found {
              one crashes, are left out."
         ),
         tables: findings.study.stacks.iter().map(|stack| table(findings, part, stack)).collect(),
-        plots: findings.study.stacks.iter().map(|stack| bars(findings, part, stack)).collect(),
+        charts: findings.study.stacks.iter().map(|stack| bars(findings, part, stack)).collect(),
+        ..Section::default()
     });
     (demands.collect(), section)
 }
@@ -112,14 +113,11 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         cells
     };
     let head = ["policy", "arrived", "crashed", "longer"].into_iter().chain(NAMES);
-    Table {
-        title: format!("Stack {}: longer than base", stack.to_uppercase()),
-        head: head.map(str::to_owned).collect(),
-        rows: part.policies.iter().map(row).collect(),
-    }
+    let title = format!("Stack {}: longer than base", stack.to_uppercase());
+    Table::new(title, head, part.policies.iter().map(row))
 }
 
-fn bars(findings: &Findings, part: &Part, stack: &str) -> Plot {
+fn bars(findings: &Findings, part: &Part, stack: &str) -> Chart {
     let policies: Vec<&str> = part.policies.iter().map(String::as_str).collect();
     let draws = findings.drives.repeated(part, stack, &policies);
     let scenarios: Vec<Vec<&Row>> = draws.into_iter().flatten().collect();
@@ -128,19 +126,10 @@ fn bars(findings: &Findings, part: &Part, stack: &str) -> Plot {
             let here = scenarios.iter().filter(|rows| is_on(map)(rows[number]));
             let times: Vec<f64> = here.filter_map(|rows| rows[number].arrived_s).collect();
             let mean = times.iter().sum::<f64>() / times.len() as f64;
-            (!times.is_empty()).then_some((map as f64, mean))
+            (NAMES[map], (!times.is_empty()).then_some(mean))
         };
-        Series {
-            name: (*policy).to_owned(),
-            points: (0..MAPS).filter_map(mean).collect(),
-            places: NAMES.map(str::to_owned).to_vec(),
-        }
+        Series::at_places(*policy, (0..MAPS).map(mean))
     });
-    Plot {
-        title: format!("Time to the destination, stack {}", stack.to_uppercase()),
-        x: "maps".to_owned(),
-        y: "mean, s".to_owned(),
-        shape: Shape::Bars,
-        series: series.collect(),
-    }
+    let title = format!("Time to the destination, stack {}", stack.to_uppercase());
+    Chart::new(title, ("maps", "mean, s"), Shape::Bars, series)
 }

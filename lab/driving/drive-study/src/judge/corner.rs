@@ -2,10 +2,11 @@
 //! avoids, and how that depends on the time that a reaction may take.
 
 use super::{Findings, Found, Limit, cell, commuting, demand, stacks};
+use crate::result::{Demand, Verdict};
 use crate::statistics::bootstrap;
 use crate::{Experiment, Interval, Part, Row};
 use driving::Policy;
-use report::drive_study::{Demand, Plot, Section, Series, Shape, Table, Verdict};
+use report::document::{Chart, Section, Series, Shape, Table};
 
 /// Critical reaction times for which latency decides whether there is a crash, s.
 const BAND: (f64, f64) = (0.15, 0.30);
@@ -110,11 +111,11 @@ fn better(
 
 fn section(findings: &Findings, part: &Part) -> Section {
     let mut tables = Vec::new();
-    let mut plots = vec![bars(findings, part)];
+    let mut charts = vec![bars(findings, part)];
     for stack in &findings.study.stacks {
         tables.push(table(findings, part, stack));
         tables.push(predicted(findings, part, stack));
-        plots.push(curve(findings, part, stack));
+        charts.push(curve(findings, part, stack));
     }
     let (title, which) = match part.experiment {
         Experiment::Confirm => (
@@ -134,7 +135,8 @@ fn section(findings: &Findings, part: &Part) -> Section {
                 the same stack on such cores: in stack B it waits for its timers.)"
         ),
         tables,
-        plots,
+        charts,
+        ..Section::default()
     }
 }
 
@@ -178,26 +180,16 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
         1 => String::new(),
         repeats => format!("; each driven {repeats} times"),
     };
-    let head = [
-        "policy",
-        "crashes",
-        "with the hazard",
-        "struck from behind",
-        "crashes in the band",
-        "avoided",
-        "avoided in the band",
-        "mean reaction, ms",
-    ];
-    Table {
-        title: format!(
-            "Stack {}: {} cases, {} of them in the band of 150 to 300 ms{again}",
-            stack.to_uppercase(),
-            cases.len(),
-            band.count(),
-        ),
-        head: head.map(str::to_owned).to_vec(),
-        rows: part.policies.iter().enumerate().map(row).collect(),
-    }
+    let head = "policy|crashes|with the hazard|struck from behind|crashes in the band|avoided|\
+        avoided in the band|mean reaction, ms"
+        .split('|');
+    let title = format!(
+        "Stack {}: {} cases, {} of them in the band of 150 to 300 ms{again}",
+        stack.to_uppercase(),
+        cases.len(),
+        band.count(),
+    );
+    Table::new(title, head, part.policies.iter().enumerate().map(row))
 }
 
 /// Makes the table of crashes by the critical time: for drives whose reaction was later, and
@@ -215,14 +207,11 @@ fn predicted(findings: &Findings, part: &Part, stack: &str) -> Table {
         vec![policy.clone(), all(true), crashed(true), all(false), crashed(false), rest]
     };
     let head = ["policy", "later", "of them crashed", "in time", "of them crashed", "not told"];
-    Table {
-        title: format!("Stack {}: reactions and the critical time", stack.to_uppercase()),
-        head: head.map(str::to_owned).to_vec(),
-        rows: part.policies.iter().enumerate().map(row).collect(),
-    }
+    let title = format!("Stack {}: reactions and the critical time", stack.to_uppercase());
+    Table::new(title, head, part.policies.iter().enumerate().map(row))
 }
 
-fn bars(findings: &Findings, part: &Part) -> Plot {
+fn bars(findings: &Findings, part: &Part) -> Chart {
     let series = findings.study.stacks.iter().map(|stack| {
         let scenarios = complete(findings, part, stack);
         let count = |place: usize| crashes(scenarios.iter().map(|rows| &rows[place]));
@@ -231,19 +220,14 @@ fn bars(findings: &Findings, part: &Part) -> Plot {
             name: format!("stack {}", stack.to_uppercase()),
             points: if scenarios.is_empty() { Vec::new() } else { points.collect() },
             places: part.policies.clone(),
+            ..Series::default()
         }
     });
-    Plot {
-        title: "Crashes".to_owned(),
-        x: "policies".to_owned(),
-        y: "crashes".to_owned(),
-        shape: Shape::Bars,
-        series: series.collect(),
-    }
+    Chart::new("Crashes", ("policies", "crashes"), Shape::Bars, series)
 }
 
 /// The share of the cases that end in a crash, along the time that a reaction may take.
-fn curve(findings: &Findings, part: &Part, stack: &str) -> Plot {
+fn curve(findings: &Findings, part: &Part, stack: &str) -> Chart {
     let scenarios = complete(findings, part, stack);
     let place = |row: &Row| row.critical_s.map(|critical| (critical / PLACE) as usize);
     let places: Vec<Option<usize>> = scenarios.iter().map(|rows| place(rows[0])).collect();
@@ -255,14 +239,9 @@ fn curve(findings: &Findings, part: &Part, stack: &str) -> Plot {
             let hit = crashes(here().map(|(rows, _)| &rows[number]));
             (all > 0.0).then(|| (1e3 * PLACE * (at as f64 + 0.5), 100.0 * hit / all))
         };
-        let points = (0..last).filter_map(point).collect();
-        Series { name: policy.clone(), points, places: Vec::new() }
+        let points: Vec<(f64, f64)> = (0..last).filter_map(point).collect();
+        Series::new(policy, points)
     });
-    Plot {
-        title: format!("Crashes by critical time, stack {}", stack.to_uppercase()),
-        x: "critical reaction time, ms".to_owned(),
-        y: "% of the cases".to_owned(),
-        shape: Shape::Lines,
-        series: series.collect(),
-    }
+    let title = format!("Crashes by critical time, stack {}", stack.to_uppercase());
+    Chart::new(title, ("critical reaction time, ms", "% of the cases"), Shape::Lines, series)
 }

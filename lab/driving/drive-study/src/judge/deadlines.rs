@@ -3,7 +3,7 @@
 use super::latency::{distribution, millis, share};
 use super::{Findings, Found, cell};
 use crate::{Experiment, Part, Row, Times};
-use report::drive_study::{Plot, Section, Shape, Table};
+use report::document::{Chart, Section, Shape, Table};
 
 pub(super) fn found(findings: &Findings) -> Found {
     let section = findings.part(Experiment::Deadlines).map(|part| Section {
@@ -12,7 +12,8 @@ pub(super) fn found(findings: &Findings) -> Found {
                 took the fast path, and by all; without a deadline, those of more than 125 ms."
             .to_owned(),
         tables: findings.study.stacks.iter().map(|stack| table(findings, part, stack)).collect(),
-        plots: findings.study.stacks.iter().map(|stack| plot(findings, part, stack)).collect(),
+        charts: findings.study.stacks.iter().map(|stack| plot(findings, part, stack)).collect(),
+        ..Section::default()
     });
     (Vec::new(), section)
 }
@@ -46,33 +47,17 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             cell(missed, "%"),
         ]
     };
-    let head = [
-        "policy",
-        "frames",
-        "on the fast path",
-        "mean, ms",
-        "p99.9, ms",
-        "longest, ms",
-        "missed, fast path",
-        "missed, all",
-    ];
-    Table {
-        title: format!("Stack {}", stack.to_uppercase()),
-        head: head.map(str::to_owned).to_vec(),
-        rows: part.policies.iter().map(row).collect(),
-    }
+    let head = "policy|frames|on the fast path|mean, ms|p99.9, ms|longest, ms|missed, fast path|\
+        missed, all"
+        .split('|');
+    Table::new(format!("Stack {}", stack.to_uppercase()), head, part.policies.iter().map(row))
 }
 
-fn plot(findings: &Findings, part: &Part, stack: &str) -> Plot {
+fn plot(findings: &Findings, part: &Part, stack: &str) -> Chart {
     let series = part
         .policies
         .iter()
         .map(|policy| distribution(policy, &frames(&of(findings, part, stack, policy), "frames")));
-    Plot {
-        title: format!("Frame to command by deadline, stack {}", stack.to_uppercase()),
-        x: "ms".to_owned(),
-        y: "% that are not longer".to_owned(),
-        shape: Shape::Distribution,
-        series: series.collect(),
-    }
+    let title = format!("Frame to command by deadline, stack {}", stack.to_uppercase());
+    Chart::new(title, ("ms", "% that are not longer"), Shape::Distribution, series)
 }

@@ -2,9 +2,10 @@
 
 use super::sample::{Sample, Statistic};
 use super::{Findings, Found, Limit, cell, demand, stacks};
+use crate::result::Demand;
 use crate::statistics::bootstrap;
 use crate::{Experiment, Interval, Part, Row, Times};
-use report::drive_study::{Demand, Plot, Section, Series, Shape, Table};
+use report::document::{Chart, Section, Series, Shape, Table};
 
 pub(super) fn found(findings: &Findings) -> Found {
     // The experiment of its own, or whatever else was driven.
@@ -214,23 +215,20 @@ fn section(findings: &Findings, part: &Part) -> Section {
             let all: Vec<Times> = rows.iter().flatten().map(|row| row.times(name)).collect();
             merged(all.iter())
         };
-        let plot = |title: &str, series: Vec<Series>| Plot {
-            title: format!("{title}, stack {}", stack.to_uppercase()),
-            x: "ms".to_owned(),
-            y: "% that are not longer".to_owned(),
-            shape: Shape::Distribution,
-            series,
+        let plot = |title: &str, series: [Series; 2]| {
+            let title = format!("{title}, stack {}", stack.to_uppercase());
+            Chart::new(title, ("ms", "% that are not longer"), Shape::Distribution, series)
         };
         let frames = ["base", "all"].map(|policy| distribution(policy, &of(policy, "frames")));
-        section.plots.push(plot("Frame to command", frames.to_vec()));
+        section.charts.push(plot("Frame to command", frames));
         let paths = [("fast", "frames_fast"), ("normal", "frames_normal")];
         let paths = paths.map(|(name, times)| distribution(name, &of("all", times)));
-        section.plots.push(plot("Fast and normal frames of all", paths.to_vec()));
+        section.charts.push(plot("Fast and normal frames of all", paths));
         let runs =
             ["base", "proactive"].map(|policy| distribution(policy, &of(policy, "prediction")));
-        section.plots.push(plot("A run of prediction", runs.to_vec()));
+        section.charts.push(plot("A run of prediction", runs));
         let guests = ["base", "stealing"].map(|policy| distribution(policy, &of(policy, "guest")));
-        section.plots.push(plot("Segmentation, from scan to end", guests.to_vec()));
+        section.charts.push(plot("Segmentation, from scan to end", guests));
         section.tables.push(table(findings, part, stack));
     }
     section
@@ -269,36 +267,16 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             sum(|row| row.host_violations),
         ]
     };
-    let head = [
-        "policy",
-        "frames",
-        "unanswered",
-        "fast",
-        "mean, ms",
-        "p50",
-        "p99",
-        "p99.9",
-        "longest",
-        "prediction, mean",
-        "longest",
-        "segmentation, mean",
-        "hosts, p99.9",
-        "utilisation, whole drive",
-        "utilisation, while guests' work is under way",
-        "guests",
-        "violations",
-    ];
-    Table {
-        title: format!("Stack {}", stack.to_uppercase()),
-        head: head.map(str::to_owned).to_vec(),
-        rows: part.policies.iter().map(row).collect(),
-    }
+    let head = "policy|frames|unanswered|fast|mean, ms|p50|p99|p99.9|longest|prediction, mean|\
+        longest|segmentation, mean|hosts, p99.9|utilisation, whole drive|\
+        utilisation, while guests' work is under way|guests|violations"
+        .split('|');
+    Table::new(format!("Stack {}", stack.to_uppercase()), head, part.policies.iter().map(row))
 }
 
 /// A distribution as a series of a plot, %.
 pub(super) fn distribution(name: &str, times: &Times) -> Series {
-    let points = times.shares().into_iter().map(|(ms, share)| (ms, 100.0 * share)).collect();
-    Series { name: name.to_owned(), points, places: Vec::new() }
+    Series::new(name, times.shares().into_iter().map(|(ms, share)| (ms, 100.0 * share)))
 }
 
 /// Milliseconds as a cell of a table.

@@ -6,7 +6,7 @@ use super::{Findings, Found, cell};
 use crate::replay::{Call, Part, SWEPT};
 use crate::statistics::bootstrap;
 use crate::{Experiment, Interval, Row};
-use report::drive_study::{Plot, Section, Series, Shape, Table};
+use report::document::{Chart, Section, Series, Shape, Table};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -31,7 +31,8 @@ pub(super) fn found(findings: &Findings) -> Found {
                 and takes no time. To publish within a process takes no time that could be shown."
                 .to_owned(),
         tables: vec![parts(&rows), by_objects(&rows), ahead(&rows), beside(&rows)],
-        plots: plots(&rows),
+        charts: plots(&rows),
+        ..Section::default()
     };
     (Vec::new(), Some(section))
 }
@@ -59,11 +60,6 @@ fn inputs(row: &Row, module: &str) -> Vec<(f64, f64)> {
     inputs.into_values().collect()
 }
 
-fn table(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> Table {
-    let head = head.iter().map(|name| (*name).to_owned()).collect();
-    Table { title: title.to_owned(), head, rows }
-}
-
 fn parts(rows: &[&Row]) -> Table {
     let calls: Vec<&Call> = rows.iter().flat_map(|row| alone(row)).filter(usual).collect();
     let all: f64 = calls.iter().map(|call| ms(call)).sum();
@@ -88,7 +84,7 @@ fn parts(rows: &[&Row]) -> Table {
         ]
     };
     let head = ["part", "inputs", "least, ms", "p50", "mean", "p99", "longest", "of all parts"];
-    table("Parts, alone", &head, Part::ALL.iter().map(row).collect())
+    Table::new("Parts, alone", head, Part::ALL.iter().map(row))
 }
 
 fn by_objects(rows: &[&Row]) -> Table {
@@ -113,7 +109,7 @@ fn by_objects(rows: &[&Row]) -> Table {
     lines.push(line("for each object more", &|sums| cell(slope(sums), "ms")));
     lines.push(line("correlation", &|sums| cell(correlation(sums), "")));
     let head: Vec<&str> = ["objects"].into_iter().chain(MODULES).collect();
-    table("By the number of objects, alone: mean", &head, lines)
+    Table::new("By the number of objects, alone: mean", head, lines)
 }
 
 /// Returns the setting and the time of each call of a part, alone, of a scenario.
@@ -157,7 +153,7 @@ fn ahead(rows: &[&Row]) -> Table {
         lines.push(vec![part.name().to_owned(), name, cell(slope(&sums), "ms")]);
     }
     let head = ["part", "ahead", "mean (95 %)", "times the least"];
-    table("By lookahead and horizon, alone", &head, lines)
+    Table::new("By lookahead and horizon, alone", head, lines)
 }
 
 /// Of a scenario, how long a part took in all: alone, then at each of [`SWEPT`], ms.
@@ -204,22 +200,14 @@ fn beside(rows: &[&Row]) -> Table {
     let mut head = vec!["part", "alone, ms"];
     head.extend(sizes.iter().map(String::as_str));
     head.push("for each cache more");
-    table("Beside hogs, by last-level caches swept", &head, Part::ALL.iter().map(row).collect())
+    Table::new("Beside hogs, by last-level caches swept", head, Part::ALL.iter().map(row))
 }
 
-fn plots(rows: &[&Row]) -> Vec<Plot> {
-    let plot = |title: &str, x: &str, y: &str, series: Vec<Series>| Plot {
-        title: title.to_owned(),
-        x: x.to_owned(),
-        y: y.to_owned(),
-        shape: Shape::Lines,
-        series,
+fn plots(rows: &[&Row]) -> Vec<Chart> {
+    let plot = |title: &str, x: &str, y: &str, series: Vec<Series>| {
+        Chart::new(title, (x, y), Shape::Lines, series)
     };
-    let series = |name: &str, points: Vec<(f64, f64)>| Series {
-        name: name.to_owned(),
-        points,
-        places: Vec::new(),
-    };
+    let series = |name: &str, points: Vec<(f64, f64)>| Series::new(name, points);
     let objects = MODULES.iter().map(|module| {
         let inside = |bin: &RangeInclusive<u32>| {
             let all = rows.iter().flat_map(|row| inputs(row, module));

@@ -2,10 +2,11 @@
 //! RSS allows.
 
 use super::{Findings, Found, Limit, cell, demand, stacks};
+use crate::result::{Demand, Value, Verdict};
 use crate::statistics::{bootstrap, exact_upper};
 use crate::{Experiment, Interval, Part, Row};
 use driving::Cause;
-use report::drive_study::{Demand, Plot, Section, Series, Shape, Table, Value, Verdict};
+use report::document::{Chart, Section, Series, Shape, Table};
 
 const COLLISIONS: &str = "Normal traffic: collisions that base does not have";
 const VIOLATIONS: &str = "Normal traffic: less time nearer than RSS allows";
@@ -40,7 +41,8 @@ pub(super) fn found(findings: &Findings) -> Found {
             .iter()
             .flat_map(|stack| [table(findings, part, stack), causes(findings, part, stack)])
             .collect(),
-        plots: vec![bars(findings, part)],
+        charts: vec![bars(findings, part)],
+        ..Section::default()
     });
     (demands, section)
 }
@@ -130,26 +132,11 @@ fn table(findings: &Findings, part: &Part, stack: &str) -> Table {
             format!("{:.0}", progress),
         ]
     };
-    let head = [
-        "policy",
-        "scenarios",
-        "collisions",
-        "struck from behind",
-        "only base",
-        "only this",
-        "nearer than RSS allows, s",
-        "times",
-        "by the aggressive assumptions, s",
-        "less time than base",
-        "that the ego makes, s",
-        "less of that than base",
-        "progress, m",
-    ];
-    Table {
-        title: format!("Stack {}", stack.to_uppercase()),
-        head: head.map(str::to_owned).to_vec(),
-        rows: part.policies.iter().map(row).collect(),
-    }
+    let head = "policy|scenarios|collisions|struck from behind|only base|only this|\
+        nearer than RSS allows, s|times|by the aggressive assumptions, s|\
+        less time than base|that the ego makes, s|less of that than base|progress, m"
+        .split('|');
+    Table::new(format!("Stack {}", stack.to_uppercase()), head, part.policies.iter().map(row))
 }
 
 /// The seconds of each policy by what it came to that by, with base's drives of the same scenarios.
@@ -161,17 +148,14 @@ fn causes(findings: &Findings, part: &Part, stack: &str) -> Table {
             format!("{:.1}", of.fold(0.0, |sum, seconds| sum + seconds))
         };
         let causes = Cause::ALL.iter().map(|(_, name)| by(name));
-        [policy.clone()].into_iter().chain(causes).collect()
+        [policy.clone()].into_iter().chain(causes).collect::<Vec<String>>()
     };
     let head = Cause::ALL.iter().map(|(_, name)| format!("{name}, s"));
-    Table {
-        title: format!("Stack {}: nearer than RSS allows, by what", stack.to_uppercase()),
-        head: ["policy".to_owned()].into_iter().chain(head).collect(),
-        rows: part.policies.iter().map(row).collect(),
-    }
+    let title = format!("Stack {}: nearer than RSS allows, by what", stack.to_uppercase());
+    Table::new(title, ["policy".to_owned()].into_iter().chain(head), part.policies.iter().map(row))
 }
 
-fn bars(findings: &Findings, part: &Part) -> Plot {
+fn bars(findings: &Findings, part: &Part) -> Chart {
     let policies: Vec<&str> = part.policies.iter().map(String::as_str).collect();
     let series = findings.study.stacks.iter().map(|stack| {
         let scenarios = findings.drives.scenarios(part, stack, &policies);
@@ -183,13 +167,8 @@ fn bars(findings: &Findings, part: &Part) -> Plot {
             name: format!("stack {}", stack.to_uppercase()),
             points: (0..policies.len()).filter_map(share).collect(),
             places: part.policies.clone(),
+            ..Series::default()
         }
     });
-    Plot {
-        title: "Nearer than RSS allows".to_owned(),
-        x: "policies".to_owned(),
-        y: "% of the time".to_owned(),
-        shape: Shape::Bars,
-        series: series.collect(),
-    }
+    Chart::new("Nearer than RSS allows", ("policies", "% of the time"), Shape::Bars, series)
 }

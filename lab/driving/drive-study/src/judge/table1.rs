@@ -2,7 +2,8 @@
 
 use super::{Findings, Found};
 use crate::Experiment;
-use report::drive_study::{Demand, Section, Table, Value, Verdict};
+use crate::result::{Demand, Value, Verdict};
+use report::document::{Section, Table};
 use world::table1::{BRAKING, ROWS, Row, TOLERANCE};
 
 /// Rows that one law is to explain.
@@ -19,7 +20,7 @@ pub(super) fn found(findings: &Findings) -> Found {
              No one law explains all rows: what each of the others would need is beside it."
         ),
         tables: vec![table()],
-        plots: Vec::new(),
+        ..Section::default()
     });
     (demands, section)
 }
@@ -48,19 +49,11 @@ fn demand(row: &Row, driven: bool) -> Demand {
 }
 
 fn table() -> Table {
-    let head = [
-        "encounter",
-        "published, ms",
-        "closed form, ms",
-        "by delaying, ms",
-        "reproduced",
-        "would need one of",
-    ];
-    Table {
-        title: "Latest command that avoids a crash".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: ROWS.iter().map(cells).collect(),
-    }
+    let head =
+        "encounter|published, ms|closed form, ms|by delaying, ms|reproduced|would need one of"
+            .split('|');
+    let rows = ROWS.iter().map(cells);
+    Table::new("Latest command that avoids a crash", head, rows).left(&[5])
 }
 
 fn cells(row: &Row) -> Vec<String> {

@@ -20,6 +20,7 @@ use anyhow::{Context, bail, ensure};
 use bandwidth::workload::Size;
 use clap::ValueEnum;
 use realtime::{machine, thread};
+use report::document::WIDTH;
 use report::transport::{Cell, TransportRun};
 
 use super::floor::prioritise;
@@ -123,9 +124,9 @@ fn parse_loss(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut run = describe(args);
     measure(args, &mut run)?;
-    output::write("--html", args.html.as_deref(), || Ok(report::transport::html(&run)?))?;
-    let words = || report::transport::table(&run);
-    output::print(args.json, || report::transport::json(&run), words)?;
+    let document = report::transport::document(&run);
+    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
+    output::print(args.json, || report::transport::json(&run), || document.text(WIDTH, true))?;
     Ok(ExitCode::SUCCESS)
 }
 

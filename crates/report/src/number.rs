@@ -1,10 +1,86 @@
-//! Times, sizes and shares as text; parts that are rounded so that they still add up.
+//! Numbers as text: times, sizes, shares, counts and lists; parts that are rounded so that they still
+//! add up.
 
-pub(super) use crate::chains::unit::count;
+use analysis::System;
+
+/// The unit of every time in one table, so that columns can be compared at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Microsecond,
+    Millisecond,
+}
+
+impl Unit {
+    /// The unit for the chains of a system.
+    pub(crate) fn of(system: &System) -> Self {
+        Self::of_longest(system.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(0))
+    }
+
+    /// Milliseconds, unless the longest period is shorter than five of them.
+    pub(crate) fn of_longest(period_ns: u64) -> Self {
+        if period_ns < 5_000_000 { Self::Microsecond } else { Self::Millisecond }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Microsecond => "us",
+            Self::Millisecond => "ms",
+        }
+    }
+
+    /// A thousandth of the unit in nanoseconds: the last digit of [`Unit::up`] and [`Unit::down`].
+    fn step(self) -> u64 {
+        match self {
+            Self::Microsecond => 1,
+            Self::Millisecond => 1_000,
+        }
+    }
+
+    /// A bound in a table, rounded up: it never looks shorter than it is.
+    pub(crate) fn up(self, ns: u64) -> String {
+        thousandths(ns.div_ceil(self.step()))
+    }
+
+    /// Slack in a table, rounded down: it never looks larger than it is.
+    pub(crate) fn down(self, ns: u64) -> String {
+        thousandths(ns / self.step())
+    }
+
+    /// Microseconds in this unit.
+    pub(crate) fn convert(self, us: f64) -> f64 {
+        match self {
+            Self::Microsecond => us,
+            Self::Millisecond => us / 1_000.0,
+        }
+    }
+
+    /// A measured time in a table.
+    pub(crate) fn cell(self, us: f64) -> String {
+        match self {
+            Self::Microsecond => format!("{us:.1}"),
+            Self::Millisecond => format!("{:.2}", us / 1_000.0),
+        }
+    }
+
+    /// A measured time in a sentence, three or four digits and the unit: `48.9 ms`.
+    pub(crate) fn words(self, us: f64) -> String {
+        let time = self.convert(us);
+        let digits = match time {
+            t if t >= 100.0 => 0,
+            t if t >= 10.0 => 1,
+            _ => 2,
+        };
+        format!("{time:.digits$} {}", self.name())
+    }
+}
+
+fn thousandths(steps: u64) -> String {
+    format!("{}.{:03}", steps / 1_000, steps % 1_000)
+}
 
 /// The unit of the times of one call, so that its parts can be compared at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     name: &'static str,
     /// Nanoseconds of the last digit that is shown.
     step_ns: u64,
@@ -14,7 +90,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// The unit in which a time has one to four digits before the point.
-    pub(super) fn of(ns: u64) -> Scale {
+    pub(crate) fn of(ns: u64) -> Scale {
         match ns {
             0..10_000 => Scale { name: "ns", step_ns: 1, digits: 0 },
             10_000..10_000_000 => Scale { name: "us", step_ns: 100, digits: 1 },
@@ -24,13 +100,13 @@ impl Scale {
     }
 
     /// Converts each part to a multiple of the last digit, so that the parts add up to their sum.
-    pub(super) fn steps(self, parts_ns: &[u64]) -> Vec<u128> {
+    pub(crate) fn steps(self, parts_ns: &[u64]) -> Vec<u128> {
         let total: u128 = parts_ns.iter().map(|ns| u128::from(*ns)).sum();
         apportion(parts_ns, (total + u128::from(self.step_ns) / 2) / u128::from(self.step_ns))
     }
 
     /// So many times the last digit.
-    pub(super) fn show(self, steps: u128) -> String {
+    pub(crate) fn show(self, steps: u128) -> String {
         let one = 10u128.pow(self.digits);
         match self.digits as usize {
             0 => format!("{steps} {}", self.name),
@@ -40,17 +116,17 @@ impl Scale {
 }
 
 /// The shares of the parts in tenths of a percent, which add up to 100 %.
-pub(super) fn tenths(parts_ns: &[u64]) -> Vec<u128> {
+pub(crate) fn tenths(parts_ns: &[u64]) -> Vec<u128> {
     apportion(parts_ns, 1_000)
 }
 
 /// `84.0 %`.
-pub(super) fn show_tenths(tenths: u128) -> String {
+pub(crate) fn show_tenths(tenths: u128) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 /// A time in a sentence: `36 ms`, `1.6 s`.
-pub(super) fn time(ns: u64) -> String {
+pub(crate) fn time(ns: u64) -> String {
     let cell = cell(ns);
     match cell.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
@@ -61,12 +137,12 @@ pub(super) fn time(ns: u64) -> String {
 }
 
 /// An instant, so that it can be found again: `53.5 ms`, `1.602 s`.
-pub(super) fn instant(ns: u64) -> String {
+pub(crate) fn instant(ns: u64) -> String {
     if ns < 1_000_000_000 { time(ns) } else { format!("{:.3} s", ns as f64 / 1e9) }
 }
 
 /// A time in a table, three digits and the unit: `36.0 ms`, `591 ns`.
-pub(super) fn cell(ns: u64) -> String {
+pub(crate) fn cell(ns: u64) -> String {
     let units = [("s", 999_500_000, 1e9), ("ms", 999_500, 1e6), ("us", 1_000, 1e3)];
     let Some((unit, _, factor)) = units.into_iter().find(|(_, least_ns, _)| ns >= *least_ns) else {
         return format!("{ns} ns");
@@ -99,7 +175,7 @@ fn apportion(parts: &[u64], whole: u128) -> Vec<u128> {
 }
 
 /// `84 %`; `0.4 %` where it would else be 0, and `99.9 %` where it would else be all.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
     match tenths {
         0 if part > 0 => "< 0.1 %".to_owned(),
@@ -110,8 +186,13 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// `58 %`, rounded down.
+pub(crate) fn percent_down(part: u64, whole: u64) -> String {
+    format!("{} %", u128::from(part) * 100 / u128::from(whole.max(1)))
+}
+
 /// `4 MiB`, `1.5 KiB`, `512 B`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let Some((unit, factor)) = units.into_iter().find(|(_, factor)| bytes >= *factor) else {
         return format!("{bytes} B");
@@ -122,7 +203,7 @@ pub(super) fn bytes(bytes: u64) -> String {
 
 /// `up to 4 KiB`, `64 KiB to 1 MiB`, `1 to 16 MiB`, `over 16 MiB`: the bytes of a size class, whose
 /// least one is one more than the most of the class before.
-pub(super) fn bytes_class((least, most): (u64, u64)) -> String {
+pub(crate) fn bytes_class((least, most): (u64, u64)) -> String {
     match (least, most) {
         (0, u64::MAX) => "any size".to_owned(),
         (0, most) => format!("up to {}", bytes(most)),
@@ -136,23 +217,85 @@ pub(super) fn bytes_class((least, most): (u64, u64)) -> String {
     }
 }
 
+/// A count in thin groups of three: `12 345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 && digits.len() > 4 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `1 call`, `12 345 calls`.
-pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+pub fn counted(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
 }
 
 /// `a, b and c`.
-pub(super) fn listed(names: &[String]) -> String {
-    match names {
+pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
         [] => String::new(),
-        [one] => one.clone(),
+        [one] => (*one).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
+}
+
+/// A number with about three digits that say something: `123`, `1.23`, `3.7e-3`.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        large if large >= 10.0 => format!("{value:.1}"),
+        0.0 => "0".to_owned(),
+        small if small < 0.01 => format!("{value:.1e}"),
+        small if small < 0.1 => format!("{value:.4}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A number without the noise of its last binary digits: `0.3`, `20`.
+pub fn plain(value: f64) -> String {
+    ((value * 1e6).round() / 1e6).to_string()
+}
+
+/// Microseconds of nanoseconds with one digit after the point: `12.3`.
+pub fn us(ns: f64) -> String {
+    // A value that rounds to zero has no sign.
+    format!("{:.1}", (ns / 100.0).round() / 10.0 + 0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_is_rounded_up_and_slack_down() {
+        assert_eq!(Unit::Millisecond.up(49_814_001), "49.815");
+        assert_eq!(Unit::Millisecond.up(49_814_000), "49.814");
+        assert_eq!(Unit::Millisecond.down(70_185_999), "70.185");
+        assert_eq!(Unit::Microsecond.up(1_234_567), "1234.567");
+        assert_eq!(percent_down(2, 3), "66 %");
+    }
+
+    #[test]
+    fn measured_times_in_sentences_carry_three_digits() {
+        let texts = [48_912.3, 181_234.0, 1_234.0].map(|us| Unit::Millisecond.words(us));
+        assert_eq!(texts, ["48.9 ms", "181 ms", "1.23 ms"]);
+        assert_eq!(Unit::Microsecond.words(12.34), "12.3 us");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_say_something() {
+        let shown = [0.0, 123.4, 12.34, 1.234, 0.0123, 0.00374, -5.5].map(digits);
+        assert_eq!(shown, ["0", "123", "12.3", "1.23", "0.0123", "3.7e-3", "-5.50"]);
+        assert_eq!([0.1 + 0.2, 20.0].map(plain), ["0.3", "20"]);
+        assert_eq!([0, 1234, 12_345, 1_234_567].map(count), ["0", "1234", "12 345", "1 234 567"]);
+        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+    }
 
     #[test]
     fn shown_parts_add_up_to_the_shown_sum() {

@@ -5,79 +5,113 @@
 //! those with the lowest rank first. What comes from outside, such as names of threads, loses its
 //! control characters here, so that it cannot move the cursor.
 
-use crate::analysis::terminal::{FAINT, HEAD, PLAIN, clean};
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Style of what is wrong.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+/// Style of a warning.
+pub const WARN: Style = AnsiColor::Yellow.on_default();
+/// Style of what is right.
+pub const GOOD: Style = AnsiColor::Green.on_default();
+/// Style of a heading.
+pub const HEAD: Style = Style::new().bold();
+/// Style of text that stands back.
+pub const FAINT: Style = Style::new().dimmed();
+/// Style of all other text.
+pub const PLAIN: Style = Style::new();
 
 /// The least width that is laid out for.
 const LEAST: usize = 40;
+/// Columns between two cells.
+const GAP: usize = 2;
 /// Stages in which a table becomes narrower, one after the other, until it fits: elastic columns
 /// shrink down to a width, then columns up to a rank are left out.
 const STAGES: [(usize, u8); 3] = [(28, 2), (14, ALWAYS - 1), (8, ALWAYS - 1)];
 /// A column of this rank is never left out.
-pub(super) const ALWAYS: u8 = u8::MAX;
+pub const ALWAYS: u8 = u8::MAX;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
+pub struct Column<'a> {
+    /// Its heading.
+    pub name: &'a str,
     /// True if its cells are aligned to the left.
-    pub(super) left: bool,
+    pub left: bool,
     /// Columns with a lower rank are left out first.
-    pub(super) rank: u8,
+    pub rank: u8,
     /// True if its cells may be cut.
-    pub(super) elastic: bool,
+    pub elastic: bool,
     /// True if its cells are wrapped instead; the last column only.
-    pub(super) wraps: bool,
+    pub wraps: bool,
 }
 
-impl Column {
+impl<'a> Column<'a> {
     /// A column of numbers.
-    pub(super) const fn number(name: &'static str, rank: u8) -> Column {
+    pub const fn number(name: &'a str, rank: u8) -> Column<'a> {
         Column { name, left: false, rank, elastic: false, wraps: false }
     }
 
     /// A column of short names.
-    pub(super) const fn label(name: &'static str) -> Column {
+    pub const fn label(name: &'a str) -> Column<'a> {
         Column { left: true, ..Column::number(name, ALWAYS) }
     }
 
     /// A column of words that may be cut.
-    pub(super) const fn words(name: &'static str, rank: u8) -> Column {
+    pub const fn words(name: &'a str, rank: u8) -> Column<'a> {
         Column { elastic: true, left: true, ..Column::number(name, rank) }
     }
 
     /// A column of long names.
-    pub(super) const fn name(name: &'static str) -> Column {
+    pub const fn name(name: &'a str) -> Column<'a> {
         Column::words(name, ALWAYS)
     }
 
     /// A last column of sentences.
-    pub(super) const fn wrapped(name: &'static str) -> Column {
+    pub const fn wrapped(name: &'a str) -> Column<'a> {
         Column { wraps: true, ..Column::name(name) }
     }
 }
 
+impl<'a> From<(&'a str, bool)> for Column<'a> {
+    /// A column by its heading, and whether it is aligned to the left.
+    fn from((name, left): (&'a str, bool)) -> Column<'a> {
+        Column { left, ..Column::label(name) }
+    }
+}
+
 /// One cell.
-pub(super) type Cell = (String, Style);
+pub type Cell = (String, Style);
 
 /// Text that grows.
-pub(super) struct Page {
+pub struct Page {
     out: String,
     color: bool,
     width: usize,
+    /// Columns before the first cell of a row.
+    indent: usize,
 }
 
 impl Page {
-    pub(super) fn new(width: usize, color: bool) -> Page {
-        Page { out: String::new(), color, width: width.max(LEAST) }
+    /// An empty text of so many columns, fewer than 40 are taken as 40. With `color`, styles are
+    /// written as ANSI codes.
+    pub fn new(width: usize, color: bool) -> Page {
+        Page { out: String::new(), color, width: width.max(LEAST), indent: GAP }
     }
 
-    pub(super) fn width(&self) -> usize {
+    /// The same, with tables that begin in the first column.
+    pub fn flush(mut self) -> Page {
+        self.indent = 0;
+        self
+    }
+
+    /// Columns of a line.
+    pub fn width(&self) -> usize {
         self.width
     }
 
-    pub(super) fn paint(&mut self, style: Style, text: &str) {
+    /// Text at the end of the line so far.
+    pub fn paint(&mut self, style: Style, text: &str) {
         let text = clean(text);
         if self.color && style != PLAIN {
             self.out += &format!("{style}{text}{style:#}");
@@ -86,25 +120,33 @@ impl Page {
         }
     }
 
-    pub(super) fn end(&mut self) {
+    /// Ends the line so far, or writes an empty one.
+    pub fn end(&mut self) {
         let kept = self.out.trim_end_matches(' ').len();
         self.out.truncate(kept);
         self.out.push('\n');
     }
 
-    pub(super) fn heading(&mut self, text: &str) {
+    /// A line by itself: one that is not wrapped.
+    pub fn line(&mut self, style: Style, text: &str) {
+        self.paint(style, text);
+        self.end();
+    }
+
+    /// A heading, after an empty line.
+    pub fn heading(&mut self, text: &str) {
         self.end();
         self.paragraph(HEAD, text, 0, 0);
     }
 
     /// A paragraph whose first line is indented by `first` and whose other lines by `rest`.
-    pub(super) fn paragraph(&mut self, style: Style, text: &str, first: usize, rest: usize) {
+    pub fn paragraph(&mut self, style: Style, text: &str, first: usize, rest: usize) {
         self.out += &" ".repeat(first);
         self.wrapped(style, text, first, rest);
     }
 
     /// Text from a column on, whose next lines are indented.
-    pub(super) fn wrapped(&mut self, style: Style, text: &str, from: usize, rest: usize) {
+    pub fn wrapped(&mut self, style: Style, text: &str, from: usize, rest: usize) {
         let lines = wrap(text, self.width.saturating_sub(from), self.width.saturating_sub(rest));
         for (at, line) in lines.iter().enumerate() {
             if at > 0 {
@@ -115,55 +157,84 @@ impl Page {
         }
     }
 
-    /// A table, indented by two. Nothing where there are no rows.
-    pub(super) fn table(&mut self, columns: &[Column], rows: &[Vec<Cell>]) {
-        if rows.is_empty() {
-            return;
-        }
-        let heading = columns.iter().map(|column| (column.name.to_owned(), FAINT)).collect();
-        let rows: Vec<Vec<Cell>> = [heading].into_iter().chain(rows.iter().cloned()).collect();
-        let widths = fit(columns, &rows, self.width);
-        for row in &rows {
-            self.row(columns, &widths, row);
+    /// A table. Nothing where there are no rows.
+    pub fn table<'a, C: Copy + Into<Column<'a>>>(&mut self, columns: &[C], rows: &[Vec<Cell>]) {
+        if !rows.is_empty() {
+            let columns: Vec<Column<'_>> = columns.iter().map(|column| (*column).into()).collect();
+            self.remarked(&columns, rows, &[]);
         }
     }
 
-    fn row(&mut self, columns: &[Column], widths: &[Option<usize>], row: &[Cell]) {
-        let (mut filling, mut from) = (String::new(), 0);
+    /// A table with a line below each row that has a remark. There is no line of names where no
+    /// column has one.
+    pub fn remarked(&mut self, columns: &[Column<'_>], rows: &[Vec<Cell>], remarks: &[String]) {
+        let heading: Vec<Cell> =
+            columns.iter().map(|column| (column.name.to_owned(), FAINT)).collect();
+        let widths = fit(columns, &heading, rows, self.width + GAP - self.indent);
+        if columns.iter().any(|column| !column.name.is_empty()) {
+            self.row(columns, &widths, &heading);
+        }
+        for (at, row) in rows.iter().enumerate() {
+            self.row(columns, &widths, row);
+            if let Some(remark) = remarks.get(at).filter(|remark| !remark.is_empty()) {
+                self.paragraph(FAINT, remark, 2 * GAP, 2 * GAP);
+            }
+        }
+    }
+
+    fn row(&mut self, columns: &[Column<'_>], widths: &[Option<usize>], row: &[Cell]) {
+        let (mut filling, mut from) = (" ".repeat(self.indent), self.indent);
         for ((column, width), (text, style)) in columns.iter().zip(widths).zip(row) {
             let Some(width) = width else { continue };
-            from += width + 2;
             let text = clean(text);
             if column.wraps && text.width() > *width {
-                self.out += &format!("{filling}  ");
-                self.wrapped(*style, &text, from - width, from - width);
+                self.out += &filling;
+                self.wrapped(*style, &text, from, from);
                 return;
             }
             let text = cut(&text, *width);
             let fill = " ".repeat(width - text.width());
             let (before, after) = if column.left { ("", &*fill) } else { (&*fill, "") };
-            self.out += &format!("{filling}  {before}");
+            self.out += &format!("{filling}{before}");
             self.paint(*style, &text);
-            filling = after.to_owned();
+            filling = format!("{after}{}", " ".repeat(GAP));
+            from += width + GAP;
         }
         self.end();
     }
 
-    pub(super) fn finish(self) -> String {
+    /// The text.
+    pub fn finish(self) -> String {
         self.out
     }
 }
 
+/// The columns that a text takes in a terminal.
+pub fn width(text: &str) -> usize {
+    clean(text).width()
+}
+
+/// Text from outside, without characters that would move the cursor.
+pub fn clean(text: &str) -> String {
+    name::clean(text).into_owned()
+}
+
 /// The width of each column, none for one that is left out.
-fn fit(columns: &[Column], rows: &[Vec<Cell>], page: usize) -> Vec<Option<usize>> {
+fn fit(
+    columns: &[Column<'_>],
+    heading: &[Cell],
+    rows: &[Vec<Cell>],
+    page: usize,
+) -> Vec<Option<usize>> {
     let widest = |at: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(at));
-        cells.map(|(text, _)| clean(text).width()).max().unwrap_or(0)
+        let cells = rows.iter().filter_map(|row| row.get(at)).chain(heading.get(at));
+        cells.map(|(text, _)| width(text)).max().unwrap_or(0)
     };
     let mut widths: Vec<Option<usize>> = (0..columns.len()).map(|at| Some(widest(at))).collect();
     // A column without a single cell says nothing.
     for (at, width) in widths.iter_mut().enumerate() {
-        if rows[1..].iter().all(|row| row.get(at).is_none_or(|(text, _)| text.is_empty())) {
+        let mut cells = rows.iter().filter_map(|row| row.get(at));
+        if !rows.is_empty() && cells.all(|(text, _)| text.is_empty()) {
             *width = None;
         }
     }
@@ -176,11 +247,11 @@ fn fit(columns: &[Column], rows: &[Vec<Cell>], page: usize) -> Vec<Option<usize>
 
 /// Columns over the page's edge.
 fn over(widths: &[Option<usize>], page: usize) -> usize {
-    widths.iter().flatten().map(|width| width + 2).sum::<usize>().saturating_sub(page)
+    widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(page)
 }
 
 /// Makes the widest elastic column narrower, again and again.
-fn shrink(columns: &[Column], widths: &mut [Option<usize>], page: usize, least: usize) {
+fn shrink(columns: &[Column<'_>], widths: &mut [Option<usize>], page: usize, least: usize) {
     while over(widths, page) > 0 {
         let cells = columns.iter().zip(widths.iter_mut());
         let elastic = cells.filter_map(|(column, width)| width.as_mut().filter(|_| column.elastic));
@@ -192,7 +263,7 @@ fn shrink(columns: &[Column], widths: &mut [Option<usize>], page: usize, least: 
 }
 
 /// Leaves out columns of the lowest ranks, as long as it helps.
-fn leave_out(columns: &[Column], widths: &mut [Option<usize>], page: usize, most: u8) {
+fn leave_out(columns: &[Column<'_>], widths: &mut [Option<usize>], page: usize, most: u8) {
     while over(widths, page) > 0 {
         let kept = (0..columns.len()).filter(|at| widths[*at].is_some());
         let least = kept.filter(|at| columns[*at].rank <= most).min_by_key(|at| columns[*at].rank);
@@ -204,7 +275,7 @@ fn leave_out(columns: &[Column], widths: &mut [Option<usize>], page: usize, most
 }
 
 /// Cuts a text to a width in columns.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -255,7 +326,7 @@ fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const COLUMNS: [Column; 4] = [
+    const COLUMNS: [Column<'static>; 4] = [
         Column::name("call"),
         Column::number("count", ALWAYS),
         Column::number("p50", 3),
