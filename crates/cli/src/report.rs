@@ -6,22 +6,21 @@
 mod flow;
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use late::{Group, Options};
+use report::document::WIDTH;
 use report::flow::FlowRun;
 use report::late::{Findings, Focus, Look, perfetto, timeline};
 use trace::Trace;
 
 use terminal::output;
 
-/// Columns where there is no terminal.
-const WIDTH: usize = 100;
 /// Records from which reading takes long enough to say how far it is.
 const MANY_RECORDS: u64 = 1 << 20;
 /// Calls of a group that are searched for those of one function.
@@ -104,7 +103,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The report of a trace of drives.
 fn of_drives(args: &Args, trace: &Trace, run: &FlowRun) -> anyhow::Result<ExitCode> {
     ensure!(args.call.is_none(), "--call: found a trace of a drive, expected one of a program");
-    output::write("--html", args.html.as_deref(), || Ok(report::flow::html(run)?))?;
+    let document = report::flow::document(run);
+    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
     if let Some(file) = &args.perfetto {
         let context = || format!("--perfetto {}", file.display());
         let mut out = BufWriter::new(File::create(file).with_context(context)?);
@@ -112,8 +112,8 @@ fn of_drives(args: &Args, trace: &Trace, run: &FlowRun) -> anyhow::Result<ExitCo
         out.flush().with_context(context)?;
     }
     let words = || match args.quiet {
-        true => format!("{}\n", report::flow::headline(run)),
-        false => report::flow::text(run),
+        true => format!("{}\n", document.conclusion.join(" ")),
+        false => document.text(WIDTH, true),
     };
     output::print(args.json, || report::flow::json(run), words)?;
     Ok(ExitCode::SUCCESS)
@@ -153,14 +153,10 @@ fn find<'t>(args: &Args, trace: &'t Trace) -> anyhow::Result<Findings<'t>> {
 
 /// On a terminal and for a large trace a bar, elsewhere nothing.
 fn progress(args: &Args, records: u64) -> ProgressBar {
-    if args.quiet || records < MANY_RECORDS || !std::io::stderr().is_terminal() {
+    if args.quiet || records < MANY_RECORDS {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(records);
-    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {percent} %, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
+    let bar = terminal::progress::bar(records, "{msg} [{wide_bar}] {percent} %, {eta} left");
     bar.with_message("keeptime report: reading")
 }
 

@@ -19,6 +19,7 @@
 mod as_page;
 mod as_text;
 mod chart;
+mod sheet;
 
 use crate::Error;
 use serde::{Serialize, Serializer};
@@ -236,6 +237,15 @@ impl Document {
     pub fn html(&self) -> Result<String, Error> {
         as_page::html(self)
     }
+}
+
+/// Charts in so many columns below one legend, as a drawing that stands alone; none if nothing is in
+/// them.
+///
+/// # Errors
+/// [`Error::Plot`], which names the drawing.
+pub fn sheet(name: &str, charts: &[Chart], columns: usize) -> Result<Option<String>, Error> {
+    sheet::svg(name, charts, columns)
 }
 
 /// Name and value of the facts that have a value.

@@ -1,21 +1,18 @@
 //! One scenario, driven under one policy after another: what happened, and why the vehicle reacted
 //! when it did.
 //!
-//! [`DriveRun`] is filled by `keeptime-lab drive`. [`table`] and [`conclusion`] show it in a terminal,
+//! [`DriveRun`] is filled by `keeptime-lab drive`. [`document`] shows it in a terminal,
 //! [`json`](json()) to machines, [`html`](html()) as one page: what happened as a moving picture,
 //! and the modules' work around the reaction.
 
 mod conclusion;
-mod html;
 mod json;
+mod policies;
 mod scene;
-mod table;
 mod timeline;
 
-pub use conclusion::conclusion;
-pub use html::html;
 pub use json::json;
-pub use table::table;
+pub use policies::{document, html};
 
 use serde::Serialize;
 use stats::Summary;
@@ -340,13 +337,13 @@ mod tests {
         assert!(page.contains("animateTransform") && page.contains("&lt;child&gt;"));
         assert!(!page.contains("<script") && !page.contains("<child>"));
         assert!(page.contains("prediction, frame 31: 100.00 ms, the reaction went through it"));
-        let said = conclusion(&run);
+        let said = document(&run).conclusion.join(" ");
         assert!(
             said.contains("base reacts in 240 ms (at most 210 ms avoid the crash): 80 ms sensor, 100 ms modules, 60 ms waiting."),
             "{said}"
         );
         assert!(said.contains("all did not react to the hazard."), "{said}");
-        let table = table(&run);
+        let table = document(&run).text(100, false);
         assert!(table.contains("at 4.40 s") && table.contains("240.0"), "{table}");
         assert_eq!(json(&run)["drives"][0]["reaction"]["sums_ns"]["waiting"], 60_000_000);
     }

@@ -4,18 +4,17 @@
 //! Filled by `keeptime report` from a trace that `keeptime-lab drive --trace` wrote.
 
 mod headline;
-mod html;
 mod json;
 mod middleware;
+mod modules;
 mod perfetto;
-mod text;
 
-pub use headline::headline;
-pub use html::html;
 pub use json::json;
 pub use middleware::TopicTimes;
+pub use modules::document;
 pub use perfetto::perfetto;
-pub use text::text;
+
+use headline::sentences;
 
 /// A trace of drives of one scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,6 +141,11 @@ impl CriticalPath {
     /// In modules, ns.
     pub fn module_ns(&self) -> u64 {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.ran_ns))
+    }
+
+    /// In the modules' own code, ns.
+    fn code_ns(&self) -> u64 {
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.code_ns()))
     }
 
     /// Waiting between and inside of them, ns.

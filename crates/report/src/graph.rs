@@ -6,15 +6,11 @@
 
 pub mod bounds;
 mod conclusion;
-mod html;
+mod indicators;
 mod json;
-mod plot;
-mod table;
 
-pub use conclusion::conclusion;
-pub use html::html;
+pub use indicators::document;
 pub use json::json;
-pub use table::table;
 
 use serde::{Deserialize, Serialize};
 use stats::Summary;

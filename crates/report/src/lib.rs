@@ -55,7 +55,6 @@ pub mod number;
 pub mod page;
 pub mod simulation;
 pub mod study;
-pub mod text;
 pub mod theme;
 pub mod transport;
 

@@ -142,7 +142,7 @@ pub(crate) fn instant(ns: u64) -> String {
 }
 
 /// A time in a table, three digits and the unit: `36.0 ms`, `591 ns`.
-pub(crate) fn cell(ns: u64) -> String {
+pub fn cell(ns: u64) -> String {
     let units = [("s", 999_500_000, 1e9), ("ms", 999_500, 1e6), ("us", 1_000, 1e3)];
     let Some((unit, _, factor)) = units.into_iter().find(|(_, least_ns, _)| ns >= *least_ns) else {
         return format!("{ns} ns");

@@ -1,5 +1,6 @@
 //! The result of a graph: words, table, JSON and page of a run that is made up.
 
+use report::document::WIDTH;
 use report::graph::{
     self, CallbackResult, CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Reported, Times,
 };
@@ -54,17 +55,22 @@ fn run() -> GraphRun {
     }
 }
 
-/// Text without its colours.
-fn plain(text: &str) -> String {
-    let mut parts = text.split('\u{1b}');
-    let start = parts.next().unwrap_or_default().to_owned();
-    parts.fold(start, |all, part| all + part.split_once('m').map_or("", |(_, rest)| rest))
+fn text(run: &GraphRun) -> String {
+    graph::document(run).text(WIDTH, false)
+}
+
+fn conclusion(run: &GraphRun) -> String {
+    graph::document(run).conclusion.join(" ")
+}
+
+fn page(run: &GraphRun) -> String {
+    graph::document(run).html().unwrap()
 }
 
 #[test]
 fn conclusion_says_what_was_won_dropped_and_how_steady_the_period_was() {
     assert_eq!(
-        graph::conclusion(&run()),
+        conclusion(&run()),
         "path hot took at most 40.0 ms under keeptime; under picas 120 ms (3.0 times as long). \
          Messages missed on it: 3 under picas (2 instances, at most 3 in one), none under keeptime \
          (3 instances). The one path with a bound stayed within it under keeptime. Farthest that \
@@ -77,16 +83,16 @@ fn conclusion_does_not_claim_what_was_not_won() {
     let mut even = run();
     even.methods[0].paths[0].latency_us = vec![41_000.0];
     even.marks.push("folded".into());
-    let said = graph::conclusion(&even);
+    let said = conclusion(&even);
     let start = "Not won against every method: path hot took at most 40.0 ms under keeptime; under \
                  picas 41.0 ms (about the same).";
     assert!(said.starts_with(start), "{said}");
     assert!(said.ends_with("The marks qualify these results."), "{said}");
     even.methods.remove(1);
-    assert!(graph::conclusion(&even).contains("keeptime was not run"));
+    assert!(conclusion(&even).contains("keeptime was not run"));
     let mut nobody = run();
     nobody.methods[1].paths[0].latency_us.clear();
-    let said = graph::conclusion(&nobody);
+    let said = conclusion(&nobody);
     assert!(
         said.starts_with("No instance of path hot reached Estimator under keeptime."),
         "{said}"
@@ -95,14 +101,17 @@ fn conclusion_does_not_claim_what_was_not_won() {
 
 #[test]
 fn table_has_a_line_for_each_method_and_fits_its_columns() {
-    let table = plain(&graph::table(&run()));
+    let table = text(&run());
     let line = |start: &str| table.lines().find(|line| line.trim_start().starts_with(start));
     let picas: Vec<&str> = line("picas").unwrap().split_whitespace().collect();
     assert_eq!(
         picas,
-        ["picas", "2", "of", "600", "40.00", "40.00", "120.00", "120.00", "3", "3", "163.00"]
+        [
+            "picas", "2", "of", "600", "40.00", "40.00", "120.00", "120.00", "-", "-", "!3", "3",
+            "163.00"
+        ]
     );
-    assert!(table.contains("30.0 %") && table.contains("period of Planner"), "{table}");
+    assert!(table.contains("30.0 %") && table.contains("Period of Planner"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
 }
 
@@ -111,16 +120,16 @@ fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
     let mut over = run();
     over.paths[0].bound_us = Some(29_999.0);
     assert!(run().keeps_bounds() && !over.keeps_bounds());
-    let said = graph::conclusion(&over);
+    let said = conclusion(&over);
     let words = "Longer than the bound under keeptime: hot in 2 of 3 instances; what the file \
                  declares is too short for this machine.";
     assert!(said.contains(words), "{said}");
     over.methods[1].marks.push("stolen time".into());
-    assert!(graph::conclusion(&over).contains("the marks of that run say"), "{said}");
+    assert!(conclusion(&over).contains("the marks of that run say"), "{said}");
     // Rounded up, and beside the bounded method only.
-    let table = graph::table(&over);
-    assert!(table.contains("\u{1b}[1m\u{1b}[31m     40.00"), "{table:?}");
-    assert_eq!(plain(&table).matches(" 30.00").count(), 2, "{table}");
+    let table = text(&over);
+    assert!(table.contains("!40.00"), "{table:?}");
+    assert_eq!(table.matches(" 30.00").count(), 2, "{table}");
     let json = graph::json(&over);
     let hot = |method: &str| json["methods"][method]["paths"]["hot"].clone();
     assert_eq!(
@@ -128,17 +137,17 @@ fn instance_beyond_its_bound_is_told_in_words_table_json_and_page() {
         (Some(2), Some(0))
     );
     assert!(hot("picas")["bound_us"].is_null() && hot("keeptime")["bound_us"] == 29_999.0);
-    let page = graph::html(&over).unwrap();
-    assert!(page.contains("bound 30.00 ms, <span class=\"bad\">passed by 2 instances</span>"));
+    let shown = page(&over);
+    assert!(shown.contains("<td class=\"bad\">40.00</td><td>30.00</td><td>2</td>"), "{shown}");
 }
 
 #[test]
 fn path_without_a_bound_says_why() {
     let mut none = run();
     (none.paths[0].bound_us, none.paths[0].no_bound) = (None, Some("it is too slow".into()));
-    assert!(none.keeps_bounds() && !graph::conclusion(&none).contains("bound"));
-    assert!(plain(&graph::table(&none)).contains("  no bound: it is too slow\n"));
-    assert!(graph::html(&none).unwrap().contains("No bound: it is too slow."));
+    assert!(none.keeps_bounds() && !conclusion(&none).contains("bound"));
+    assert!(text(&none).contains("No bound: it is too slow."));
+    assert!(page(&none).contains("No bound: it is too slow."));
     assert_eq!(
         graph::json(&none)["methods"]["keeptime"]["paths"]["hot"]["no_bound"],
         "it is too slow"
@@ -147,7 +156,7 @@ fn path_without_a_bound_says_why() {
 
 #[test]
 fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
-    use graph::bounds::{json, table};
+    use graph::bounds::{document, json};
     use graph_bounds::{CallbackBound, GraphBounds, PathBound};
     let path = PathBound { id: "hot".into(), bound_us: Some(1_000.2), reason: None };
     let callback = CallbackBound {
@@ -160,7 +169,7 @@ fn bounds_without_a_run_are_rounded_up_and_say_what_has_none() {
     };
     let mut bounds = GraphBounds { paths: vec![path], callbacks: vec![callback] };
     assert!(bounds.complete());
-    let said = table("car.yaml", &bounds, false);
+    let said = document("car.yaml", &bounds).text(WIDTH, false);
     assert!(
         said.starts_with("car.yaml: bounded\n") && said.contains("1.001  guaranteed"),
         "{said}"
@@ -192,7 +201,7 @@ fn json_has_null_where_there_is_no_number() {
 
 #[test]
 fn page_escapes_names_and_shows_what_others_reported() {
-    let page = graph::html(&run()).unwrap();
-    assert!(page.contains("others reported 163 ms") && page.contains("<svg"));
-    assert!(page.contains("Planner &lt; &lt;b&gt;Lidar") && !page.contains("<b>Lidar"));
+    let shown = page(&run());
+    assert!(shown.contains("163.00") && shown.contains("<svg"));
+    assert!(shown.contains("Planner &lt; &lt;b&gt;Lidar") && !shown.contains("<b>Lidar"));
 }

@@ -109,7 +109,7 @@ fn bench_measures_all_that_the_page_shows_and_the_lock_takes_effect() {
     assert!(run["lock"]["unchanged_ns"][0].as_f64().unwrap() > 0.0, "{run}");
     let page = fs::read_to_string(page).unwrap();
     for title in
-        ["Slowdown of the kernels", "Slowdown by budget", "Stopped time by scheduling rule"]
+        ["Slowdown with the most hogs", "Slowdown by budget", "Stopped time by scheduling rule"]
     {
         assert!(page.contains(title), "{title}");
     }

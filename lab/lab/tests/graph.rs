@@ -120,19 +120,24 @@ fn one_executor_of_several_threads_runs_all_nodes() {
     }
 }
 
+/// Text without its line breaks.
+fn words_of(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn page_and_table_say_what_was_won_and_what_others_reported() {
     let bench = Bench::new(GRAPH);
     let arguments = ["--transport", "shared", "--duration", "500ms", "--html", "page.html"];
     let output = bench.run(&[&arguments[..], &["--methods", "keeptime,ros2"]].concat());
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = words_of(&output.stdout);
     for part in
-        ["path hot: Left and Right to Detect", "period of Plan", "12.00", "Messages missed on it"]
+        ["Path hot: Left and Right to Detect", "Period of Plan", "12.00", "Messages missed on it"]
     {
         assert!(said.contains(part), "{part} in\n{said}");
     }
     let page = std::fs::read_to_string(bench.folder.path().join("page.html")).unwrap();
-    for part in ["Longest latency of path hot", "others reported 12.0 ms", "Callbacks under ros2"] {
+    for part in ["Path hot: Left and Right to Detect", "12.00", "Callbacks under ros2"] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -218,14 +223,13 @@ fn instance_beyond_its_bound_is_told_and_the_status_says_so() {
         .replace("{accel: gpu0, exec: 500 us}", "");
     let bench = Bench::new(&text);
     let output = bench.run(&["--methods", "keeptime", "--transport", "shared", "--duration", "1s"]);
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = words_of(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("Longer than the bound under keeptime: hot in "), "{said}");
     // So the margin that it would take can be read.
-    let longest = said.lines().find(|line| line.contains("longest processor time: ")).unwrap();
-    let (_, words) = longest.split_once("processor time: ").unwrap();
+    let (_, words) = said.split_once("longest processor time: ").unwrap();
     let share: f64 = words.split(' ').next().unwrap().parse().unwrap();
-    assert!(share > 10.0 && words.contains("times as long as declared, "), "{longest}");
+    assert!(share > 10.0 && words.contains("times as long as declared, "), "{words}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!   with it; [`Children`] work at the same time.
 //! - A [signal](signals) ends an experiment.
 //! - A [`Shard`] is the part of a study that one run makes; all of one study are [`complete`].
+//! - [`columns`] writes Parquet files.
 //! - [`write_whole`] writes files that are whole or not there, [`checksum`] finds damage.
 //!
 //! ```no_run
@@ -19,6 +20,7 @@
 
 mod child;
 mod children;
+pub mod columns;
 mod shard;
 
 pub use child::{Child, Parent, parent_option, wait_until};

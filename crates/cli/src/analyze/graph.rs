@@ -1,10 +1,10 @@
 //! The bounds of a graph: its key paths and its callbacks.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use analysis::Variant;
-use report::graph::bounds::{json, table};
+use report::document::WIDTH;
+use report::graph::bounds::{document, json};
 use system::System;
 
 use super::Args;
@@ -31,12 +31,10 @@ pub fn run(args: &Args, system: &System) -> anyhow::Result<ExitCode> {
     let graph = args.margin.lengthen(system.require_graph()?);
     let bounds = bounds(system, &graph, &cores)
         .map_err(|reason| anyhow::anyhow!("{}: no bounds: {reason}", system.name))?;
-    if args.json {
-        let json = serde_json::to_string_pretty(&json(&system.name, &bounds))?;
-        writeln!(std::io::stdout(), "{json}")?;
-    } else {
+    let words = || {
         let margin = args.margin.words().map_or(String::new(), |words| format!("{words}\n"));
-        write!(anstream::stdout().lock(), "{margin}{}", table(&system.name, &bounds, true))?;
-    }
+        format!("{margin}{}", document(&system.name, &bounds).text(WIDTH, true))
+    };
+    terminal::output::print(args.json, || json(&system.name, &bounds), words)?;
     Ok(if bounds.complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

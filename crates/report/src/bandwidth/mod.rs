@@ -5,12 +5,9 @@
 //! what it costs the best-effort work under each scheduling rule ([`RuleRun`]), and what taking it
 //! costs ([`LockCost`]). [`HogFigures`] says whether the memory system shows contention at all.
 
-mod html;
-mod plot;
-mod table;
+mod figures;
 
-pub use html::html;
-pub use table::table;
+pub use figures::document;
 
 use serde::Serialize;
 use stats::{ascending, nearest_rank};
@@ -50,6 +47,13 @@ impl Spread {
             q3: rank(750)?,
             max: rank(1000)?,
         })
+    }
+
+    /// The same numbers times a factor.
+    fn scaled(&self, factor: f64) -> Spread {
+        let Spread { count, min, q1, median, q3, max } = *self;
+        let [min, q1, median, q3, max] = [min, q1, median, q3, max].map(|number| number * factor);
+        Spread { count, min, q1, median, q3, max }
     }
 }
 
@@ -258,10 +262,10 @@ impl LockCost {
             ("taken again at once", self.again_ns),
             ("given back", self.given_ns),
             ("taken while the regulator sleeps", self.taken_ns),
-            ("  the machine: a bare futex wake", self.futex_ns),
+            ("the machine: a bare futex wake", self.futex_ns),
             ("until the first period begins on a core", self.effect_ns),
-            ("  the machine: until a bare futex has woken", self.woken_ns),
-            ("  the machine: lateness of a timer", self.timer_ns),
+            ("the machine: until a bare futex has woken", self.woken_ns),
+            ("the machine: lateness of a timer", self.timer_ns),
         ]
     }
 }

@@ -29,7 +29,7 @@ const MAX_NAME: usize = 26;
 const MAX_LABELLED: usize = 15;
 
 /// A series that is drawn, with its colour.
-type Inked<'a> = (&'a Series, Ink);
+pub(super) type Inked<'a> = (&'a Series, Ink);
 
 /// The series that have a point, with their colours.
 pub(super) fn drawn(chart: &Chart) -> Vec<Inked<'_>> {

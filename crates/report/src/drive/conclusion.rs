@@ -3,10 +3,6 @@
 use super::{Drive, DriveRun, PartKind};
 
 /// The result in sentences: first whether it came to a crash, then why it reacted when it did.
-pub fn conclusion(run: &DriveRun) -> String {
-    sentences(run).join(" ")
-}
-
 pub(super) fn sentences(run: &DriveRun) -> Vec<String> {
     let mut said: Vec<String> = run.drives.iter().map(|drive| end(run, drive)).collect();
     said.extend(run.drives.iter().filter_map(|drive| reaction(run, drive)));

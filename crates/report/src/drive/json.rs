@@ -1,18 +1,16 @@
 //! The result for machines.
 
 use super::{Drive, DriveRun, PartKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The result as JSON, without the paths of the bodies; docs/drive.md says what it has.
 pub fn json(run: &DriveRun) -> Value {
-    let machine: Map<String, Value> =
-        run.machine.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     json!({
         "schema": "keeptime.drive",
         "version": 1,
         "command": run.command,
         "date": run.date,
-        "machine": machine,
+        "machine": Value::from_iter(run.machine.clone()),
         "scenario": run.scenario,
         "stack": run.stack,
         "marks": run.marks,
@@ -30,20 +28,15 @@ fn of_drive(drive: &Drive) -> Value {
         })
     });
     let reaction = drive.reaction.as_ref().map(|reaction| {
-        let sums: Map<String, Value> = PartKind::ALL
-            .into_iter()
-            .map(|kind| (kind.name().to_owned(), json!(reaction.of(kind))))
-            .collect();
+        let sums = PartKind::ALL.map(|kind| (kind.name(), reaction.of(kind)));
         json!({
             "visible_s": reaction.visible_s,
             "acted_s": reaction.acted_s,
             "reaction_s": reaction.seconds(),
             "parts": reaction.parts,
-            "sums_ns": sums,
+            "sums_ns": Value::from_iter(sums),
         })
     });
-    let by: Map<String, Value> =
-        drive.violation_by.iter().map(|(cause, seconds)| (cause.clone(), json!(seconds))).collect();
     json!({
         "policy": drive.policy,
         "duration_s": drive.duration_s,
@@ -51,7 +44,7 @@ fn of_drive(drive: &Drive) -> Value {
         "reaction": reaction,
         "latency_ms": latency,
         "rss_violation_s": drive.violation_s,
-        "rss_violation_by_s": by,
+        "rss_violation_by_s": Value::from_iter(drive.violation_by.clone()),
         "rss_violation_aggressive_s": drive.violation_aggressive_s,
         "progress_m": drive.progress_m,
     })

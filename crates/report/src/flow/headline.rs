@@ -4,8 +4,8 @@ use super::{CriticalPath, FlowDrive, FlowRun, ms};
 use stats::Summary;
 
 /// Each drive's longest way from a frame to a command, and what most of it was.
-pub fn headline(run: &FlowRun) -> String {
-    run.drives.iter().map(of_drive).collect::<Vec<_>>().join(" ")
+pub(super) fn sentences(run: &FlowRun) -> Vec<String> {
+    run.drives.iter().map(of_drive).collect()
 }
 
 fn of_drive(drive: &FlowDrive) -> String {

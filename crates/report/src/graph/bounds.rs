@@ -1,65 +1,49 @@
 //! The bounds of a graph without a run: one line for each key path, one for each callback.
 
+use crate::document::{Cell, Class, Document, Section, Table};
 use graph_bounds::{CallbackBound, GraphBounds, PathBound};
-use serde_json::{Map, Value, json};
-use terminal::page::{BAD, Cell, FAINT, GOOD, HEAD, PLAIN, Page, clean};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
 
 /// The bounds of the key paths, then those of the callbacks, the most urgent one first.
-pub fn table(file: &str, bounds: &GraphBounds, color: bool) -> String {
-    let mut page = Page::new(crate::analysis::WIDTH, color);
-    page.paint(HEAD, &format!("{}: ", clean(file)));
-    match bounds.complete() {
-        true => page.line(GOOD, "bounded"),
-        false => page.line(BAD, "not all of it is bounded"),
-    }
-    if !bounds.paths.is_empty() {
-        page.end();
-        page.line(FAINT, "  times in ms, from the oldest nominal release to the end of the sink");
-        let rows: Vec<Vec<Cell>> = bounds
-            .paths
-            .iter()
-            .map(|path| {
-                let [bound, status] = cells(path.bound_us, path.reason.as_deref());
-                vec![(clean(&path.id), PLAIN), bound, status]
-            })
-            .collect();
-        page.table(&[("path", true), ("bound", false), ("status", true)], &rows);
-    }
-    page.end();
-    page.line(FAINT, "  times in ms, from the nominal release of its timers to the end");
+pub fn document(file: &str, bounds: &GraphBounds) -> Document {
+    let complete = if bounds.complete() { "bounded" } else { "not all of it is bounded" };
+    let path = |path: &PathBound| {
+        let [bound, status] = cells(path.bound_us, path.reason.as_deref());
+        [path.id.as_str().into(), bound, status]
+    };
+    let callback = |callback: &&CallbackBound| {
+        let [bound, status] = cells(callback.bound_us, callback.reason.as_deref());
+        let executor = Class::Faint.cell(&callback.executor);
+        let (priority, period) = (callback.priority.to_string(), ms(callback.period_us));
+        [callback.name.as_str().into(), executor, priority.into(), period.into(), bound, status]
+    };
     let mut callbacks: Vec<&CallbackBound> = bounds.callbacks.iter().collect();
-    callbacks.sort_by_key(|callback| std::cmp::Reverse(callback.priority));
-    let rows: Vec<Vec<Cell>> = callbacks.into_iter().map(row).collect();
-    let columns = [
-        ("callback", true),
-        ("executor", true),
-        ("priority", false),
-        ("period", false),
-        ("bound", false),
-        ("status", true),
-    ];
-    page.table(&columns, &rows);
-    page.finish()
-}
-
-fn row(callback: &CallbackBound) -> Vec<Cell> {
-    let [bound, status] = cells(callback.bound_us, callback.reason.as_deref());
-    vec![
-        (clean(&callback.name), PLAIN),
-        (clean(&callback.executor), FAINT),
-        (callback.priority.to_string(), PLAIN),
-        (ms(callback.period_us), PLAIN),
-        bound,
-        status,
-    ]
+    callbacks.sort_by_key(|callback| Reverse(callback.priority));
+    let head = "callback|executor|priority|period|bound|status".split('|');
+    let paths = Table::new("", ["path", "bound", "status"], bounds.paths.iter().map(path));
+    let paths = Section::new(
+        "Paths",
+        "Times in ms, from the oldest nominal release to the end of the sink.",
+    )
+    .table(paths.left(&[2]));
+    let callbacks = Table::new("", head, callbacks.iter().map(callback)).left(&[1, 5]);
+    let about = "Times in ms, from the nominal release of its timers to the end.";
+    let callbacks = Section::new("Callbacks", about).table(callbacks);
+    let all = [paths, callbacks].into_iter().filter(|section| !section.tables[0].rows.is_empty());
+    Document {
+        title: format!("{file}: {complete}"),
+        sections: all.collect(),
+        ..Document::default()
+    }
 }
 
 fn cells(bound_us: Option<f64>, reason: Option<&str>) -> [Cell; 2] {
     match bound_us {
-        Some(us) => [(ms(us), PLAIN), ("guaranteed".to_owned(), GOOD)],
+        Some(us) => [ms(us).into(), Class::Good.cell("guaranteed")],
         None => {
-            let reason = clean(reason.unwrap_or_default());
-            [("-".to_owned(), PLAIN), (format!("no bound: {reason}"), BAD)]
+            let reason = reason.unwrap_or_default();
+            ["-".into(), Class::Bad.cell(format!("no bound: {reason}"))]
         }
     }
 }
@@ -71,24 +55,22 @@ fn ms(us: f64) -> String {
 
 /// `paths` and `callbacks`, by name, times in microseconds, null where there is none.
 pub fn json(file: &str, bounds: &GraphBounds) -> Value {
-    let path = |path: &PathBound| {
-        let value = json!({ "bound_us": path.bound_us, "reason": path.reason });
-        (path.id.clone(), value)
-    };
+    let path = |path: &PathBound| json!({ "bound_us": path.bound_us, "reason": path.reason });
     let callback = |callback: &CallbackBound| {
-        let value = json!({
+        json!({
             "executor": callback.executor,
             "priority": callback.priority,
             "period_us": callback.period_us,
             "bound_us": callback.bound_us,
             "reason": callback.reason,
-        });
-        (callback.name.clone(), value)
+        })
     };
+    let paths = bounds.paths.iter().map(|one| (&*one.id, path(one)));
+    let callbacks = bounds.callbacks.iter().map(|one| (&*one.name, callback(one)));
     json!({
         "system": file,
         "bounded": bounds.complete(),
-        "paths": bounds.paths.iter().map(path).collect::<Map<String, Value>>(),
-        "callbacks": bounds.callbacks.iter().map(callback).collect::<Map<String, Value>>(),
+        "paths": Value::from_iter(paths),
+        "callbacks": Value::from_iter(callbacks),
     })
 }

@@ -1,15 +1,10 @@
-//! One line in words: the first key path under [`KEEPTIME`] beside the other methods, what was
+//! Conclusion in words: the first key path under [`KEEPTIME`] beside the other methods, what was
 //! dropped, and the period of cyclic nodes. A difference below five percent is none.
 
 use super::{GraphRun, KEEPTIME, MethodRun, PathInfo, words};
 
 /// Ratios inside this distance of 1 are no difference.
 const SAME: f64 = 0.05;
-
-/// Conclusion of the comparison, in one line.
-pub fn conclusion(run: &GraphRun) -> String {
-    sentences(run).join(" ")
-}
 
 /// The sentences of the conclusion, the most important first.
 pub(super) fn sentences(run: &GraphRun) -> Vec<String> {
@@ -26,7 +21,7 @@ pub(super) fn sentences(run: &GraphRun) -> Vec<String> {
     if !run.marks.is_empty() || run.methods.iter().any(|method| !method.marks.is_empty()) {
         sentences.push("The marks qualify these results.".into());
     }
-    sentences.iter().map(|sentence| crate::text::clean(sentence)).collect()
+    sentences
 }
 
 fn max_us(method: &MethodRun, path: &PathInfo) -> Option<f64> {

@@ -1,14 +1,13 @@
 //! The result for machines.
 
-use super::{GraphRun, MethodRun, PathInfo, Times};
-use serde_json::{Map, Value, json};
+use super::{CycleResult, GraphRun, MethodRun, PathInfo, PathResult};
+use serde_json::{Value, json};
 use stats::Summary;
 
 /// The result as JSON: `methods`, by method `paths`, `cycles` and `callbacks`, with null where
 /// there is no number; further keys say what qualifies the numbers.
 pub fn json(run: &GraphRun) -> Value {
-    let methods: Map<String, Value> =
-        run.methods.iter().map(|method| (method.method.clone(), of_method(run, method))).collect();
+    let methods = run.methods.iter().map(|method| (&*method.method, of_method(run, method)));
     json!({
         "system": run.system_name,
         "machine": run.machine,
@@ -19,53 +18,44 @@ pub fn json(run: &GraphRun) -> Value {
         "transport": run.transport,
         "margin": run.margin,
         "marks": run.marks,
-        "methods": methods,
+        "methods": Value::from_iter(methods),
     })
 }
 
 fn of_method(run: &GraphRun, method: &MethodRun) -> Value {
-    let paths: Map<String, Value> =
-        run.paths.iter().map(|path| (path.id.clone(), of_path(run, path, method))).collect();
-    let cycles: Map<String, Value> = run
-        .cycles
-        .iter()
-        .map(|(id, nominal_us)| {
-            let result = method.cycle(id);
-            let deviation = result.and_then(|result| result.deviation(*nominal_us));
-            let mut value = summary(result.and_then(|result| result.summary()));
-            value["period_us"] = json!(nominal_us);
-            value["deviation"] = json!(deviation);
-            (id.clone(), value)
-        })
-        .collect();
-    let callbacks: Map<String, Value> = method
-        .callbacks
-        .iter()
-        .map(|callback| {
-            let value = json!({
-                "executor": callback.executor,
-                "priority": callback.priority,
-                "count": callback.count,
-                "dropped": callback.dropped,
-                "response_us": times(callback.response_us),
-                "execution_us": times(callback.execution_us),
-            });
-            (callback.id.clone(), value)
-        })
-        .collect();
-    let facts: Map<String, Value> =
-        method.facts.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let paths = run.paths.iter().map(|path| (&*path.id, of_path(run, path, method)));
+    let cycles = run.cycles.iter().map(|(id, nominal_us)| {
+        let result = method.cycle(id);
+        let mut value = summary(result.and_then(CycleResult::summary));
+        value["period_us"] = json!(nominal_us);
+        value["deviation"] = json!(result.and_then(|result| result.deviation(*nominal_us)));
+        (&**id, value)
+    });
+    let callbacks = method.callbacks.iter().map(|callback| {
+        let value = json!({
+            "executor": callback.executor,
+            "priority": callback.priority,
+            "count": callback.count,
+            "dropped": callback.dropped,
+            "response_us": callback.response_us,
+            "execution_us": callback.execution_us,
+        });
+        (&*callback.id, value)
+    });
     json!({
-        "marks": method.marks, "facts": facts, "paths": paths, "cycles": cycles,
-        "callbacks": callbacks,
+        "marks": method.marks,
+        "facts": Value::from_iter(method.facts.clone()),
+        "paths": Value::from_iter(paths),
+        "cycles": Value::from_iter(cycles),
+        "callbacks": Value::from_iter(callbacks),
     })
 }
 
 fn of_path(run: &GraphRun, path: &PathInfo, method: &MethodRun) -> Value {
     let result = method.path(&path.id);
-    let mut value = summary(result.and_then(|result| result.summary()));
+    let mut value = summary(result.and_then(PathResult::summary));
     let reported = path.reported.iter().find(|reported| reported.method == method.method);
-    let (all, most) = result.map_or((0, 0), |result| result.drops());
+    let (all, most) = result.map_or((0, 0), PathResult::drops);
     value["instances"] = json!(result.map_or(0, |result| result.latency_us.len()));
     value["releases"] = json!(path.releases);
     value["dropped"] = json!(all);
@@ -78,14 +68,11 @@ fn of_path(run: &GraphRun, path: &PathInfo, method: &MethodRun) -> Value {
 }
 
 fn summary(summary: Option<Summary>) -> Value {
+    let number = |pick: fn(Summary) -> f64| summary.map(pick);
     json!({
-        "min_us": summary.map(|s| s.min),
-        "p50_us": summary.map(|s| s.p50),
-        "p99_us": summary.map(|s| s.p99),
-        "max_us": summary.map(|s| s.max),
+        "min_us": number(|s| s.min),
+        "p50_us": number(|s| s.p50),
+        "p99_us": number(|s| s.p99),
+        "max_us": number(|s| s.max),
     })
-}
-
-fn times(times: Option<Times>) -> Value {
-    times.map_or(Value::Null, |t| json!({ "p50": t.p50, "p99": t.p99, "max": t.max }))
 }

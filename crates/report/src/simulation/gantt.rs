@@ -11,7 +11,9 @@ use crate::number::time;
 use crate::{Error, page};
 use analysis::System;
 use analysis::simulate::{Doing, Interval, Job, Request, Resource, Trace};
-use minijinja::{Value, context};
+use minijinja::context;
+use minijinja::value::{Serde, Value};
+use serde::Serialize;
 
 /// Most things that one picture shows.
 pub const MAX_DRAWN: usize = 20_000;
@@ -48,6 +50,7 @@ pub struct Gantt<'t> {
 }
 
 /// A rectangle with a colour, a kind, and words for whoever points at it.
+#[derive(Serialize)]
 struct Block {
     x: f64,
     y: f64,
@@ -61,6 +64,7 @@ struct Block {
 }
 
 /// A release or a deadline.
+#[derive(Serialize)]
 struct Arrow {
     x: f64,
     y: f64,
@@ -69,6 +73,7 @@ struct Arrow {
 }
 
 /// A row with its name at the left.
+#[derive(Serialize)]
 struct Row {
     y: f64,
     height: f64,
@@ -297,9 +302,9 @@ impl<'g, 't> Drawing<'g, 't> {
             .into_iter()
             .map(|ns| context! { x => self.gantt.x(ns), label => decimal(ns, factor) });
         context! {
-            rows => self.rows.iter().map(Row::content).collect::<Vec<_>>(),
-            blocks => self.blocks.iter().map(Block::content).collect::<Vec<_>>(),
-            arrows => self.arrows.iter().map(Arrow::content).collect::<Vec<_>>(),
+            rows => Value::from(Serde(&self.rows)),
+            blocks => Value::from(Serde(&self.blocks)),
+            arrows => Value::from(Serde(&self.arrows)),
             ticks => ticks.collect::<Vec<_>>(),
             unit,
             width => WIDTH,
@@ -310,27 +315,6 @@ impl<'g, 't> Drawing<'g, 't> {
             height => self.height + 76.0,
             chain_row => CHAIN_ROW,
         }
-    }
-}
-
-impl Row {
-    fn content(&self) -> Value {
-        let Row { y, height, name, note, colour, group } = self;
-        context! { y, height, name, note, colour, group }
-    }
-}
-
-impl Block {
-    fn content(&self) -> Value {
-        let Block { x, y, width, height, kind, colour, label, title } = self;
-        context! { x, y, width, height, kind => *kind, colour, label, title }
-    }
-}
-
-impl Arrow {
-    fn content(&self) -> Value {
-        let Arrow { x, y, kind, title } = self;
-        context! { x, y, kind => *kind, title }
     }
 }
 

@@ -57,7 +57,7 @@ pub enum Error {
     Hog(#[from] bandwidth::workload::Error),
     /// The results cannot be written as Parquet.
     #[error("Parquet: {0}")]
-    Parquet(#[from] parquet::errors::ParquetError),
+    Parquet(#[from] trial::columns::ParquetError),
     /// A part of the results is no JSON.
     #[error("JSON: {0}")]
     Json(#[from] serde_json::Error),

@@ -5,6 +5,7 @@
 //! that are not empty are kept.
 
 use serde::{Deserialize, Serialize};
+use stats::Layout;
 use std::collections::BTreeMap;
 
 /// Bits of a duration that are kept after the leading one.
@@ -92,15 +93,12 @@ impl Times {
 
 /// The bucket of a duration.
 fn bucket(ns: u64) -> u32 {
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS + 1);
-    (shift << BITS) + (ns >> shift) as u32
+    Layout::<BITS>::bucket(ns) as u32
 }
 
 /// The longest duration of a bucket, ns.
 pub(crate) fn upper_ns(bucket: u32) -> u64 {
-    let shift = (bucket >> BITS).saturating_sub(1).min(u64::BITS - BITS - 1);
-    let leading = u64::from(bucket - (shift << BITS));
-    (((leading + 1) << shift) - 1).max(leading << shift)
+    Layout::<BITS>::upper(bucket as usize)
 }
 
 #[cfg(test)]

@@ -61,6 +61,17 @@ pub fn prioritise(priority: u8) -> anyhow::Result<()> {
     Ok(thread::set_policy(if priority == 0 { Policy::Normal } else { Policy::Fifo(priority) })?)
 }
 
+/// Returns true if this process may have a SCHED_FIFO priority, and says if not.
+pub fn is_granted(priority: u8) -> bool {
+    let granted = prioritise(priority).and_then(|()| prioritise(0)).is_ok();
+    if !granted {
+        tell!(
+            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
+        );
+    }
+    granted
+}
+
 /// The side that measures.
 pub struct Floor {
     page: Arc<Mapping>,

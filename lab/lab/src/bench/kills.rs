@@ -3,7 +3,6 @@
 //! Shown: no request of another client fails, the most critical one is hardly delayed, what a
 //! dead client had is reclaimed at once, and the server does not grow.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,8 +14,10 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use rustix::process::Signal;
 use serde_json::json;
+use terminal::output;
+use terminal::table::Table;
 
-use super::floor::prioritise;
+use super::floor::{is_granted, prioritise};
 use super::sample::{Quantiles, Samples};
 use super::service::{Footprint, Place, Service};
 use super::victim::Victim;
@@ -72,20 +73,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let (server_core, own_core) = (cores[0], cores[cores.len() - 1]);
     fastrand::seed(args.seed);
-    let realtime = prioritise(1).is_ok() && prioritise(0).is_ok();
-    if !realtime {
-        tell!(
-            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
-        );
-    }
+    let realtime = is_granted(1);
     let place = Place::new(&args.device, server_core, own_core, args.spin);
     let service = Service::start(&place, if realtime { 90 } else { 0 })?;
     let steal = |core: &usize| realtime::machine::steal_ns(*core).unwrap_or(0);
     let stolen: u64 = cores.iter().map(steal).sum();
     let mut result = measure(&service, own_core, realtime, args.count)?;
     result.stolen_ms = (cores.iter().map(steal).sum::<u64>() - stolen) as f64 * 1e-6;
-    let text = if args.json { render_json(args, &result)? } else { render(args, &result) };
-    write!(std::io::stdout().lock(), "{text}")?;
+    output::print(args.json, || to_json(args, &result), || render(args, &result))?;
     Ok(if result.complaints().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -267,34 +262,24 @@ impl Findings {
 }
 
 fn render(args: &Args, result: &Findings) -> String {
-    let mut text = format!("{} clients killed at random, milliseconds\n\n", args.count);
-    text += &format!(
-        "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
-        "", "count", "p50", "p99", "p99.9", "max"
-    );
-    let mut row = |name: &str, count: u64, q: Quantiles| {
-        let ms = |ns: f64| format!("{:.3}", ns * 1e-6);
-        text += &format!(
-            "{name:<34} {count:>8} {:>8} {:>8} {:>8} {:>8}\n",
-            ms(q.p50_ns),
-            ms(q.p99_ns),
-            ms(q.p999_ns),
-            ms(q.max_ns)
-        );
+    let [p50, p99, p999, max] = Quantiles::HEADINGS;
+    let mut table = Table::new(&["", "count", p50, p99, p999, max], &[1, 2, 3, 4, 5]);
+    let mut row = |name: &str, count: u64, quantiles: Quantiles| {
+        let name = [name.to_owned(), count.to_string()];
+        table.row(name.into_iter().chain(quantiles.cells(1e6, 3)));
     };
-    row(
-        "delay of the critical chain",
-        result.critical.requests,
-        result.critical.delays.quantiles(),
+    let Findings { critical, checking, reclaim, .. } = result;
+    row("delay of the critical chain", critical.requests, critical.delays.quantiles());
+    row("delay of the chain below it", checking.requests, checking.delays.quantiles());
+    row("clean-up after a kill", args.count.div_ceil(10) as u64, *reclaim);
+    let mut text = format!(
+        "{} clients killed at random, milliseconds\n\n{}\n{}stolen by the hypervisor meanwhile: \
+         {:.0} ms\n",
+        args.count,
+        table.render(),
+        Footprint::change(&result.before, &result.after),
+        result.stolen_ms
     );
-    row(
-        "delay of the chain below it",
-        result.checking.requests,
-        result.checking.delays.quantiles(),
-    );
-    row("clean-up after a kill", args.count.div_ceil(10) as u64, result.reclaim);
-    text += &format!("\n{}", Footprint::change(&result.before, &result.after));
-    text += &format!("stolen by the hypervisor meanwhile: {:.0} ms\n", result.stolen_ms);
     match result.complaints() {
         none if none.is_empty() => text += "No request of another client failed.\n",
         complaints => complaints.iter().for_each(|complaint| text += &format!("NO: {complaint}\n")),
@@ -302,9 +287,12 @@ fn render(args: &Args, result: &Findings) -> String {
     text
 }
 
-fn render_json(args: &Args, result: &Findings) -> anyhow::Result<String> {
-    let survivor = |s: &Survivor| json!({"requests": s.requests, "failures": s.failures.len(), "delay": s.delays.quantiles()});
-    let value = json!({
+fn to_json(args: &Args, result: &Findings) -> serde_json::Value {
+    let survivor = |survivor: &Survivor| {
+        let Survivor { delays, requests, failures } = survivor;
+        json!({"requests": requests, "failures": failures.len(), "delay": delays})
+    };
+    json!({
         "kills": args.count,
         "seed": args.seed,
         "critical": survivor(&result.critical),
@@ -314,6 +302,5 @@ fn render_json(args: &Args, result: &Findings) -> anyhow::Result<String> {
         "stolen_ms": result.stolen_ms,
         "complaints": result.complaints(),
         "machine": realtime::machine::core_model(),
-    });
-    Ok(serde_json::to_string_pretty(&value)? + "\n")
+    })
 }

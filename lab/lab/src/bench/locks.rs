@@ -17,7 +17,6 @@ mod text;
 mod uftrace;
 mod variant;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -123,9 +122,7 @@ fn trace(args: &Args) -> anyhow::Result<()> {
         }
     }
     let findings = Findings { pairs, reads, rivals, left_out: bench.left_out };
-    let text = if args.json { findings.json()? } else { text::render(&findings) };
-    write!(std::io::stdout().lock(), "{text}")?;
-    Ok(())
+    terminal::output::print(args.json, || findings.json(), || text::render(&findings))
 }
 
 /// Measures all recorders that are there, in turns.

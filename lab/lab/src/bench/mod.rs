@@ -18,6 +18,8 @@ pub mod victim;
 
 use std::process::ExitCode;
 
+use realtime::machine;
+
 /// Options of `keeptime-lab bench`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -71,6 +73,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Benchmark::Submission(args) => submission::run(args),
         Benchmark::Transport(args) => transport::run(args),
     }
+}
+
+/// The machine, name and value, of which so many cores are used.
+fn machine_facts(cores: &[usize]) -> Vec<(String, String)> {
+    let facts = [
+        ("processor", machine::core_model()),
+        ("cores", cores.len().to_string()),
+        ("kernel", machine::kernel_release()),
+        ("virtual machine", if machine::is_virtual() { "yes" } else { "no" }.into()),
+    ];
+    facts.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// A device that a server can have here.

@@ -19,9 +19,10 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use serde_json::json;
 use world::{Command, World, suite};
 
-use super::floor::prioritise;
-use super::sample::{Quantiles, Samples};
+use super::floor::{is_granted, prioritise};
+use super::sample::Samples;
 use terminal::output;
+use terminal::table::Table;
 
 /// Each setting has so many turns.
 const TURNS: usize = 4;
@@ -76,12 +77,7 @@ struct Setting {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     service(args, args.priority).check().context("SOCKET")?;
-    let realtime = prioritise(PRIORITY).and_then(|()| prioritise(0)).is_ok();
-    if !realtime {
-        tell!(
-            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
-        );
-    }
+    let realtime = is_granted(PRIORITY);
     let grids = grids()?;
     let mut settings = settings(args);
     for turn in 0..TURNS {
@@ -201,11 +197,7 @@ fn measure(
 }
 
 fn render(args: &Args, settings: &[Setting]) -> String {
-    let Args { priority, frames, period_ms, .. } = args;
-    let mut text = format!(
-        "A network at priority {priority} that is asked about {frames} scans, one every \
-         {period_ms} ms, milliseconds\n\n{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} \
-         {:>10} {:>12}\n",
+    let heading = [
         "others",
         "priority",
         "p50",
@@ -216,51 +208,54 @@ fn render(args: &Args, settings: &[Setting]) -> String {
         "rest p50",
         "rest p99",
         "unanswered",
-        "others' /s"
-    );
-    let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+        "others' /s",
+    ];
+    let mut table = Table::new(&heading, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     for setting in settings {
-        let [latency, busy, waited] = quantiles(setting);
-        let priority = match setting.others {
-            0 => "-".to_owned(),
-            _ => setting.others_priority.to_string(),
-        };
-        text += &format!(
-            "{:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>12.1}\n",
-            setting.others,
-            priority,
-            ms(latency.p50_ns),
-            ms(latency.p99_ns),
-            ms(latency.max_ns),
-            ms(busy.p50_ns),
-            ms(busy.p99_ns),
-            ms(waited.p50_ns),
-            ms(waited.p99_ns),
-            setting.unanswered,
-            setting.others_answered as f64 / setting.seconds
-        );
+        let priority = setting.others_priority().map_or("-".into(), |number| number.to_string());
+        let [latency, busy, rest] = [&setting.latency, &setting.busy, &setting.waited]
+            .map(|samples| samples.quantiles().cells(1e6, 2));
+        let [p50, p99, _, max] = latency;
+        let [busy_p50, busy_p99, ..] = busy;
+        let [rest_p50, rest_p99, ..] = rest;
+        let unanswered = setting.unanswered.to_string();
+        let times = [p50, p99, max, busy_p50, busy_p99, rest_p50, rest_p99, unanswered];
+        let others = [setting.others.to_string(), priority];
+        let rate = format!("{:.1}", setting.others_per_s());
+        table.row(others.into_iter().chain(times).chain([rate]));
     }
-    text += "\nrest: what the answer took beside the accelerator's own work on it: waiting for \
-             others, and the way there and back.\n";
-    text
+    let Args { priority, frames, period_ms, .. } = args;
+    format!(
+        "A network at priority {priority} that is asked about {frames} scans, one every \
+         {period_ms} ms, milliseconds\n\n{}\nrest: what the answer took beside the accelerator's \
+         own work on it: waiting for others, and the way there and back.\n",
+        table.render()
+    )
 }
 
-fn quantiles(setting: &Setting) -> [Quantiles; 3] {
-    [&setting.latency, &setting.busy, &setting.waited].map(Samples::quantiles)
+impl Setting {
+    /// The priority of the others, if there are any.
+    fn others_priority(&self) -> Option<u32> {
+        (self.others > 0).then_some(self.others_priority)
+    }
+
+    /// Answers to the others in a second.
+    fn others_per_s(&self) -> f64 {
+        self.others_answered as f64 / self.seconds
+    }
 }
 
 fn to_json(args: &Args, settings: &[Setting], realtime: bool) -> serde_json::Value {
     let setting = |setting: &Setting| {
-        let [latency, busy, waited] = quantiles(setting);
         json!({
             "others": setting.others,
-            "others_priority": (setting.others > 0).then_some(setting.others_priority),
+            "others_priority": setting.others_priority(),
             "answered": setting.latency.count(),
             "unanswered": setting.unanswered,
-            "latency": latency,
-            "busy": busy,
-            "rest": waited,
-            "others_per_s": setting.others_answered as f64 / setting.seconds,
+            "latency": setting.latency,
+            "busy": setting.busy,
+            "rest": setting.waited,
+            "others_per_s": setting.others_per_s(),
         })
     };
     json!({

@@ -9,7 +9,6 @@ mod effect;
 pub(super) mod experiment;
 mod outcome;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use bandwidth::regulator::{Budget, Config};
 use experiment::{Experiment, RULES, SHARED_AFTER, STOPPED_AFTER};
 use outcome::{Case, Outcome, Run};
 use realtime::machine;
-
+use terminal::output;
 use throttle_fair::By;
 
 /// Options of `keeptime-lab bench regulate`.
@@ -90,15 +89,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         effects,
         cases,
     };
-    let json = serde_json::to_string_pretty(&outcome)? + "\n";
-    if let Some(file) = &args.write {
-        std::fs::write(file, &json).with_context(|| file.display().to_string())?;
-    }
-    let mut out = std::io::stdout().lock();
-    match args.json {
-        true => out.write_all(json.as_bytes())?,
-        false => out.write_all(outcome.text().as_bytes())?,
-    }
+    let json = serde_json::to_value(&outcome)?;
+    output::write("--write", args.write.as_deref(), || Ok(format!("{json:#}\n")))?;
+    output::print(args.json, || json.clone(), || outcome.text())?;
     let shortfalls = outcome.shortfalls();
     for shortfall in &shortfalls {
         tell!("keeptime-lab bench regulate: differs from the setup of BWLOCK++: {shortfall}");

@@ -9,16 +9,18 @@
 //! asleep and must be woken, as between the requests of a real chain; without the pause a peer
 //! that is addressed by a spinning client never gets to sleep, and the floor is no wake at all.
 
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use accel::{Client, Registration, Request, Wait};
 use anyhow::{Context, bail};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
-use serde_json::json;
+use serde_json::{Value, json};
+use terminal::output;
+use terminal::table::Table;
 
-use super::floor::{Floor, prioritise};
+use super::floor::{Floor, is_granted, prioritise};
 use super::sample::{Quantiles, Samples};
 use super::service::{Place, Service};
 
@@ -56,19 +58,21 @@ struct Placement {
     service: Place,
 }
 
+#[derive(serde::Serialize)]
 struct Mode {
+    #[serde(skip)]
     name: &'static str,
     request: Quantiles,
     device: Quantiles,
-    share: Quantiles,
+    server: Quantiles,
     floor: Quantiles,
 }
 
 impl Mode {
     /// Returns the rows of the output, in this order.
     fn rows(&self) -> [(&'static str, Quantiles); 4] {
-        let Mode { request, device, share, floor, .. } = *self;
-        [("request", request), ("device", device), ("server", share), ("floor", floor)]
+        let Mode { request, device, server, floor, .. } = *self;
+        [("request", request), ("device", device), ("server", server), ("floor", floor)]
     }
 }
 
@@ -90,12 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if placements.is_empty() {
         bail!("{} needs a core beside the client's, and there is one core", args.device);
     }
-    let priorities = if prioritise(50).is_ok() { [50, 90] } else { [0, 0] };
-    if priorities[0] == 0 {
-        tell!(
-            "keeptime-lab bench: SCHED_FIFO is refused, all at normal priority (see keeptime doctor)"
-        );
-    }
+    let priorities = if is_granted(50) { [50, 90] } else { [0, 0] };
     if let Err(error) = thread::lock_memory() {
         tell!("keeptime-lab bench: memory is not locked: {error}");
     }
@@ -110,9 +109,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("placement {}", placement.name))?;
         results.push((placement, modes));
     }
-    let text =
-        if args.json { render_json(&results, args, priorities)? } else { render(&results, args) };
-    write!(std::io::stdout().lock(), "{text}")?;
+    let json = || to_json(&results, args, priorities);
+    output::print(args.json, json, || render(&results, args))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -153,9 +151,9 @@ fn measure(place: &Placement, priorities: [u8; 2], args: &Args) -> anyhow::Resul
                 }
             }
         }
-        let [request, device, share, floor] =
+        let [request, device, server, floor] =
             [requests, devices, shares, floors].map(|samples| samples.quantiles());
-        modes.push(Mode { name, request, device, share, floor });
+        modes.push(Mode { name, request, device, server, floor });
     }
     thread::pin(&thread::cores())?;
     Ok(modes)
@@ -170,82 +168,48 @@ fn pause(us: u64) {
 }
 
 fn render(results: &[(Placement, Vec<Mode>)], args: &Args) -> String {
+    let [p50, p99, p999, max] = Quantiles::HEADINGS;
+    let heading = ["placement", "waiting", "what", p50, p99, p999, max];
+    let mut table = Table::new(&heading, &[3, 4, 5, 6]);
+    for (place, modes) in results {
+        for mode in modes {
+            for (what, quantiles) in mode.rows() {
+                let names = [place.name, mode.name, what].map(str::to_owned);
+                table.row(names.into_iter().chain(quantiles.cells(1e3, 2)));
+            }
+            let pairs = mode.server.numbers().into_iter().zip(mode.floor.numbers());
+            let ratios = pairs.map(|(server, floor)| format!("{:.2}x", server / floor));
+            table.row(["", "", "ratio"].map(str::to_owned).into_iter().chain(ratios));
+        }
+    }
     let mut text = format!(
-        "Round trip of a request of {} us on {}, {} of each, {} us apart, microseconds\n\n\
-         {:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
+        "Round trip of a request of {} us on {}, {} of each, {} us apart, microseconds\n\n{}",
         args.busy_us,
         args.device,
         args.samples,
         args.pause_us,
-        "placement",
-        "waiting",
-        "what",
-        "p50",
-        "p99",
-        "p99.9",
-        "max"
+        table.render()
     );
-    let us = |ns: f64| format!("{:.2}", ns / 1000.0);
-    for (place, modes) in results {
-        for mode in modes {
-            for (what, q) in mode.rows() {
-                text += &format!(
-                    "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
-                    place.name,
-                    mode.name,
-                    what,
-                    us(q.p50_ns),
-                    us(q.p99_ns),
-                    us(q.p999_ns),
-                    us(q.max_ns)
-                );
-            }
-            let ratio =
-                |of: fn(&Quantiles) -> f64| format!("{:.2}x", of(&mode.share) / of(&mode.floor));
-            text += &format!(
-                "{:<10} {:<8} {:<8} {:>9} {:>9} {:>9} {:>9}\n",
-                "",
-                "",
-                "ratio",
-                ratio(|q| q.p50_ns),
-                ratio(|q| q.p99_ns),
-                ratio(|q| q.p999_ns),
-                ratio(|q| q.max_ns)
-            );
-        }
-    }
     if let Some(mode) = results.first().and_then(|(_, modes)| modes.first()) {
-        // Of the kernel itself theirs is not.
-        let mode_ns = mode.share.p50_ns;
-        let share = |paam: f64| mode_ns / paam * 100.0;
+        // PAAM's numbers do not contain the kernel either.
+        let [most, least] = PAAM_NS.map(|paam_ns| mode.server.p50_ns / paam_ns * 100.0);
         text += &format!(
-            "\nThe server's median share for a suspending client is {:.1} to {:.1} % of the 198 to 391 us that PAAM reports.\n",
-            share(PAAM_NS[1]),
-            share(PAAM_NS[0])
+            "\nThe server's median share for a suspending client is {least:.1} to {most:.1} % of \
+             the 198 to 391 us that PAAM reports.\n"
         );
     }
     text
 }
 
-fn render_json(
-    results: &[(Placement, Vec<Mode>)],
-    args: &Args,
-    priorities: [u8; 2],
-) -> anyhow::Result<String> {
-    let modes = |modes: &[Mode]| -> serde_json::Value {
-        let entry = |m: &Mode| {
-            (
-                m.name.to_string(),
-                json!({"request": m.request, "device": m.device, "server": m.share, "floor": m.floor}),
-            )
-        };
-        serde_json::Value::Object(modes.iter().map(entry).collect())
-    };
-    let placements: serde_json::Map<String, serde_json::Value> =
-        results.iter().map(|(place, m)| (place.name.to_string(), modes(m))).collect();
-    let value = json!({
-        "modes": results.first().map(|(_, m)| modes(m)),
-        "placements": placements,
+fn by_name(modes: &[Mode]) -> BTreeMap<&'static str, &Mode> {
+    modes.iter().map(|mode| (mode.name, mode)).collect()
+}
+
+fn to_json(results: &[(Placement, Vec<Mode>)], args: &Args, priorities: [u8; 2]) -> Value {
+    let placements = results.iter().map(|(place, modes)| (place.name, by_name(modes)));
+    json!({
+        "modes": results.first().map(|(_, modes)| by_name(modes)),
+        "placements": placements.collect::<BTreeMap<_, _>>(),
         "device": args.device,
         "busy_us": args.busy_us,
         "samples": args.samples,
@@ -253,6 +217,5 @@ fn render_json(
         "priorities": {"client": priorities[0], "server": priorities[1]},
         "machine": realtime::machine::core_model(),
         "kernel": realtime::machine::kernel_release(),
-    });
-    Ok(serde_json::to_string_pretty(&value)? + "\n")
+    })
 }

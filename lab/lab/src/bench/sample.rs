@@ -29,6 +29,20 @@ impl Samples {
     }
 }
 
+impl From<Vec<f64>> for Samples {
+    /// Of nanoseconds.
+    fn from(samples: Vec<f64>) -> Samples {
+        Samples(samples)
+    }
+}
+
+impl serde::Serialize for Samples {
+    /// Their [`Quantiles`].
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.quantiles().serialize(serializer)
+    }
+}
+
 /// Percentiles and maximum of samples.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Quantiles {
@@ -40,4 +54,19 @@ pub struct Quantiles {
     pub p999_ns: f64,
     /// Largest of the samples seen.
     pub max_ns: f64,
+}
+
+impl Quantiles {
+    /// Headings of the [`Quantiles::cells`].
+    pub const HEADINGS: [&'static str; 4] = ["p50", "p99", "p99.9", "max"];
+
+    /// All of them, the least first, in nanoseconds.
+    pub fn numbers(&self) -> [f64; 4] {
+        [self.p50_ns, self.p99_ns, self.p999_ns, self.max_ns]
+    }
+
+    /// Cells of a table, in a unit of so many nanoseconds.
+    pub fn cells(&self, unit_ns: f64, digits: usize) -> [String; 4] {
+        self.numbers().map(|ns| format!("{:.digits$}", ns / unit_ns))
+    }
 }

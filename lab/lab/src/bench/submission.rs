@@ -4,15 +4,16 @@
 //! measuring thread sits: on a core of its own where there are several, so that it does not keep
 //! the threads of software accelerators and drivers from running.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use realtime::thread::{self, Policy};
+use report::document::WIDTH;
 use submission::measure::{Protocol, Seat, Wait};
 use submission::network::{MOST_K, MOST_L};
 use submission::output::{self, Machine};
@@ -134,11 +135,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(args: &Args, study: &Study, machine: &Machine) -> anyhow::Result<()> {
-    let text = match args.json {
-        true => output::json(study, machine),
-        false => output::table(study),
-    };
-    write!(std::io::stdout().lock(), "{text}")?;
+    match args.json {
+        true => std::io::stdout().lock().write_all(output::json(study, machine).as_bytes())?,
+        false => {
+            let text = output::document(study, machine).text(WIDTH, true);
+            anstream::stdout().lock().write_all(text.as_bytes())?;
+        }
+    }
     if let Some(folder) = &args.output {
         let files = output::write(study, machine, folder)?;
         tell!("keeptime-lab bench: {} files in {}", files.len(), folder.display());
@@ -225,18 +228,11 @@ fn plan(args: &Args, seat: Seat) -> Plan {
     }
 }
 
-/// On a terminal a bar, elsewhere nothing.
+/// Progress over all cases.
 fn progress(plan: &Plan, accelerators: &[Box<dyn Accelerator>]) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
     let wanted = |method: &Method| plan.methods.is_empty() || plan.methods.contains(method);
     let methods = accelerators.iter().flat_map(|accelerator| accelerator.methods());
     let contenders = methods.filter(|(method, works)| works.is_ok() && wanted(method)).count();
-    let bar = ProgressBar::new((plan.k.len() * plan.l.len() * contenders) as u64);
-    let style = ProgressStyle::with_template("[{wide_bar}] {pos}/{len} cases, {eta} left, {msg}");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
+    let cases = (plan.k.len() * plan.l.len() * contenders) as u64;
+    terminal::progress::bar(cases, "[{wide_bar}] {pos}/{len} cases, {eta} left, {msg}")
 }

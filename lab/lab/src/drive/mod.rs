@@ -21,6 +21,7 @@ use driving::Policy;
 use driving::network::Perception;
 use driving::stack::{Features, Middleware, Stack};
 use driving::wall::Places;
+use report::document::WIDTH;
 use report::drive::{DriveRun, Hazard, Lane};
 use world::World;
 
@@ -249,7 +250,7 @@ fn carried(middleware: Middleware) -> &'static str {
 }
 
 fn print(args: &Args, run: &DriveRun) -> anyhow::Result<()> {
-    let words = || format!("{}\n{}\n", report::drive::table(run), report::drive::conclusion(run));
+    let words = || report::drive::document(run).text(WIDTH, true);
     output::print(args.json, || report::drive::json(run), words)?;
     output::write("--html", args.html.as_deref(), || Ok(report::drive::html(run)?))
 }

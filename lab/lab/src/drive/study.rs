@@ -3,12 +3,10 @@
 //! The crate `drive-study` drives, keeps and judges; here are the options, the progress and the
 //! files.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use drive_study::judge::{Origin, judge};
@@ -18,14 +16,11 @@ use drive_study::{
 };
 use driving::Policy;
 use driving::stack::Middleware;
-use indicatif::{ProgressBar, ProgressStyle};
 use report::document::WIDTH;
 
 use super::{Wiring, clock};
 use terminal::output;
-
-/// Between two lines of progress where there is no terminal.
-const TELL_EVERY: Duration = Duration::from_secs(15);
+use terminal::progress::Steps;
 
 /// Options that say what is driven.
 const STUDIED: [&str; 12] = [
@@ -140,9 +135,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let found = published(&jobs, &interrupted, &tell)?;
         folder.slow_down(found.context("interrupted: nothing was driven")?)?;
     }
-    let teller = Teller::new();
-    drive_all(&mut folder, &jobs, &interrupted, &|progress| teller.tell(progress))?;
-    teller.bar.finish_and_clear();
+    let template = "keeptime-lab drive study [{wide_bar}] {pos}/{len} drives, {msg}";
+    let steps = Steps::new("keeptime-lab drive study: drives", template);
+    drive_all(&mut folder, &jobs, &interrupted, &|progress| report_steps(&steps, progress))?;
+    drop(steps);
     finish(args, &folder)?;
     let (done, all) = folder.done();
     if done < all {
@@ -191,38 +187,12 @@ fn machine(jobs: &Jobs, study: &Study) -> Vec<(String, String)> {
     machine
 }
 
-/// Says how far it is: a bar on a terminal, a line from time to time elsewhere.
-struct Teller {
-    bar: ProgressBar,
-    told: Mutex<Option<Instant>>,
-}
-
-impl Teller {
-    fn new() -> Teller {
-        let terminal = std::io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let style = "keeptime-lab drive study [{wide_bar}] {pos}/{len} drives, {msg}";
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        Teller { bar, told: Mutex::new(None) }
-    }
-
-    fn tell(&self, progress: Progress) {
-        let Progress { done, all, left } = progress;
-        let left = left.map_or(String::new(), |left| {
-            format!("{} left", humantime::format_duration(Duration::from_secs(left.as_secs())))
-        });
-        self.bar.set_length(all as u64);
-        self.bar.set_position(done as u64);
-        self.bar.set_message(left.clone());
-        let mut told = self.told.lock().unwrap_or_else(|poison| poison.into_inner());
-        let due = told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
-        if self.bar.is_hidden() && (due || done == all) {
-            *told = Some(Instant::now());
-            tell!("keeptime-lab drive study: {done} of {all} drives, {left}");
-        }
-    }
+/// Says how far it is.
+fn report_steps(steps: &Steps, Progress { done, all, left }: Progress) {
+    let left = left.map_or(String::new(), |left| {
+        format!("{} left", humantime::format_duration(Duration::from_secs(left.as_secs())))
+    });
+    steps.at(done as u64, all as u64, &left);
 }
 
 /// Judges what there is, and writes and prints it.

@@ -23,6 +23,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use realtime::thread;
 use realtime::work::Calibration;
+use report::document::WIDTH;
 use report::graph::{GraphRun, PathInfo, Reported};
 use system::{Graph, System, Work};
 
@@ -240,8 +241,8 @@ fn describe(
 }
 
 fn print(args: &Args, run: &GraphRun) -> anyhow::Result<()> {
-    let words = || format!("{}\n{}\n", report::graph::table(run), report::graph::conclusion(run));
-    output::print(args.json, || report::graph::json(run), words)?;
-    output::write("--html", args.html.as_deref(), || Ok(report::graph::html(run)?))?;
+    let document = report::graph::document(run);
+    output::print(args.json, || report::graph::json(run), || document.text(WIDTH, true))?;
+    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
     output::write("--raw", args.raw.as_deref(), || Ok(serde_json::to_string(run)?))
 }

@@ -3,12 +3,11 @@
 //! Threads take blocks of sets from a counter until there are none, keep their rows to themselves,
 //! and the rows are put in order at the end: the result does not depend on who did what.
 
-use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::bail;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::Plan;
 use super::judge::Judge;
@@ -24,7 +23,9 @@ const BLOCK: u64 = 32;
 pub fn all(plan: &Plan, threads: usize, interrupted: &AtomicBool) -> anyhow::Result<Vec<Row>> {
     let points = largest_first(plan);
     let sets = plan.shard.count(plan.study.sets);
-    let progress = progress(plan, sets * points.len() as u64);
+    let all = sets * points.len() as u64;
+    let progress = terminal::progress::bar(all, "{msg} [{wide_bar}] {pos}/{len} sets, {eta} left")
+        .with_message(format!("keeptime-lab study {}", plan.study.experiment.name()));
     let work = Work {
         plan,
         points,
@@ -58,19 +59,6 @@ fn largest_first(plan: &Plan) -> Vec<usize> {
     let mut points: Vec<usize> = (0..plan.study.points.len()).collect();
     points.sort_by_key(|&point| std::cmp::Reverse(plan.study.points[point].chains));
     points
-}
-
-/// On a terminal a bar, elsewhere nothing.
-fn progress(plan: &Plan, sets: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(sets);
-    let style = ProgressStyle::with_template("{msg} [{wide_bar}] {pos}/{len} sets, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.with_message(format!("keeptime-lab study {}", plan.study.experiment.name()))
 }
 
 struct Work<'w> {

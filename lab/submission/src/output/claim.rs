@@ -5,12 +5,13 @@
 
 use super::compare::{Comparison, comparisons, streams_of};
 use super::contender::{Contender, contenders};
-use super::unit::{count, factor, list, shape as size, time};
+use super::unit::{count, factor, shape as size, time};
 use crate::Method;
 use crate::network::Shape;
 use crate::study::Study;
 use crate::summary::Time;
-use serde::Serialize;
+use report::document::{Class, Table};
+use report::number::listed;
 
 /// Largest speed-up of submissions in the published study.
 const FASTER_SUBMISSION: f64 = 11.0;
@@ -18,19 +19,29 @@ const FASTER_SUBMISSION: f64 = 11.0;
 const FASTER_COMPLETION: f64 = 2.0;
 
 /// Verdict on a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    #[serde(rename = "confirmed")]
     Confirmed,
-    #[serde(rename = "confirmed in part")]
     Partly,
-    #[serde(rename = "refuted")]
     Refuted,
-    #[serde(rename = "not measured here")]
     NotMeasured,
 }
 
 impl Verdict {
+    /// All, the best first.
+    pub(super) const ALL: [Verdict; 4] =
+        [Verdict::Confirmed, Verdict::Partly, Verdict::Refuted, Verdict::NotMeasured];
+
+    /// In a word or three.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Verdict::Confirmed => "confirmed",
+            Verdict::Partly => "confirmed in part",
+            Verdict::Refuted => "refuted",
+            Verdict::NotMeasured => "not measured here",
+        }
+    }
+
     /// From how often something was so, of how often it could have been.
     fn of(so: usize, all: usize) -> Verdict {
         match so {
@@ -43,7 +54,7 @@ impl Verdict {
 }
 
 /// A claim of the published study.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     /// Text of the claim.
     pub(super) claim: &'static str,
@@ -119,6 +130,25 @@ pub(super) fn claims(study: &Study) -> Vec<Claim> {
             "no dynamic parallelism beside CUDA streams",
         ),
     ]
+}
+
+/// The claims as a table.
+pub(super) fn table(claims: &[Claim]) -> Table {
+    let rows = claims.iter().map(|claim| {
+        let look = match claim.verdict {
+            Verdict::Confirmed => Class::Good,
+            Verdict::Refuted => Class::Bad,
+            Verdict::Partly | Verdict::NotMeasured => Class::Plain,
+        };
+        let verdict = look.cell(claim.verdict.name());
+        [claim.claim.into(), claim.criterion.into(), verdict, claim.found.as_str().into()]
+    });
+    Table::new(
+        "Claims of the published study",
+        ["claim", "criterion", "verdict", "found here"],
+        rows,
+    )
+    .left(&[1, 2, 3])
 }
 
 type Found = Option<(String, Verdict)>;
@@ -214,7 +244,7 @@ fn slightly(newer: &[&Comparison<'_>]) -> Found {
         format!("{} {} {} times", one.contender.name, time.name(), factor(*times))
     };
     let parts: Vec<String> = each.iter().map(part).collect();
-    let found = format!("As fast as streams at the middle size: {}.", list(&parts));
+    let found = format!("As fast as streams at the middle size: {}.", listed(&parts));
     (!each.is_empty()).then(|| (found, Verdict::of(so, each.len())))
 }
 

@@ -4,7 +4,6 @@ use crate::Method;
 use crate::network::Shape;
 use crate::study::{Case, Study};
 use crate::summary::{Spread, Time};
-use report::theme::{Ink, SERIES};
 use std::collections::BTreeMap;
 
 /// A method on an accelerator.
@@ -21,20 +20,13 @@ pub(super) struct Contender<'s> {
     pub(super) cases: BTreeMap<Shape, &'s Case>,
 }
 
-/// Look of a contender: the method says colour and marker, the accelerator the line.
+/// Look of a contender: the method says the colour, the accelerator the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Look {
     /// The place of its method in [`Method::ALL`].
     pub(super) method: usize,
     /// Number of accelerators before it that have the same method.
     pub(super) turn: usize,
-}
-
-impl Look {
-    /// The colour.
-    pub(super) fn ink(self) -> Ink {
-        SERIES[self.method % SERIES.len()]
-    }
 }
 
 /// All contenders, in the order of accelerators and methods.

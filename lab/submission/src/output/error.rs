@@ -23,7 +23,7 @@ pub enum Error {
     },
     /// The samples could not be encoded.
     #[error("samples.parquet: {0}")]
-    Samples(#[from] parquet::errors::ParquetError),
+    Samples(#[from] trial::columns::ParquetError),
     /// A plot or the page could not be made.
     #[error("report.html: {0}")]
     Page(#[from] report::Error),

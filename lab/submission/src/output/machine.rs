@@ -46,18 +46,8 @@ impl Machine {
             core: seat.core,
             priority: seat.priority,
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            command: command(),
+            command: terminal::command_line::this_command(),
             marks: Vec::new(),
         }
     }
-}
-
-/// The command line of this process, without the folder of the program.
-fn command() -> String {
-    let mut words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(program) = words.first_mut() {
-        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
-    }
-    words.join(" ")
 }

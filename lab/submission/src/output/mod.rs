@@ -9,8 +9,8 @@
 //! | `report.html` | one page that needs no network |
 //! | `report.pdf` | a paper, with the feature `pdf` |
 //!
-//! The page and the paper say the same ([`content`]); every sentence with a number in it is made of
-//! the study's samples.
+//! The text, the page and the paper say the same ([`document`]); every sentence with a number in it is
+//! made of the study's samples.
 
 mod cases;
 mod claim;
@@ -18,15 +18,12 @@ mod compare;
 mod contender;
 mod content;
 mod error;
-mod figure;
-mod files;
+mod figures;
 mod machine;
-mod page;
 #[cfg(feature = "pdf")]
 mod paper;
 mod samples;
 mod setup;
-mod table;
 mod tables;
 mod unit;
 mod words;
@@ -34,15 +31,19 @@ mod words;
 pub use cases::json;
 pub use error::Error;
 pub use machine::Machine;
-pub use table::table;
 
 use crate::study::Study;
-use content::Content;
-use files::Folder;
+use content::content;
+use report::document::{Document, WIDTH};
 use std::path::{Path, PathBuf};
 
 /// True if there is a paper.
 pub const PDF: bool = cfg!(feature = "pdf");
+
+/// The study as people read it.
+pub fn document(study: &Study, machine: &Machine) -> Document {
+    content(study, machine).document
+}
 
 /// Writes all files into a folder, which is made where it does not exist, and says which. A file
 /// under its own name is always whole: it is written under another one first.
@@ -51,17 +52,26 @@ pub const PDF: bool = cfg!(feature = "pdf");
 /// [`Error::Folder`] and [`Error::File`] when something cannot be written; the others do not depend
 /// on the machine.
 pub fn write(study: &Study, machine: &Machine, folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut folder = Folder::create(folder)?;
-    let figures = figure::all(study)?;
-    let content = Content::new(study, machine, &figures);
-    folder.put("samples.parquet", &samples::write(study)?)?;
-    folder.put("cases.json", json(study, machine).as_bytes())?;
-    folder.put("table.txt", table(study).as_bytes())?;
-    for figure in &figures {
-        folder.put(&figure.file, figure.svg.as_bytes())?;
+    std::fs::create_dir_all(folder)
+        .map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
+    let content = content(study, machine);
+    let mut written = Vec::new();
+    let mut put = |name: &str, bytes: &[u8]| -> Result<(), Error> {
+        let failed = |source| Error::File { path: folder.join(name), source };
+        written.push(trial::write_whole(folder, name, bytes).map_err(failed)?);
+        Ok(())
+    };
+    put("samples.parquet", &samples::write(study)?)?;
+    put("cases.json", json(study, machine).as_bytes())?;
+    put("table.txt", content.document.text(WIDTH, false).as_bytes())?;
+    let mut drawings = Vec::new();
+    for (section, figure) in &content.figures {
+        let Some(svg) = figure.svg()? else { continue };
+        put(&figure.file, svg.as_bytes())?;
+        drawings.push((section.as_str(), figure, svg));
     }
-    folder.put("report.html", page::html(&content, &figures)?.as_bytes())?;
+    put("report.html", content.document.html()?.as_bytes())?;
     #[cfg(feature = "pdf")]
-    folder.put("report.pdf", &paper::pdf(&content, &figures)?)?;
-    Ok(folder.written())
+    put("report.pdf", &paper::pdf(&content.document, &drawings)?)?;
+    Ok(written)
 }

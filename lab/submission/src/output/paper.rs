@@ -2,8 +2,9 @@
 //! and the figures. Fonts come with the program, and nothing is read from the machine.
 
 use super::Error;
-use super::content::Content;
-use super::figure::Figure;
+use super::figures::Figure;
+use report::document::Document;
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use typst::diag::{FileError, FileResult, SourceDiagnostic};
@@ -17,12 +18,18 @@ use typst_pdf::PdfOptions;
 
 const TEMPLATE: &str = include_str!("report.typ");
 
+/// A figure: title of its section, and its drawing.
+type Drawn<'f> = (&'f str, &'f Figure, String);
+
 /// The bytes of the paper.
-pub(super) fn pdf(content: &Content<'_>, figures: &[Figure]) -> Result<Vec<u8>, Error> {
-    let content =
-        serde_json::to_string(content).map_err(|error| Error::Paper(error.to_string()))?;
-    let mut files = vec![("content.json".to_owned(), Bytes::from_string(content))];
-    let drawing = |one: &Figure| (one.file.clone(), Bytes::from_string(one.svg.clone()));
+pub(super) fn pdf(document: &Document, figures: &[Drawn<'_>]) -> Result<Vec<u8>, Error> {
+    let shown = figures.iter().map(|(section, figure, _)| {
+        json!({"section": section, "file": figure.file, "caption": figure.caption})
+    });
+    let content = json!({"document": document, "figures": shown.collect::<Vec<_>>()});
+    let mut files = vec![("content.json".to_owned(), Bytes::from_string(content.to_string()))];
+    let drawing =
+        |(_, figure, svg): &Drawn<'_>| (figure.file.clone(), Bytes::from_string(svg.clone()));
     files.extend(figures.iter().map(drawing));
     let desk = Desk::new(files)?;
     let document = typst::compile::<PagedDocument>(&desk).output.map_err(|all| wrong(&all))?;

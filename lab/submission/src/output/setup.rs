@@ -2,56 +2,33 @@
 
 use super::Machine;
 use super::contender::{contenders, shapes};
-use super::unit::{count, list, shape as size, time};
-use crate::Method;
+use super::unit::{count, shape as size, time};
 use crate::measure::Wait;
 use crate::study::Study;
-use serde::Serialize;
-
-/// A name and a value.
-#[derive(Serialize)]
-pub(super) struct Fact {
-    name: &'static str,
-    value: String,
-}
-
-/// A method that took part.
-#[derive(Serialize)]
-pub(super) struct MethodRow {
-    name: &'static str,
-    on: String,
-    description: &'static str,
-}
-
-/// Something that could not be measured.
-#[derive(Serialize)]
-pub(super) struct Gap {
-    name: String,
-    at: String,
-    why: String,
-}
+use crate::{About, Method};
+use report::document::{Fact, Table, facts};
+use report::number::listed;
 
 /// The machine.
-pub(super) fn machine(machine: &Machine) -> Vec<Fact> {
+pub(super) fn machine(study: &Study, machine: &Machine) -> Vec<Fact> {
     let cores = count(machine.cores, "core");
     let kind = if machine.is_virtual { ", virtual" } else { "" };
-    let clock = machine.clock_source.clone().unwrap_or_else(|| "unknown".into());
-    let facts = [
-        ("Host", machine.host.clone()),
-        ("Processor", format!("{}, {cores}{kind}", machine.processor)),
-        ("Kernel", format!("Linux {}", machine.kernel)),
-        ("Clock", format!("CLOCK_MONOTONIC, clock source {clock}")),
-        ("Date", machine.date.clone()),
-        ("Command", machine.command.clone()),
-    ];
-    let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    known.map(|(name, value)| Fact { name, value }).collect()
+    let clock = machine.clock_source.as_deref().unwrap_or("unknown");
+    let mut facts = facts([
+        ("Host", &machine.host),
+        ("Processor", &format!("{}, {cores}{kind}", machine.processor)),
+        ("Kernel", &format!("Linux {}", machine.kernel)),
+        ("Clock", &format!("CLOCK_MONOTONIC, clock source {clock}")),
+    ]);
+    let device = |one: &About| (one.id.clone(), format!("{}, {}", one.name, one.driver));
+    facts.extend(study.accelerators.iter().map(device));
+    facts
 }
 
 /// The protocol, in sentences.
 pub(super) fn protocol(study: &Study, machine: &Machine) -> Vec<String> {
     let plan = &study.plan;
-    let numbers = |all: &[usize]| list(&all.iter().map(usize::to_string).collect::<Vec<_>>());
+    let numbers = |all: &[usize]| listed(&all.iter().map(usize::to_string).collect::<Vec<_>>());
     let wait = match plan.protocol.wait {
         Wait::Poll => "asks for the end without a pause",
         Wait::Block => "sleeps until the end, as far as the interface can sleep",
@@ -94,31 +71,33 @@ pub(super) fn protocol(study: &Study, machine: &Machine) -> Vec<String> {
 }
 
 /// The methods that took part.
-pub(super) fn methods(study: &Study) -> Vec<MethodRow> {
+pub(super) fn methods(study: &Study) -> Table {
     let contenders = contenders(study);
     let row = |method: Method| {
         let on = contenders.iter().filter(|one| one.method == method);
         let on: Vec<String> =
             on.map(|one| study.accelerators[one.accelerator].id.clone()).collect();
-        let (name, description) = (method.name(), method.description());
-        (!on.is_empty()).then(|| MethodRow { name, on: list(&on), description })
+        (!on.is_empty())
+            .then(|| [method.name().to_owned(), listed(&on), method.description().to_owned()])
     };
-    Method::ALL.into_iter().filter_map(row).collect()
+    let rows = Method::ALL.into_iter().filter_map(row);
+    Table::new("Methods", ["method", "on", "what is handed over when"], rows).left(&[1, 2])
 }
 
-/// Methods and sizes that could not be measured, with the reasons.
-pub(super) fn gaps(study: &Study) -> Vec<Gap> {
-    let gap = |one: &crate::study::Missing| Gap {
-        name: study.contender(one.accelerator, one.method),
-        at: one.shape.map_or("all sizes".into(), size),
-        why: one.why.clone(),
+/// Methods and sizes that could not be measured, with the reasons; none where all could be.
+pub(super) fn gaps(study: &Study) -> Option<Table> {
+    let row = |one: &crate::study::Missing| {
+        let name = study.contender(one.accelerator, one.method);
+        [name, one.shape.map_or("all sizes".into(), size), one.why.clone()]
     };
-    study.missing.iter().map(gap).collect()
+    let rows = study.missing.iter().map(row);
+    let table = || Table::new("Not measured", ["method", "at", "why"], rows).left(&[1, 2]);
+    (!study.missing.is_empty()).then(table)
 }
 
 /// Limits of the results.
 pub(super) fn limits(study: &Study, machine: &Machine) -> Vec<String> {
-    let mut limits = machine.marks.clone();
+    let mut limits = Vec::new();
     if machine.is_virtual {
         limits.push("The machine is virtual: a hypervisor can stop its cores at any time.".into());
     }

@@ -1,25 +1,12 @@
-//! The tables of the page and the paper.
+//! The tables of numbers.
 
 use super::compare::comparisons;
 use super::contender::{Contender, contenders, shapes};
-use super::unit::{factor, shape as size, time as ns};
+use super::unit::{count, factor, shape as size, time as ns};
 use crate::network::Shape;
 use crate::study::Study;
 use crate::summary::{Spread, Time};
-use serde::Serialize;
-
-/// A table; the first column is text, the others are numbers.
-#[derive(Serialize)]
-pub(super) struct Table {
-    caption: String,
-    /// Common heading of several columns, and their number.
-    groups: Vec<(String, usize)>,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-/// Cell without a number.
-const NONE: &str = "–";
+use report::document::{Cell, Class, Row, Table};
 
 /// The smallest, the middle and the largest depth at the largest width.
 fn chosen(study: &Study) -> Vec<Shape> {
@@ -34,21 +21,20 @@ fn chosen(study: &Study) -> Vec<Shape> {
 /// One of the times at chosen sizes.
 pub(super) fn of_time(study: &Study, time: Time) -> Option<Table> {
     let shapes = chosen(study);
-    let cells = |spread: Option<Spread>| match spread {
-        Some(spread) => [spread.median_ns, spread.p99_ns, spread.jitter_ns].map(ns),
-        None => [NONE; 3].map(String::from),
-    };
     let row = |one: &Contender<'_>| {
-        let times = shapes.iter().flat_map(|shape| cells(one.spread(*shape, time)));
-        std::iter::once(one.name.clone()).chain(times).collect()
+        let times = shapes.iter().flat_map(|shape| {
+            let spread = one.spread(*shape, time);
+            let times = |pick: fn(Spread) -> f64| Cell::from(spread.map(|spread| ns(pick(spread))));
+            [times(|it| it.median_ns), times(|it| it.p99_ns), times(|it| it.jitter_ns)]
+        });
+        std::iter::once(one.name.as_str().into()).chain(times).collect::<Vec<Cell>>()
     };
-    let head = ["median", "p99", "jitter"].iter().cycle().take(3 * shapes.len());
-    (!shapes.is_empty()).then(|| Table {
-        caption: format!("The {} at chosen sizes.", time.name()),
-        groups: shapes.iter().map(|shape| (size(*shape), 3)).collect(),
-        head: std::iter::once("method").chain(head.copied()).map(String::from).collect(),
-        rows: contenders(study).iter().map(row).collect(),
-    })
+    let head = shapes
+        .iter()
+        .flat_map(|shape| [format!("{}: median", size(*shape)), "p99".into(), "jitter".into()]);
+    let head = std::iter::once("method".to_owned()).chain(head);
+    let title = format!("The {} at chosen sizes", time.name());
+    (!shapes.is_empty()).then(|| Table::new(title, head, contenders(study).iter().map(row)))
 }
 
 /// Table of the speed-ups over streams; none where nothing can be compared.
@@ -65,13 +51,10 @@ pub(super) fn of_gains(study: &Study) -> Option<Table> {
         Some(row)
     };
     let rows: Vec<Vec<String>> = comparisons.iter().filter_map(row).collect();
-    let head = ["method", "least", "middle", "most", "least", "middle", "most", "number"];
-    (!rows.is_empty()).then(|| Table {
-        caption: "How many times faster than streams on the same GPU, over all sizes.".into(),
-        groups: vec![("submission".into(), 3), ("completion".into(), 3), ("sizes".into(), 1)],
-        head: head.map(String::from).into(),
-        rows,
-    })
+    let head =
+        "method|submission: least|middle|most|completion: least|middle|most|sizes".split('|');
+    let title = "How many times faster than streams on the same GPU, over all sizes";
+    (!rows.is_empty()).then(|| Table::new(title, head, rows))
 }
 
 /// The steps that are done once, at the largest size.
@@ -90,52 +73,40 @@ pub(super) fn of_steps(study: &Study) -> Option<Table> {
         let cell = |name: &&str| {
             let own = steps.iter().filter(|step| step.name == *name);
             let sum = own.map(|step| step.ns as f64).reduce(|a, b| a + b);
-            sum.map_or(NONE.into(), ns)
+            Cell::from(sum.map(ns))
         };
-        let mut row = vec![one.name.clone()];
+        let mut row = vec![one.name.as_str().into()];
         row.extend(names.iter().map(cell));
-        row.push(ns(one.once(largest)?));
+        row.push(ns(one.once(largest)?).into());
         Some(row)
     };
-    let rows: Vec<Vec<String>> = contenders.iter().filter_map(row).collect();
+    let rows: Vec<Vec<Cell>> = contenders.iter().filter_map(row).collect();
     let head = std::iter::once("method").chain(names.iter().copied()).chain(["all"]);
-    (!names.is_empty()).then(|| Table {
-        caption: format!("What is done once, at {}.", size(largest)),
-        groups: Vec::new(),
-        head: head.map(String::from).collect(),
-        rows,
-    })
+    let title = format!("What is done once, at {}", size(largest));
+    (!names.is_empty()).then(|| Table::new(title, head, rows))
 }
 
-/// Every case.
-pub(super) fn of_cases(study: &Study) -> Table {
-    let contenders = contenders(study);
-    let mut rows = Vec::new();
-    for shape in shapes(study) {
-        for one in &contenders {
-            let Some(case) = one.cases.get(&shape) else { continue };
-            let mut row = vec![one.name.clone(), shape.k.to_string(), shape.l.to_string()];
-            for time in Time::ALL {
-                row.extend(match Spread::of(case, time) {
-                    Some(spread) => {
-                        [spread.median_ns, spread.p99_ns, spread.max_ns, spread.jitter_ns].map(ns)
-                    }
-                    None => [NONE; 4].map(String::from),
-                });
-            }
-            row.push(one.once(shape).map_or(NONE.into(), ns));
-            row.push(if case.is_right() { "right".into() } else { "wrong".into() });
-            rows.push(row);
+/// Every case at one size. A wrong result is marked and explained.
+pub(super) fn of_size(study: &Study, shape: Shape) -> Table {
+    let row = |one: &Contender<'_>| {
+        let case = one.cases.get(&shape)?;
+        let mut row = vec![Class::Bad.when(!case.is_right()).cell(&one.name)];
+        for time in Time::ALL {
+            let spread = Spread::of(case, time)?;
+            let Spread { median_ns, p99_ns, max_ns, jitter_ns, .. } = spread;
+            row.extend([median_ns, p99_ns, max_ns, jitter_ns].map(|time| Cell::from(ns(time))));
         }
-    }
-    let four = ["median", "p99", "max", "jitter"];
-    let head = ["method", "k", "l"].into_iter().chain(four).chain(four).chain(["all", "is"]);
-    Table {
-        caption: "Every case.".into(),
-        groups: [("size", 2), ("submission", 4), ("completion", 4), ("once", 1), ("result", 1)]
-            .map(|(name, columns)| (name.to_owned(), columns))
-            .into(),
-        head: head.map(String::from).collect(),
-        rows,
-    }
+        row.push(one.once(shape).map(ns).into());
+        let wrong = (!case.is_right()).then(|| {
+            format!(
+                "wrong result, {:.1e} off where rounding explains {:.1e}",
+                case.difference, case.tolerance
+            )
+        });
+        Some(Row::remarked(row, wrong.unwrap_or_default()))
+    };
+    let head = "method|submission: median|p99|max|jitter|completion: median|p99|max|jitter|once"
+        .split('|');
+    let title = format!("{} ({})", size(shape), count(shape.kernels(), "kernel"));
+    Table::new(title, head, contenders(study).iter().filter_map(row))
 }

@@ -3,11 +3,12 @@
 use super::claim::{Claim, Verdict};
 use super::compare::{Comparison, comparisons};
 use super::contender::{Contender, shapes, widths};
-use super::unit::{count, factor, factors, list, shape as size, time as ns};
+use super::unit::{count, factor, factors, shape as size, time as ns};
 use crate::Method;
 use crate::network::Shape;
 use crate::study::Study;
 use crate::summary::{Spread, Time};
+use report::number::listed;
 use stats::{ascending, nearest_rank};
 
 /// The size that stands for all where one must: of those that most contenders were measured at,
@@ -48,7 +49,7 @@ impl<'s> Words<'s> {
              We measured {} of handing a network over to {} (processor: {processor}): {}, {} that \
              count.",
             count(self.contenders.len(), "way"),
-            list(&devices),
+            listed(&devices),
             count(self.study.cases.len(), "case"),
             count(self.repetitions(), "repetition"),
         )];
@@ -97,7 +98,7 @@ impl<'s> Words<'s> {
             wins if wins == self.shapes.len() => format!("{} at all of them", one.name),
             wins => format!("{} at {wins}", one.name),
         };
-        Some(list(&wins.into_iter().map(part).collect::<Vec<_>>()))
+        Some(listed(&wins.into_iter().map(part).collect::<Vec<_>>()))
     }
 
     fn shortest(&self, time: Time) -> Option<String> {
@@ -214,7 +215,7 @@ impl<'s> Words<'s> {
         let parts: Vec<String> = all.iter().map(part).collect();
         let what =
             "The 99th percentile of the submission over its median, in the middle of all sizes";
-        (!parts.is_empty()).then(|| format!("{what}: {}.", list(&parts)))
+        (!parts.is_empty()).then(|| format!("{what}: {}.", listed(&parts)))
     }
 
     /// Sentences on the steps that are done once.
@@ -228,14 +229,14 @@ impl<'s> Words<'s> {
         let mut all = Vec::new();
         if !parts.is_empty() {
             let at = size(largest);
-            all.push(format!("At {at}, everything that is done once takes {}.", list(&parts)));
+            all.push(format!("At {at}, everything that is done once takes {}.", listed(&parts)));
         }
         let pays: Vec<String> =
             self.comparisons.iter().filter_map(|one| self.pays_off(one, largest)).collect();
         if !pays.is_empty() {
             all.push(format!(
                 "What a method needs once more than streams is won back in submissions {}.",
-                list(&pays)
+                listed(&pays)
             ));
         }
         all
@@ -277,7 +278,7 @@ impl<'s> Words<'s> {
         if parts.is_empty() {
             return Vec::new();
         }
-        let parts = list(&parts);
+        let parts = listed(&parts);
         vec![format!(
             "At {}, the first repetition's submission and completion take this many times the \
              later median: {parts}.",
@@ -302,23 +303,17 @@ impl<'s> Words<'s> {
             );
         }
         let number = wrong.len();
-        format!("The results of {number} of {cases} are wrong: {}.", list(&wrong))
+        format!("The results of {number} of {cases} are wrong: {}.", listed(&wrong))
     }
 }
 
 /// Numbers of claims by verdict, in words.
 fn verdicts(claims: &[Claim]) -> String {
-    let all = [
-        (Verdict::Confirmed, "confirmed"),
-        (Verdict::Partly, "confirmed in part"),
-        (Verdict::Refuted, "refuted"),
-        (Verdict::NotMeasured, "not measured here"),
-    ];
-    let part = |(verdict, name): (Verdict, &str)| {
+    let part = |verdict: Verdict| {
         let number = claims.iter().filter(|claim| claim.verdict == verdict).count();
-        (number > 0)
-            .then(|| format!("{number} {be} {name}", be = if number == 1 { "is" } else { "are" }))
+        let be = if number == 1 { "is" } else { "are" };
+        (number > 0).then(|| format!("{number} {be} {}", verdict.name()))
     };
-    let parts: Vec<String> = all.into_iter().filter_map(part).collect();
-    format!("Of {} claims of the published study, {}.", claims.len(), list(&parts))
+    let parts: Vec<String> = Verdict::ALL.into_iter().filter_map(part).collect();
+    format!("Of {} claims of the published study, {}.", claims.len(), listed(&parts))
 }

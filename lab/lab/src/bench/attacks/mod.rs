@@ -15,7 +15,6 @@ mod attacker;
 mod canary;
 mod result;
 
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -34,7 +33,7 @@ use trial::{Child, Children};
 
 pub use attacker::Attacker;
 
-use super::floor::prioritise;
+use super::floor::{is_granted, prioritise};
 use super::sample::{Quantiles, Samples};
 use super::service::Service;
 use crate::child::Order;
@@ -89,8 +88,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let findings = measure(args)?;
-    let text = if args.json { findings.json()? } else { findings.text() };
-    write!(std::io::stdout().lock(), "{text}")?;
+    terminal::output::print(args.json, || findings.json(), || findings.text())?;
     let held = findings.complaints().is_empty();
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -98,10 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn measure(args: &Args) -> anyhow::Result<Findings> {
     let cores = thread::cores();
     let (server_core, own_core) = (cores[0], cores[cores.len() - 1]);
-    let realtime = prioritise(1).is_ok() && prioritise(0).is_ok();
-    if !realtime {
-        tell!("keeptime-lab bench: SCHED_FIFO is refused, all at normal priority");
-    }
+    let realtime = is_granted(1);
     let strangers = rustix::process::geteuid().is_root();
     if !strangers {
         tell!("keeptime-lab bench: without root the attackers are of the punctual client's user");

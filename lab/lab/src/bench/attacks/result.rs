@@ -1,5 +1,7 @@
 //! The result of `keeptime-lab bench attacks`, as text and JSON.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use crate::bench::sample::Quantiles;
@@ -93,16 +95,12 @@ impl Findings {
         for (name, done) in &self.done {
             text += &format!("{name:<12} {done:>10}\n");
         }
-        let Quantiles { p50_ns, p99_ns, p999_ns, max_ns } = self.times;
+        let [p50, p99, p999, longest] = self.times.cells(1e6, 3);
         text += &format!(
-            "\npunctual client: {} requests, milliseconds p50 {:.3}, p99 {:.3}, p99.9 {:.3}, \
-             longest {:.3} ({:.3} without the time that the machine took), bound {}; {} ran for \
-             longer than declared\n",
+            "\npunctual client: {} requests, milliseconds p50 {p50}, p99 {p99}, p99.9 {p999}, \
+             longest {longest} ({:.3} without the time that the machine took), bound {}; {} ran \
+             for longer than declared\n",
             self.requests,
-            ms(p50_ns),
-            ms(p99_ns),
-            ms(p999_ns),
-            ms(max_ns),
             ms(self.longest_without_machine_ns as f64),
             self.bound_ns.map_or("none".into(), |bound| format!("{:.3}", ms(bound as f64))),
             self.overran
@@ -126,10 +124,9 @@ impl Findings {
     }
 
     /// For a program.
-    pub fn json(&self) -> anyhow::Result<String> {
-        let done: serde_json::Map<_, _> =
-            self.done.iter().map(|(name, done)| ((*name).to_owned(), json!(done))).collect();
-        let value = json!({
+    pub fn json(&self) -> serde_json::Value {
+        let done: BTreeMap<&str, u64> = self.done.iter().copied().collect();
+        json!({
             "seconds": self.seconds,
             "attacks": done,
             "other_users": self.strangers,
@@ -148,7 +145,6 @@ impl Findings {
             "stolen_ms": self.stolen_ms,
             "complaints": self.complaints(),
             "machine": realtime::machine::core_model(),
-        });
-        Ok(serde_json::to_string_pretty(&value)? + "\n")
+        })
     }
 }

@@ -3,7 +3,6 @@
 
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use report::bandwidth::LockCost;
-use stats::{ascending, nearest_rank};
 
 use super::measure::Bench;
 use crate::bench::floor::Bare;
@@ -26,8 +25,8 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
     bench.end_protection();
     let protection = super::protection::Protection::start(&bench.manner)?;
     let hold = &protection.hold;
-    let (mut taken, mut given) = (Vec::new(), Vec::new());
-    let (mut again, mut unchanged) = (Vec::new(), Vec::new());
+    let [mut taken, mut given, mut again] = [const { Samples::new() }; 3];
+    let mut unchanged = Vec::new();
     let core = bench.manner.cores[0];
     let mut bare = Bare::start(core)?;
     for taking in 0..TAKINGS {
@@ -46,10 +45,10 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
         hold.release();
         let back = monotonic_ns();
         hold.acquire();
-        again.push((monotonic_ns() - back) as f64);
+        again.push(monotonic_ns() - back);
         hold.release();
-        given.push((back - release) as f64);
-        taken.push((middle - begin) as f64);
+        given.push(back - release);
+        taken.push(middle - begin);
     }
     hold.acquire();
     for _ in 0..GROUPS {
@@ -63,23 +62,19 @@ pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
     hold.release();
     let effect = protection.statistics().effect;
     Ok(LockCost {
-        unchanged_ns: three(&unchanged),
+        unchanged_ns: three(&Samples::from(unchanged)),
         taken_ns: three(&taken),
         again_ns: three(&again),
         given_ns: three(&given),
         effect_ns: [effect.p50_ns, effect.p99_ns, effect.longest_ns].map(|ns| ns as f64),
-        futex_ns: floor(&bare.waking),
-        woken_ns: floor(&bare.woken),
-        timer_ns: floor(&bare.timer),
+        futex_ns: three(&bare.waking),
+        woken_ns: three(&bare.woken),
+        timer_ns: three(&bare.timer),
     })
 }
 
-fn floor(samples: &Samples) -> [f64; 3] {
-    let quantiles = samples.quantiles();
-    [quantiles.p50_ns, quantiles.p99_ns, quantiles.max_ns]
-}
-
-fn three(samples: &[f64]) -> [f64; 3] {
-    let sorted = ascending(samples);
-    [500, 990, 1000].map(|permille| nearest_rank(&sorted, permille).unwrap_or(f64::NAN))
+/// Median, 99th percentile and maximum.
+fn three(samples: &Samples) -> [f64; 3] {
+    let [p50_ns, p99_ns, _, max_ns] = samples.quantiles().numbers();
+    [p50_ns, p99_ns, max_ns]
 }

@@ -19,16 +19,15 @@ mod rules;
 mod task;
 mod write;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::ensure;
 use bandwidth::workload::{Access, Size};
-use indicatif::{ProgressBar, ProgressStyle};
 use realtime::{machine, thread};
 use report::bandwidth::BandwidthRun;
+use report::document::WIDTH;
 
 use super::hog::parse_access;
 use measure::Bench;
@@ -122,7 +121,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut bench = Bench::open(args)?;
     let mut run = describe(args, &bench);
     let steps = bench.tasks.len() + 2 + args.budgets.len().min(1) + bench.missing.len();
-    let progress = progress(steps as u64);
+    let progress = terminal::progress::bar(steps as u64, "{pos}/{len} {msg}");
     let step = |what: &str| {
         progress.set_message(what.to_owned());
         progress.inc(1);
@@ -162,9 +161,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(args: &Args, run: &BandwidthRun) -> anyhow::Result<()> {
-    output::write("--html", args.html.as_deref(), || Ok(report::bandwidth::html(run)?))?;
+    let document = report::bandwidth::document(run);
+    output::write("--html", args.html.as_deref(), || Ok(document.html()?))?;
     let json = serde_json::to_value(run)?;
-    output::print(args.json, || json, || report::bandwidth::table(run, true))
+    output::print(args.json, || json, || document.text(WIDTH, true))
 }
 
 fn describe(args: &Args, bench: &Bench) -> BandwidthRun {
@@ -174,22 +174,14 @@ fn describe(args: &Args, bench: &Bench) -> BandwidthRun {
     };
     let (counting, budget) = bench.manner.words();
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let mut words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(program) = words.first_mut() {
-        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
-    }
     BandwidthRun {
         device: args.device.clone(),
-        command: words.join(" "),
+        command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        machine: vec![
-            fact("processor", machine::core_model()),
-            fact("cores", machine::online_cores().len().to_string()),
-            fact("kernel", machine::kernel_release()),
-            fact("virtual machine", if machine::is_virtual() { "yes" } else { "no" }.into()),
-            fact("cores of the accelerator", list(&bench.home)),
-        ],
+        machine: super::machine_facts(&machine::online_cores())
+            .into_iter()
+            .chain([fact("cores of the accelerator", list(&bench.home))])
+            .collect(),
         regulation: vec![
             fact("budget", budget),
             fact("counted by", counting),
@@ -198,15 +190,6 @@ fn describe(args: &Args, bench: &Bench) -> BandwidthRun {
         ],
         ..BandwidthRun::default()
     }
-}
-
-fn progress(steps: u64) -> ProgressBar {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(steps),
-        false => ProgressBar::hidden(),
-    };
-    let style = ProgressStyle::with_template("{pos}/{len} {msg}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The cores of the accelerator, and those of the hogs.

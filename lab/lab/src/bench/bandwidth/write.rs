@@ -37,7 +37,7 @@ pub fn write(
     let head = format!(
         "# Protected times: the longest that was measured with the lock, {}.\n# {}\n\n",
         run.date,
-        report::text::clean(&run.command)
+        name::clean(&run.command)
     );
     std::fs::write(path, head + &system.to_yaml())
         .with_context(|| format!("--write {}", path.display()))

@@ -18,7 +18,6 @@ mod text;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use realtime::thread::{self, Policy as Scheduling};
 
@@ -189,9 +188,7 @@ pub fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
         measured_ms: extent.measured_ms,
         repetitions: extent.repetitions,
     };
-    let text = if json { findings.json()? } else { text::render(&findings) };
-    write!(std::io::stdout().lock(), "{text}")?;
-    Ok(())
+    terminal::output::print(json, || findings.json(), || text::render(&findings))
 }
 
 /// Programs and policies that are measured, and those that are left out.

@@ -15,7 +15,7 @@ pub struct Table {
 }
 
 /// The median and the limits of a number over the repetitions.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Spread {
     pub median: f64,
     pub min: f64,
@@ -65,6 +65,13 @@ impl Spread {
     fn over(self, divisor: f64) -> Spread {
         let Spread { median, min, max } = self;
         Spread { median: median / divisor, min: min / divisor, max: max / divisor }
+    }
+
+    /// Inserts `name`, `name_min` and `name_max`, which are null where there are no numbers.
+    pub fn insert(spread: Option<Spread>, name: &str, into: &mut Map<String, Value>) {
+        into.insert(name.to_owned(), json!(spread.map(|spread| spread.median)));
+        into.insert(format!("{name}_min"), json!(spread.map(|spread| spread.min)));
+        into.insert(format!("{name}_max"), json!(spread.map(|spread| spread.max)));
     }
 }
 
@@ -134,7 +141,7 @@ pub struct Findings {
 
 impl Findings {
     /// As JSON.
-    pub fn json(&self) -> anyhow::Result<String> {
+    pub fn json(&self) -> Value {
         let plan = &self.pairs.plan;
         let (first_touch, variants): (Vec<Row>, Vec<Row>) =
             self.pairs.rows().into_iter().partition(|row| row.variant == Variant::FirstTouch);
@@ -143,9 +150,8 @@ impl Findings {
             left_out.map(|(variant, reason)| (variant.name(), reason)).collect();
         let fifo = variants.iter().all(|row| row.fifo);
         let repetitions = variants.first().map_or(0, |row| row.repetitions);
-        let words: Vec<String> = std::env::args().skip(1).collect();
         let mut value = json!({
-            "command": format!("keeptime-lab {}", words.join(" ")),
+            "command": terminal::command_line::this_command(),
             "variants": named(&variants, plan, "pair"),
             "left_out": left_out,
             "first_touch": first_touch.first().map(|row| row_json(row, plan, "pair")),
@@ -165,7 +171,7 @@ impl Findings {
                 value[key] = table_json(table);
             }
         }
-        Ok(serde_json::to_string_pretty(&value)? + "\n")
+        value
     }
 }
 
@@ -190,28 +196,18 @@ fn named(rows: &[Row], plan: &Plan, round: &str) -> Value {
 }
 
 fn ratios(table: &Table) -> Value {
-    let entry = |variant: Variant| {
-        let Spread { median, min, max } = table.ratio(variant)?;
-        Some((variant.name().to_owned(), json!({"median": median, "min": min, "max": max})))
-    };
+    let entry = |variant: Variant| Some((variant.name().to_owned(), json!(table.ratio(variant)?)));
     Value::Object([Variant::Lttng, Variant::Uftrace].into_iter().filter_map(entry).collect())
 }
 
 fn row_json(row: &Row, plan: &Plan, round: &str) -> Value {
     let mut value = Map::new();
-    let mut put = |name: String, spread: Option<Spread>| {
-        let mut put = |suffix: &str, number: Option<f64>| {
-            value.insert(format!("{name}{suffix}"), json!(number));
-        };
-        put("", spread.map(|spread| spread.median));
-        put("_min", spread.map(|spread| spread.min));
-        put("_max", spread.map(|spread| spread.max));
-    };
-    put(format!("{round}_ns"), Some(row.round_ns));
-    put("added_ns_per_call".into(), Some(row.added_per_call(plan)));
-    put("added_ns_per_record".into(), row.added_per_record());
+    let mut put = |name: &str, spread| Spread::insert(spread, name, &mut value);
+    put(&format!("{round}_ns"), Some(row.round_ns));
+    put("added_ns_per_call", Some(row.added_per_call(plan)));
+    put("added_ns_per_record", row.added_per_record());
     if matches!(plan.measure, Measure::Two { .. }) {
-        put("voluntary_switches_per_100k".into(), Some(row.switches));
+        put("voluntary_switches_per_100k", Some(row.switches));
     }
     value.insert(format!("records_per_{round}"), json!(row.records));
     value.insert("record_is".into(), row.variant.record().into());
@@ -281,7 +277,7 @@ mod tests {
         pairs.remove(Variant::Lttng);
         let left_out = BTreeMap::from([(Variant::Lttng, "not installed".to_owned())]);
         let findings = Findings { pairs, reads: None, rivals: None, left_out };
-        let value: Value = serde_json::from_str(&findings.json().unwrap()).unwrap();
+        let value = findings.json();
         assert_eq!(value["left_out"], json!({"lttng": "not installed"}));
         assert_eq!(value["variants"]["lttng"], Value::Null);
         assert_eq!(value["variants"]["full"]["added_ns_per_record"], 15.0);

@@ -33,19 +33,12 @@ fn table(table: &Table) -> String {
         ),
     };
     let two = matches!(measure, Measure::Two { .. });
-    let columns = if two {
-        ["ns (min..max)", "acquisitions/s", "switches/100k (min..max)"]
-    } else {
-        ["ns (min..max)", "added ns/call (min..max)", "added ns/record"]
+    let [second, third] = match two {
+        true => ["acquisitions/s", "switches/100k (min..max)"],
+        false => ["added ns/call (min..max)", "added ns/record"],
     };
-    let [first, second, third] = columns;
-    let mut text = format!(
-        "{what}: {} times in each of {repetitions} repetitions, on core {core}\n\n\
-         {:<12} {first:>26} {second:>26} {:>8} {third:>30}\n",
-        table.plan.all_rounds(),
-        "",
-        "records",
-    );
+    let heading = ["", "ns (min..max)", second, "records", third];
+    let mut lines = terminal::table::Table::new(&heading, &[1, 2, 3, 4]);
     for row in &rows {
         let records = row.records.map_or_else(|| "-".to_owned(), |records| format!("{records:.2}"));
         let (second, third) = if two {
@@ -54,13 +47,14 @@ fn table(table: &Table) -> String {
             let added = row.added_per_call(&table.plan);
             (spread(Some(added)), spread(row.added_per_record()))
         };
-        text += &format!(
-            "{:<12} {:>26} {second:>26} {records:>8} {third:>30}\n",
-            row.variant.name(),
-            spread(Some(row.round_ns)),
-        );
+        let name = row.variant.name().to_owned();
+        lines.row([name, spread(Some(row.round_ns)), second, records, third]);
     }
-    text
+    format!(
+        "{what}: {} times in each of {repetitions} repetitions, on core {core}\n\n{}",
+        table.plan.all_rounds(),
+        lines.render()
+    )
 }
 
 fn spread(spread: Option<Spread>) -> String {

@@ -11,14 +11,13 @@
 mod result;
 mod way;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 
-use super::floor::prioritise;
+use super::floor::{is_granted, prioritise};
 use result::{Case, Findings};
 use way::{Kernel, Place, Way};
 
@@ -77,10 +76,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let last = *cores.last().context("no core may be used")?;
     let others: Vec<usize> = cores.iter().copied().filter(|core| *core != last).collect();
     let home = if others.is_empty() { cores } else { others };
-    let priority = if prioritise(50).is_ok() { 90 } else { 0 };
-    if priority == 0 {
-        tell!("keeptime-lab bench: SCHED_FIFO is refused (see keeptime doctor)");
-    }
+    let priority = if is_granted(50) { 90 } else { 0 };
     let place = Place {
         device: args.device.clone(),
         cores: home,
@@ -88,14 +84,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         spin: args.spin,
         blocks_per_slice: 0,
     };
-    // A case takes up to a minute: each is told when it is known.
-    let say = |text: &str| -> anyhow::Result<()> {
-        let mut out = std::io::stdout().lock();
-        Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
-    };
-    if !args.json {
-        say(&result::heading(&args.device))?;
-    }
     let (mut cases, mut missing) = (Vec::new(), Vec::new());
     for kind in &args.ways {
         if let Some(why) = kind.missing(&place) {
@@ -115,9 +103,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             prioritise(if priority == 0 { 0 } else { 50 })?;
             let case = Case::new(kind.name(), kernel.name(), blocks_per_slice);
             let case = measure(args, case, way.as_mut())?;
-            if !args.json {
-                say(&case.row())?;
-            }
+            // A case takes up to a minute: each is told when it is known.
+            tell!("keeptime-lab bench: {}", case.words());
             cases.push(case);
         }
     }
@@ -125,7 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ensure!(!cases.is_empty(), "nothing could be measured: {way}: {why}");
     }
     let findings = Findings { device: args.device.clone(), cases, missing };
-    say(&if args.json { findings.json()? } else { findings.remarks() })?;
+    terminal::output::print(args.json, || findings.json(), || findings.text())?;
     let met = findings.cases.iter().all(|case| !case.delays_ns.is_empty());
     ensure!(met, "in one of the cases the less urgent kernel never ran when it was looked for");
     Ok(ExitCode::SUCCESS)

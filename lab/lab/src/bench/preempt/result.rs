@@ -1,6 +1,8 @@
 //! Results of the measurement of preemption, and their text.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use stats::Summary;
+use terminal::table::Table;
 
 /// The published table, in microseconds: mean, maximum, standard deviation (PAAM, Table I, on an
 /// NVIDIA Jetson AGX Xavier).
@@ -24,13 +26,14 @@ pub struct Case {
     missed: usize,
 }
 
-/// Mean, standard deviation and order statistics, in nanoseconds.
+/// Mean, standard deviation and order statistics.
+#[derive(serde::Serialize)]
 struct Figures {
-    mean: f64,
-    deviation: f64,
-    p50: f64,
-    p99: f64,
-    max: f64,
+    mean_ns: f64,
+    stdev_ns: f64,
+    p50_ns: f64,
+    p99_ns: f64,
+    max_ns: f64,
 }
 
 impl Case {
@@ -49,36 +52,54 @@ impl Case {
         }
     }
 
-    /// For people, a line below the [`heading`].
-    pub fn row(&self) -> String {
+    /// The way, the kernel, the delay and the iterations.
+    fn cells(&self) -> [String; 10] {
         let us = |ns: f64| format!("{:.1}", ns / 1000.0);
-        let alone = Figures::of(&self.alone_ns).map_or(f64::NAN, |figures| figures.p50);
+        let alone = Figures::of(&self.alone_ns).map_or(f64::NAN, |figures| figures.p50_ns);
         let delay = Figures::of(&self.delays_ns);
-        let column = |pick: fn(&Figures) -> f64| delay.as_ref().map_or("-".into(), |d| us(pick(d)));
-        format!(
-            "{:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
-            self.way,
-            self.kernel,
+        let column =
+            |pick: fn(&Figures) -> f64| delay.as_ref().map_or("-".into(), |delay| us(pick(delay)));
+        [
+            self.way.to_owned(),
+            self.kernel.to_owned(),
             us(alone),
-            column(|d| d.mean),
-            column(|d| d.deviation),
-            column(|d| d.p50),
-            column(|d| d.p99),
-            column(|d| d.max),
-            self.delays_ns.len(),
-            self.missed
-        )
+            column(|delay| delay.mean_ns),
+            column(|delay| delay.stdev_ns),
+            column(|delay| delay.p50_ns),
+            column(|delay| delay.p99_ns),
+            column(|delay| delay.max_ns),
+            self.delays_ns.len().to_string(),
+            self.missed.to_string(),
+        ]
+    }
+
+    /// What was measured, in one line.
+    pub fn words(&self) -> String {
+        let cells = HEADING.iter().zip(self.cells());
+        cells.map(|(name, cell)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "way": self.way,
+            "kernel": self.kernel,
+            "blocks_per_slice": (self.blocks_per_slice > 0).then_some(self.blocks_per_slice),
+            "met": self.delays_ns.len(),
+            "missed": self.missed,
+            "alone": Figures::of(&self.alone_ns),
+            "delay": Figures::of(&self.delays_ns),
+        })
     }
 }
 
 impl Figures {
     fn of(samples: &[f64]) -> Option<Figures> {
-        let summary = stats::Summary::of(samples)?;
-        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
-        let variance =
-            samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / samples.len() as f64;
-        let deviation = variance.sqrt();
-        Some(Figures { mean, deviation, p50: summary.p50, p99: summary.p99, max: summary.max })
+        let Summary { p50, p99, max, .. } = Summary::of(samples)?;
+        let count = samples.len() as f64;
+        let mean_ns = samples.iter().sum::<f64>() / count;
+        let squares = samples.iter().map(|ns| (ns - mean_ns).powi(2));
+        let stdev_ns = (squares.sum::<f64>() / count).sqrt();
+        Some(Figures { mean_ns, stdev_ns, p50_ns: p50, p99_ns: p99, max_ns: max })
     }
 }
 
@@ -90,20 +111,20 @@ pub struct Findings {
     pub missing: Vec<(&'static str, String)>,
 }
 
-/// Returns the heading above the rows of the cases.
-pub fn heading(device: &str) -> String {
-    format!(
-        "How much longer an urgent kernel takes behind a less urgent one on {device}, \
-         microseconds\n\n\
-         {:<10} {:<10} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
-        "way", "kernel", "alone p50", "mean", "stdev", "p50", "p99", "max", "met", "missed"
-    )
-}
+/// Names of the cells of a case.
+const HEADING: [&str; 10] =
+    ["way", "kernel", "alone p50", "mean", "stdev", "p50", "p99", "max", "met", "missed"];
 
 impl Findings {
-    /// Returns the remarks below the rows of the cases.
-    pub fn remarks(&self) -> String {
-        let mut text = String::new();
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut table = Table::new(&HEADING, &[2, 3, 4, 5, 6, 7, 8, 9]);
+        self.cases.iter().for_each(|case| table.row(case.cells()));
+        let mut text = format!(
+            "How much longer an urgent kernel takes behind a less urgent one on {}, microseconds\n\n{}",
+            self.device,
+            table.render()
+        );
         let slices = self.cases.iter().filter(|case| case.blocks_per_slice > 0);
         let slices: Vec<String> =
             slices.map(|case| format!("{} {}", case.kernel, case.blocks_per_slice)).collect();
@@ -121,25 +142,12 @@ impl Findings {
     }
 
     /// For machines.
-    ///
-    /// # Errors
-    /// A number that JSON cannot hold.
-    pub fn json(&self) -> anyhow::Result<String> {
-        let figures = |samples: &[f64]| {
-            Figures::of(samples).map(|f| {
-                json!({"mean_ns": f.mean, "stdev_ns": f.deviation, "p50_ns": f.p50,
-                       "p99_ns": f.p99, "max_ns": f.max})
-            })
-        };
-        let cases = self.cases.iter().map(|case| {
-            let blocks = (case.blocks_per_slice > 0).then_some(case.blocks_per_slice);
-            json!({"way": case.way, "kernel": case.kernel, "blocks_per_slice": blocks, "met": case.delays_ns.len(),
-                   "missed": case.missed, "alone": figures(&case.alone_ns),
-                   "delay": figures(&case.delays_ns)})
-        });
+    pub fn json(&self) -> Value {
         let missing = self.missing.iter().map(|(way, why)| json!({"way": way, "why": why}));
-        let all = json!({"device": self.device, "cases": cases.collect::<Vec<_>>(),
-                         "missing": missing.collect::<Vec<_>>()});
-        Ok(serde_json::to_string_pretty(&all)? + "\n")
+        json!({
+            "device": self.device,
+            "cases": self.cases.iter().map(Case::json).collect::<Vec<_>>(),
+            "missing": missing.collect::<Vec<_>>(),
+        })
     }
 }

@@ -238,7 +238,7 @@ fn effects(effects: &[Effect]) -> String {
     let mut table = Table::new(&heading, &[1, 2, 3, 4, 5, 6, 7, 8]);
     let us = |ns: f64| format!("{:.2} us", ns / 1e3);
     let two = |quantiles: Option<Quantiles>| {
-        quantiles.map_or_else(Default::default, |it| [us(it.p50_ns), us(it.p99_ns)])
+        quantiles.map_or_else(Default::default, |it| [it.p50_ns, it.p99_ns].map(us))
     };
     for effect in effects {
         let ([taking, taking_p99], [release, release_p99]) =

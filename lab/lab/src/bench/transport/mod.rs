@@ -9,7 +9,6 @@
 mod client;
 mod hosts;
 mod peer;
-mod progress;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,16 +18,16 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, bail, ensure};
 use bandwidth::workload::Size;
 use clap::ValueEnum;
-use realtime::{machine, thread};
+use realtime::thread;
 use report::document::WIDTH;
 use report::transport::{Cell, TransportRun};
 
 use super::floor::prioritise;
 use hosts::{Hosts, Link};
 use peer::{Batch, Peer, Place};
-use progress::Progress;
 
 use terminal::output;
+use terminal::progress::Steps;
 
 pub use client::Client;
 
@@ -182,7 +181,10 @@ fn turns(
         }
     }
     let rounds = samples.div_ceil(TURN);
-    let mut progress = Progress::new(((rounds + 1) * args.sizes.len() * ways) as u64);
+    let all = ((rounds + 1) * args.sizes.len() * ways) as u64;
+    let progress =
+        Steps::new("keeptime-lab bench transport: turn", "{elapsed} turn {pos} of {len}: {msg}");
+    let mut begun = 0;
     for round in 0..=rounds {
         let count = match round {
             0 => WARM_UP,
@@ -195,7 +197,8 @@ fn turns(
                 let which = (turn + round) % ways;
                 let (way, peer) = &mut peers[which];
                 let what = format!("way {}, input of {bytes} bytes", way.name());
-                progress.turn(&what);
+                begun += 1;
+                progress.at(begun, all, &what);
                 let batch = peer.ask(bytes, count).context(what)?;
                 keep(&mut run.cells[number * ways + which], batch, round == 0);
             }
@@ -218,27 +221,18 @@ fn keep(cell: &mut Cell, batch: Batch, warm_up: bool) {
 }
 
 fn describe(args: &Args) -> TransportRun {
-    let mut words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(program) = words.first_mut() {
-        *program = program.rsplit('/').next().unwrap_or_default().to_owned();
-    }
-    let fact = |name: &str, value: String| (name.to_owned(), value);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<&str> = load.split(' ').take(3).collect();
     TransportRun {
-        command: words.join(" "),
+        command: terminal::command_line::this_command(),
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         device: args.device.clone(),
         delay_ns: args.delay.as_nanos() as u64,
         loss: args.loss,
-        machine: vec![
-            fact("processor", machine::core_model()),
-            fact("cores", thread::cores().len().to_string()),
-            fact("kernel", machine::kernel_release()),
-            fact("virtual machine", if machine::is_virtual() { "yes" } else { "no" }.into()),
-            fact("load at the beginning", load.join(" ")),
-        ],
+        machine: super::machine_facts(&thread::cores())
+            .into_iter()
+            .chain([("load at the beginning".to_owned(), load.join(" "))])
+            .collect(),
         ..TransportRun::default()
     }
 }

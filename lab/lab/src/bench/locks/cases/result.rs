@@ -75,11 +75,7 @@ impl Row {
         value.insert("policy".into(), self.policy.name().into());
         value.insert("threads".into(), self.threads.into());
         value.insert("fifo".into(), self.fifo.into());
-        let mut put = |name: &str, spread: Option<Spread>| {
-            value.insert(name.into(), json!(spread.map(|spread| spread.median)));
-            value.insert(format!("{name}_min"), json!(spread.map(|spread| spread.min)));
-            value.insert(format!("{name}_max"), json!(spread.map(|spread| spread.max)));
-        };
+        let mut put = |name: &str, spread| Spread::insert(spread, name, &mut value);
         put("p50_ns", self.spread(|run| run.p50_ns));
         put("p99_ns", self.spread(|run| run.p99_ns));
         put("p999_ns", self.spread(|run| run.p999_ns));
@@ -115,12 +111,11 @@ pub struct Findings {
 
 impl Findings {
     /// As JSON.
-    pub fn json(&self) -> anyhow::Result<String> {
-        let words: Vec<String> = std::env::args().skip(1).collect();
+    pub fn json(&self) -> Value {
         let cases: Vec<Value> = self.rows.iter().map(|row| row.json(self.cores)).collect();
         let calls: Vec<Value> = self.calls.iter().map(call_json).collect();
-        let value = json!({
-            "command": format!("keeptime-lab {}", words.join(" ")),
+        json!({
+            "command": terminal::command_line::this_command(),
             "cases": cases,
             "calls": calls,
             "left_out": self.left_out,
@@ -135,23 +130,23 @@ impl Findings {
             "cores": self.cores,
             "virtual": realtime::machine::is_virtual(),
             "kernel": realtime::machine::kernel_release(),
-        });
-        Ok(serde_json::to_string_pretty(&value)? + "\n")
+        })
     }
 }
 
 fn call_json(call: &Call) -> Value {
-    let Call { mean_ns, p50_ns, p99_ns, switches_per_op, .. } = call;
-    json!({
-        "figure": call.figure,
-        "call": call.call,
-        "policy": call.policy.name(),
-        "contended": call.contended,
-        "mean_ns": mean_ns.median, "mean_ns_min": mean_ns.min, "mean_ns_max": mean_ns.max,
-        "p50_ns": p50_ns.median, "p50_ns_min": p50_ns.min, "p50_ns_max": p50_ns.max,
-        "p99_ns": p99_ns.median, "p99_ns_min": p99_ns.min, "p99_ns_max": p99_ns.max,
-        "switches_per_op": switches_per_op.median,
-    })
+    let mut value = Map::new();
+    for (name, spread) in
+        [("mean_ns", call.mean_ns), ("p50_ns", call.p50_ns), ("p99_ns", call.p99_ns)]
+    {
+        Spread::insert(Some(spread), name, &mut value);
+    }
+    value.insert("figure".into(), call.figure.into());
+    value.insert("call".into(), call.call.into());
+    value.insert("policy".into(), call.policy.name().into());
+    value.insert("contended".into(), call.contended.into());
+    value.insert("switches_per_op".into(), call.switches_per_op.median.into());
+    Value::Object(value)
 }
 
 #[cfg(test)]

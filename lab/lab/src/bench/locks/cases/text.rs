@@ -4,6 +4,7 @@ use super::super::result::Spread;
 use super::calls::Call;
 use super::result::{Findings, Row};
 use super::{COPY_NS, READS, SECTION_NS, THINK_NS};
+use terminal::table::Table;
 
 /// All tables and what must be known to read them.
 pub fn render(findings: &Findings) -> String {
@@ -67,31 +68,27 @@ fn title(lock: &str, fifo: bool) -> String {
 }
 
 fn table(rows: &[&Row], cores: usize) -> String {
-    let mut text = format!(
-        "{:>7}  {:<14} {:>10} {:>10} {:>10} {:>11} {:>27} {:>11}\n",
-        "threads", "policy", "p50", "p99", "p99.9", "max", "locks/s (min..max)", "switches/op"
-    );
+    let heading =
+        ["threads", "policy", "p50", "p99", "p99.9", "max", "locks/s (min..max)", "switches/op"];
+    let mut table = Table::new(&heading, &[0, 2, 3, 4, 5, 6, 7]);
     for row in rows {
         let us = |spread: Option<Spread>| micros(spread.map(|spread| spread.median));
-        let p999 = row.spread(|run| run.p999_ns).filter(|_| row.has_p999());
-        let longest = row.spread(|run| run.max_ns).map(|spread| spread.max);
         let speed = row.spread(|run| run.ops_per_s).map_or_else(dash, |spread| {
             format!("{:.0} ({:.0}..{:.0})", spread.median, spread.min, spread.max)
         });
         let switches = row.spread(|run| run.switches_per_op);
-        text += &format!(
-            "{:>6}{} {:<15}{:>10} {:>10} {:>10} {:>11} {speed:>27} {:>11}\n",
-            row.threads,
-            if row.threads as usize > cores { "*" } else { " " },
-            row.policy.name(),
+        table.row([
+            format!("{}{}", row.threads, if row.threads as usize > cores { "*" } else { " " }),
+            row.policy.name().to_owned(),
             us(row.spread(|run| run.p50_ns)),
             us(row.spread(|run| run.p99_ns)),
-            us(p999),
-            micros(longest),
+            us(row.spread(|run| run.p999_ns).filter(|_| row.has_p999())),
+            micros(row.spread(|run| run.max_ns).map(|spread| spread.max)),
+            speed,
             switches.map_or_else(dash, |spread| format!("{:.3}", spread.median)),
-        );
+        ]);
     }
-    text
+    table.render()
 }
 
 fn dash() -> String {
@@ -115,29 +112,27 @@ fn calls(calls: &[Call], figure: u32) -> String {
         return String::new();
     }
     let what = if figure == 12 { "mutexes" } else { "read-write locks" };
-    let mut text = format!(
+    let heading = ["policy", "call", "", "mean (min..max)", "p50", "p99", "switches/op"];
+    let mut table = Table::new(&heading, &[3, 4, 5, 6]);
+    for call in calls {
+        let Spread { median, min, max } = call.mean_ns;
+        let switches = call.contended.then(|| format!("{:.3}", call.switches_per_op.median));
+        table.row([
+            call.policy.name().to_owned(),
+            call.call.to_owned(),
+            if call.contended { "contended" } else { "uncontended" }.to_owned(),
+            format!("{median:.1} ({min:.1}..{max:.1})"),
+            format!("{:.1}", call.p50_ns.median),
+            format!("{:.1}", call.p99_ns.median),
+            switches.unwrap_or_else(dash),
+        ]);
+    }
+    format!(
         "\nFig. {figure} of \"Autonomy Today\" as a table: calls of {what}, in nanoseconds. Uncontended: \
          of sixteen calls in a row.\nContended: processor time of each call, without suspension, \
-         four threads.\n\
-         {:<14} {:<14} {:<12} {:>27} {:>10} {:>10} {:>11}\n",
-        "policy", "call", "", "mean (min..max)", "p50", "p99", "switches/op"
-    );
-    for call in calls {
-        let Call { mean_ns, p50_ns, p99_ns, switches_per_op, .. } = call;
-        let Spread { median, min, max } = mean_ns;
-        let mean = format!("{median:.1} ({min:.1}..{max:.1})");
-        let kind = if call.contended { "contended" } else { "uncontended" };
-        let switches =
-            if call.contended { format!("{:.3}", switches_per_op.median) } else { dash() };
-        text += &format!(
-            "{:<14} {:<14} {kind:<12} {mean:>27} {:>10.1} {:>10.1} {switches:>11}\n",
-            call.policy.name(),
-            call.call,
-            p50_ns.median,
-            p99_ns.median,
-        );
-    }
-    text
+         four threads.\n{}",
+        table.render()
+    )
 }
 
 #[cfg(test)]
