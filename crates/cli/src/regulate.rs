@@ -15,7 +15,6 @@ mod protection;
 mod settings;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -181,9 +180,4 @@ fn catch_signals(sender: Sender<News>) -> anyhow::Result<()> {
         }
     });
     Ok(())
-}
-
-/// Returns the socket to use if no option names one.
-fn default_socket() -> PathBuf {
-    bandwidth::holders::Config::default().socket
 }

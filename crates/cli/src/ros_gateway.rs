@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }));
     let limit = Rlimit { current: Some(ros.memory_bytes), maximum: Some(ros.memory_bytes) };
     rustix::process::setrlimit(Resource::Data, limit).context("limit of memory")?;
-    let socket = args.socket.clone().unwrap_or_else(|| system.server.socket_path());
+    let socket = args.socket.clone().unwrap_or_else(|| accel_server::socket_path(&system.server));
     let options = options(&system, ros)?;
     let node = format!("{}/{}", ros.namespace.trim_end_matches('/'), ros.node);
     let secured = match &options.security {

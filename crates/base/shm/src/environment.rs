@@ -1,6 +1,35 @@
 //! Environment variables, as far as a program may believe them.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The socket `NAME.sock` of a server of this user's whom nobody tells another one: in
+/// `/run/keeptime` for root, otherwise in `$XDG_RUNTIME_DIR/keeptime`, where an unset variable means
+/// `/run/user/UID`.
+pub fn own_socket(name: &str) -> PathBuf {
+    let is_root = rustix::process::geteuid().is_root();
+    socket_in(if is_root { Path::new("/run").to_owned() } else { runtime_folder() }, name)
+}
+
+/// The socket `NAME.sock` at which a program looks for its server by default: the one that the
+/// `named` variable has; without it `$XDG_RUNTIME_DIR/keeptime/NAME.sock` (an unset variable means
+/// `/run/user/UID`) if there is one; otherwise `/run/keeptime/NAME.sock`.
+pub fn server_socket(named: &str, name: &str) -> PathBuf {
+    if let Some(path) = variable(named) {
+        return path.into();
+    }
+    let own = socket_in(runtime_folder(), name);
+    if own.exists() { own } else { socket_in("/run".into(), name) }
+}
+
+fn socket_in(folder: PathBuf, name: &str) -> PathBuf {
+    folder.join("keeptime").join(name).with_extension("sock")
+}
+
+fn runtime_folder() -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    variable("XDG_RUNTIME_DIR").map_or_else(|| format!("/run/user/{user}").into(), PathBuf::from)
+}
 
 /// The value of an environment variable; None if it is not set or empty.
 ///

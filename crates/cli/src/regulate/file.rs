@@ -7,62 +7,52 @@
 //! budget: 12.5%
 //! ```
 
-use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use bandwidth::regulator::{Attention, Managed};
 use clap::ValueEnum;
-use saphyr_parser::{Event, Parser};
+use serde::Deserializer;
 
+use super::fair::Fair;
 use super::settings::{Amount, Count, Options, parse_amount, parse_attention, parse_managed};
-
-const KEYS: [&str; 16] = [
-    "cores",
-    "period",
-    "budget",
-    "count",
-    "event",
-    "fair",
-    "rho",
-    "manage",
-    "socket",
-    "ceiling",
-    "priority",
-    "linger",
-    "attention",
-    "look",
-    "user",
-    "group",
-];
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A key with its values; one that is no list has one.
-struct Entry {
-    line: usize,
-    key: String,
-    values: Vec<String>,
-}
-
 /// Fills in what the options leave open.
 pub fn fill(options: &mut Options, file: &Path) -> anyhow::Result<()> {
-    let name = file.display();
-    let text = system::file::text(file, MAX_BYTES).with_context(|| name.to_string())?;
-    let mut seen = HashSet::new();
-    for entry in parse(&text).with_context(|| name.to_string())? {
-        let place = format!("{name}:{}: {}", entry.line, entry.key);
-        if !seen.insert(entry.key.clone()) {
-            bail!("{place}: found twice, expected once");
-        }
-        apply(options, &entry).map_err(|why| anyhow!("{place}: {why}"))?;
-    }
+    let file: Options = files::Tree::open(file, MAX_BYTES)?.read()?;
+    let given = std::mem::take(options);
+    *options = Options {
+        cores: given.cores.or(file.cores),
+        period: given.period.or(file.period),
+        budget: given.budget.or(file.budget),
+        count: given.count.or(file.count),
+        event: given.event.or(file.event),
+        fair: given.fair.or(file.fair),
+        rho: given.rho.or(file.rho),
+        manage: either(given.manage, file.manage),
+        socket: given.socket.or(file.socket),
+        ceiling: given.ceiling.or(file.ceiling),
+        priority: given.priority.or(file.priority),
+        linger: given.linger.or(file.linger),
+        attention: given.attention.or(file.attention),
+        look: given.look.or(file.look),
+        user: either(given.user, file.user),
+        group: either(given.group, file.group),
+        config: given.config,
+    };
     Ok(())
 }
 
+fn either<T>(given: Vec<T>, other: Vec<T>) -> Vec<T> {
+    if given.is_empty() { other } else { given }
+}
+
 /// Returns the text of a file.
-pub fn text(cores: &[usize], period: std::time::Duration, count: Count, amount: Amount) -> String {
+pub fn text(cores: &[usize], period: Duration, count: Count, amount: Amount) -> String {
     let count = count.to_possible_value().map_or_else(String::new, |value| value.get_name().into());
     let period = humantime::format_duration(period).to_string().replace(' ', "");
     let mut text = String::new();
@@ -71,94 +61,45 @@ pub fn text(cores: &[usize], period: std::time::Duration, count: Count, amount: 
     text
 }
 
-fn apply(options: &mut Options, entry: &Entry) -> Result<(), String> {
-    let one = || match &entry.values[..] {
-        [value] => Ok(value.as_str()),
-        values => Err(format!("found a list of {}, expected one value", values.len())),
-    };
-    fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
-        value.parse().map_err(|_| format!("found {value:?}, expected a number"))
-    }
-    let found = |value: &str, why: String| format!("found {value:?}, {why}");
-    let time = || {
-        let value = one()?;
-        terminal::time(value).map_err(|why| found(value, why))
-    };
-    match entry.key.as_str() {
-        "cores" => {
-            let cores = entry.values.iter().map(|value| number(value)).collect::<Result<_, _>>()?;
-            options.cores.get_or_insert(cores);
-        }
-        "period" => drop(options.period.get_or_insert(time()?)),
-        "linger" => drop(options.linger.get_or_insert(time()?)),
-        "look" => drop(options.look.get_or_insert(time()?)),
-        "attention" => {
-            let attention =
-                parse_attention(one()?).map_err(|why| found(one().unwrap_or(""), why))?;
-            options.attention.get_or_insert(attention);
-        }
-        "budget" => {
-            let amount = parse_amount(one()?).map_err(|why| found(one().unwrap_or(""), why))?;
-            options.budget.get_or_insert(amount);
-        }
-        "count" => {
-            let count = Count::from_str(one()?, false).map_err(|_| {
-                found(one().unwrap_or(""), "expected hardware, software, time or auto".into())
-            })?;
-            options.count.get_or_insert(count);
-        }
-        "event" => drop(options.event.get_or_insert(one()?.into())),
-        "fair" => {
-            let value = one()?;
-            let fair = value.parse().map_err(|why: String| found(value, why))?;
-            options.fair.get_or_insert(fair);
-        }
-        "rho" => drop(options.rho.get_or_insert(number(one()?)?)),
-        "manage" if options.manage.is_empty() => {
-            let managed = |value: &String| parse_managed(value).map_err(|why| found(value, why));
-            options.manage = entry.values.iter().map(managed).collect::<Result<_, _>>()?;
-        }
-        "user" if options.user.is_empty() => options.user = entry.values.clone(),
-        "group" if options.group.is_empty() => options.group = entry.values.clone(),
-        "socket" => drop(options.socket.get_or_insert(one()?.into())),
-        "ceiling" => drop(options.ceiling.get_or_insert(number(one()?)?)),
-        "priority" => drop(options.priority.get_or_insert(number(one()?)?)),
-        "manage" | "user" | "group" => {}
-        _ => return Err(format!("unknown key, expected one of {}", KEYS.join(", "))),
-    }
-    Ok(())
+type Parse<T> = fn(&str) -> Result<T, String>;
+
+/// What an option expects, as it says when it refuses nothing.
+fn expected<T>(parse: Parse<T>) -> String {
+    let refusal = parse("").err().unwrap_or_default();
+    refusal.rsplit("expected ").next().unwrap_or_default().to_owned()
 }
 
-/// The mapping, whose values are scalars or lists of scalars.
-fn parse(text: &str) -> anyhow::Result<Vec<Entry>> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let (mut depth, mut in_list, mut wants_key) = (0, false, true);
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| anyhow!("{error}"))?;
-        let line = span.start.line();
-        let shape = || anyhow!("line {line}: expected `key: value` or `key: [value, value]`");
-        match event {
-            Event::MappingStart(..) if depth == 0 => depth = 1,
-            Event::SequenceStart(..) if depth == 1 && !in_list && !wants_key => in_list = true,
-            Event::SequenceEnd if in_list => (in_list, wants_key) = (false, true),
-            Event::Scalar(value, ..) if depth == 0 && value.is_empty() => {}
-            Event::Scalar(value, ..) if depth == 1 && wants_key => {
-                entries.push(Entry { line, key: value.into_owned(), values: Vec::new() });
-                wants_key = false;
-            }
-            Event::Scalar(value, ..) if depth == 1 => {
-                entries.last_mut().ok_or_else(shape)?.values.push(value.into_owned());
-                wants_key = !in_list;
-            }
-            Event::MappingEnd => depth = 2,
-            Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(..)
-            | Event::DocumentEnd => {}
-            _ => return Err(shape()),
-        }
-    }
-    Ok(entries)
+/// Reads a value as the option of the same name does.
+fn option<'de, D: Deserializer<'de>, T>(from: D, parse: Parse<T>) -> Result<Option<T>, D::Error> {
+    files::checked(from, expected(parse), |text| parse(text).ok().map(Some))
+}
+
+pub fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    option(from, terminal::time)
+}
+
+pub fn budget<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    option(from, parse_amount)
+}
+
+pub fn fair<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fair>, D::Error> {
+    option(from, str::parse)
+}
+
+pub fn attention<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Attention>, D::Error> {
+    option(from, parse_attention)
+}
+
+pub fn managed<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Managed>, D::Error> {
+    files::checked_texts(from, &expected(parse_managed), |text| parse_managed(text).ok())
+}
+
+pub fn cores<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usize>>, D::Error> {
+    files::checked_texts(from, "the number of a core", |text| text.parse().ok()).map(Some)
+}
+
+pub fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    files::checked_texts(from, "a name", |text| Some(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -191,16 +132,19 @@ mod tests {
     #[test]
     fn errors_name_line_key_and_value() {
         for (text, expected) in [
-            ("period: 1ms\nperiodic: 2\n", ":2: periodic: unknown key"),
-            ("budget: 120%\n", ":1: budget: found \"120%\", expected a share"),
-            ("cores: [1, x]\n", ":1: cores: found \"x\", expected a number"),
-            ("count: hard\n", ":1: count: found \"hard\", expected hardware"),
-            ("fair: scx\n", ":1: fair: found \"scx\", expected auto, bpf, user, none"),
-            ("attention: ear\n", ":1: attention: found \"ear\", expected bell or look"),
-            ("fair: [1, 2]\n", ":1: fair: found a list of 2"),
-            ("fair: 1\nfair: 2\n", ":2: fair: found twice"),
-            ("cores: {a: 1}\n", "line 1: expected `key: value`"),
-            ("[1, 2]\n", "line 1: expected `key: value`"),
+            ("period: 1ms\nperiodic: 2\n", ":2:1: periodic: unknown key"),
+            ("budget: 120%\n", ":1:9: budget: found \"120%\", expected a share"),
+            ("cores: [1, x]\n", ":1:12: cores[1]: found \"x\", expected the number of a core"),
+            ("count: hard\n", ":1:8: count: found \"hard\", expected hardware"),
+            ("fair: scx\n", ":1:7: fair: found \"scx\", expected auto, bpf, user, none"),
+            ("attention: ear\n", ":1:12: attention: found \"ear\", expected bell or look"),
+            ("fair: [1, 2]\n", ":1:7: fair: found [\"1\", \"2\"], expected auto, bpf"),
+            ("fair: 1\nfair: 2\n", ":2:1: the key \"fair\" stands twice; first in line 1"),
+            ("cores: {a: 1}\n", ":1:8: cores: found a mapping, expected a list"),
+            (
+                "[1, 2]\n",
+                ":1:1: the file: found [\"1\", \"2\"], expected a mapping with the keys cores",
+            ),
         ] {
             let error = filled(text, Options::default()).unwrap_err();
             let error = format!("{error:#}");

@@ -19,17 +19,21 @@ const EVENTS: u64 = 16;
 const RHO: f64 = 1.0;
 
 /// Options that a file can have, too.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args, serde::Deserialize)]
+#[serde(default)]
 pub struct Options {
     /// Best-effort cores, as in 1,2; without it all but the first
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[serde(deserialize_with = "file::cores")]
     pub cores: Option<Vec<usize>>,
     /// The regulator's period, 100us to 1s [1ms]
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
+    #[serde(deserialize_with = "file::time")]
     pub period: Option<Duration>,
     /// Budget of each of the cores while the lock is held: a share of each period (10%), events in
     /// a period (40), or bytes a second (100MB/s)
     #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
+    #[serde(deserialize_with = "file::budget")]
     pub budget: Option<Amount>,
     /// Counter of the budget; auto takes the one that the budget names, or the first of hardware
     /// and time that works here [auto]
@@ -42,6 +46,7 @@ pub struct Options {
     /// Share cores by throttle-fair scheduling: by the scheduler in BPF (bpf), in user space (user),
     /// or in BPF where that can be had (auto); a number is auto with that rho [none]
     #[arg(long, value_name = "auto|bpf|user|none|RHO")]
+    #[serde(deserialize_with = "file::fair")]
     pub fair: Option<Fair>,
     /// Weight of stopped time in throttle-fair scheduling, relative to run time: 0 to 1000 [1]
     #[arg(long)]
@@ -49,6 +54,7 @@ pub struct Options {
     /// Manage the threads of this process and its descendants, or of this control group (its
     /// folder); may be repeated
     #[arg(long, value_name = "PID|FOLDER", value_parser = parse_managed)]
+    #[serde(deserialize_with = "file::managed")]
     pub manage: Vec<Managed>,
     /// Socket at which holders find the regulator
     #[arg(long)]
@@ -62,28 +68,35 @@ pub struct Options {
     pub priority: Option<u8>,
     /// For how long after a release taking the lock again costs no wake-up [1ms]
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
+    #[serde(deserialize_with = "file::time")]
     pub linger: Option<Duration>,
     /// Way in which a core learns that the lock is taken: bell, whoever takes it wakes the core's
     /// thread; or look, the thread looks by itself for as long as there is a holder [bell]
     #[arg(long, value_name = "HOW", value_parser = parse_attention)]
+    #[serde(deserialize_with = "file::attention")]
     pub attention: Option<Attention>,
     /// Interval at which a thread looks by itself, while it lingers or with --attention look, 5us
     /// to 1ms [20us]
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
+    #[serde(deserialize_with = "file::time")]
     pub look: Option<Duration>,
     /// Users who may hold the lock besides root and this one; may be repeated
     #[arg(long, value_name = "USER")]
+    #[serde(deserialize_with = "file::names")]
     pub user: Vec<String>,
     /// Groups whose members may hold the lock; may be repeated
     #[arg(long, value_name = "GROUP")]
+    #[serde(deserialize_with = "file::names")]
     pub group: Vec<String>,
     /// Take what is not given here from this file
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     pub config: Option<PathBuf>,
 }
 
 /// Counter of a budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Count {
     Hardware,
     Software,
@@ -154,11 +167,10 @@ fn fair(options: &Options) -> anyhow::Result<(By, Option<f64>)> {
 }
 
 fn door(options: &Options) -> anyhow::Result<holders::Config> {
-    let mut door = holders::Config {
-        socket: options.socket.clone().unwrap_or_else(super::default_socket),
-        ceiling: options.ceiling,
-        ..holders::Config::default()
-    };
+    let mut door = holders::Config { ceiling: options.ceiling, ..holders::Config::default() };
+    if let Some(socket) = &options.socket {
+        door.socket.clone_from(socket);
+    }
     for name in &options.user {
         let id = holders::user_id(name)
             .with_context(|| format!("--user {name}: expected a user of this machine"))?;

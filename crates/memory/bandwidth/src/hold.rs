@@ -24,7 +24,6 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
-use shm::environment::variable;
 use shm::peer::ServerUser;
 use shm::socket::Socket;
 use std::io::IoSliceMut;
@@ -48,14 +47,7 @@ pub const PATIENCE_MS: u32 = 500;
 /// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
 /// its file) does not look at these variables.
 pub fn default_socket() -> PathBuf {
-    if let Some(path) = variable(VARIABLE) {
-        return path.into();
-    }
-    let user = rustix::process::geteuid().as_raw();
-    let folder = variable("XDG_RUNTIME_DIR")
-        .map_or_else(|| format!("/run/user/{user}").into(), PathBuf::from);
-    let own = folder.join("keeptime/bandwidth.sock");
-    if own.exists() { own } else { "/run/keeptime/bandwidth.sock".into() }
+    shm::environment::server_socket(VARIABLE, "bandwidth")
 }
 
 /// Four pages: one that a fork wipes, the holder's, the bell, the watch.

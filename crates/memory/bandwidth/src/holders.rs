@@ -65,13 +65,8 @@ impl Default for Config {
     /// `$XDG_RUNTIME_DIR/keeptime/bandwidth.sock`, where an unset variable means `/run/user/UID`.
     fn default() -> Config {
         let own = rustix::process::geteuid().as_raw();
-        let folder = match own {
-            0 => "/run".into(),
-            _ => shm::environment::variable("XDG_RUNTIME_DIR")
-                .map_or_else(|| format!("/run/user/{own}").into(), PathBuf::from),
-        };
         Config {
-            socket: folder.join("keeptime/bandwidth.sock"),
+            socket: shm::environment::own_socket("bandwidth"),
             mode: 0o660,
             group: None,
             users: vec![own, 0],

@@ -3,16 +3,25 @@
 //! The checks read the finished [`System`]; the tree only tells where a value stands. Every check
 //! is linear (or sorts), so that a generated file of thousands of chains is no burden.
 
-use crate::field::refuse;
 use crate::quantity::format_time;
-use crate::tree::{Node, Step, shorten};
-use crate::{Accelerator, Callback, Chain, Error, Segment, System};
+use crate::{Accelerator, Callback, Chain, DeviceKind, Error, Segment, System, kernel};
 use analysis::MAX_WORK_NS;
+use files::{Step, Tree, shorten};
 use std::collections::{HashMap, HashSet};
 
+/// `steps!["chains", 2, "bucket"]`
+macro_rules! steps {
+    ($($step:expr),+) => { &[$(files::Step::from($step)),+] };
+}
+pub(crate) use steps;
+
 /// Checks the system against itself.
-pub(crate) fn check(system: &System, tree: &Node) -> Result<(), Error> {
+pub(crate) fn check(system: &System, tree: &Tree) -> Result<(), Error> {
     let checker = Checker { system, tree };
+    for (i, accelerator) in system.accelerators.iter().enumerate() {
+        checker.accelerator(i, accelerator)?;
+    }
+    checker.distinct(steps!["server", "cores"], &system.server.cores)?;
     checker.unique_names()?;
     checker.executors()?;
     checker.services()?;
@@ -33,7 +42,7 @@ pub(crate) fn check(system: &System, tree: &Node) -> Result<(), Error> {
 
 pub(crate) struct Checker<'s> {
     system: &'s System,
-    tree: &'s Node,
+    pub(crate) tree: &'s Tree,
 }
 
 /// Everything that a chain may refer to.
@@ -58,40 +67,77 @@ impl<'s> Index<'s> {
     }
 }
 
-/// `path!["chains", 2, "bucket"]`
-macro_rules! path {
-    ($($step:expr),+) => { &[$(Step::from($step)),+] };
-}
-
 impl Checker<'_> {
-    pub(crate) fn refuse(
-        &self,
-        path: &[Step],
-        found: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> Error {
-        refuse(&self.system.name, self.tree.mark_at(path), path, found, expected)
+    /// Checks what an accelerator may say with its device and its buckets.
+    fn accelerator(&self, i: usize, accelerator: &Accelerator) -> Result<(), Error> {
+        let device = accelerator.device;
+        let is_cuda = matches!(device, DeviceKind::Cuda(_));
+        let is_gpu = is_cuda || matches!(device, DeviceKind::Vulkan(_));
+        for (key, fits, devices) in [
+            ("spin", is_gpu, "cuda:N or vulkan:N"),
+            ("blocks_per_slice", is_cuda, "cuda:N"),
+            ("slices_at_once", is_cuda, "cuda:N"),
+            ("provider", device == DeviceKind::Onnx, "onnx"),
+        ] {
+            let path = steps!["accelerators", i, key];
+            if !fits && self.tree.has(path) {
+                return Err(self.tree.wrong(path, format!("{key} only with device {devices}")));
+            }
+        }
+        kernel::check(accelerator, self.tree, steps!["accelerators", i])?;
+        self.bucket_from(i, accelerator)?;
+        self.distinct(steps!["accelerators", i, "cores"], &accelerator.cores)
+    }
+
+    /// A priority for each bucket: 0, and each above the one before.
+    fn bucket_from(&self, i: usize, accelerator: &Accelerator) -> Result<(), Error> {
+        let (from, buckets) = (&accelerator.bucket_from, accelerator.buckets);
+        let path = steps!["accelerators", i, "bucket_from"];
+        if self.tree.has(path) && from.len() != buckets as usize {
+            return Err(self
+                .tree
+                .wrong(path, format!("one priority for each of {buckets} buckets")));
+        }
+        for (j, priority) in from.iter().enumerate() {
+            let expected = match j.checked_sub(1).map(|below| from[below]) {
+                None if *priority != 0 => "0, so that all have a bucket".to_owned(),
+                Some(below) if *priority <= below => {
+                    format!("more than {below}, from which the bucket below is")
+                }
+                _ => continue,
+            };
+            return Err(self.tree.wrong(steps!["accelerators", i, "bucket_from", j], expected));
+        }
+        Ok(())
+    }
+
+    fn distinct(&self, path: &[Step<'_>], cores: &[u32]) -> Result<(), Error> {
+        match (1..cores.len()).find(|&j| cores[..j].contains(&cores[j])) {
+            Some(j) => Err(self.tree.wrong(&[path, steps![j]].concat(), "every core once")),
+            None => Ok(()),
+        }
     }
 
     fn unique_names(&self) -> Result<(), Error> {
         let system = self.system;
-        self.unique("accelerators", "id", system.accelerators.iter().map(|a| a.id.as_str()))?;
-        self.unique("executors", "id", system.executors.iter().map(|e| e.id.as_str()))?;
-        self.unique("chains", "id", system.chains.iter().map(|c| c.id.as_str()))?;
-        self.unique("services", "name", system.services.iter().map(|s| s.name.as_str()))
+        self.unique(steps!["accelerators"], "id", system.accelerators.iter().map(|a| &a.id))?;
+        self.unique(steps!["executors"], "id", system.executors.iter().map(|e| &e.id))?;
+        self.unique(steps!["chains"], "id", system.chains.iter().map(|c| &c.id))?;
+        self.unique(steps!["services"], "name", system.services.iter().map(|s| &s.name))
     }
 
-    fn unique<'n>(
+    pub(crate) fn unique<'n>(
         &self,
-        section: &str,
-        key: &str,
-        names: impl Iterator<Item = &'n str>,
+        section: &[Step<'_>],
+        key: &'static str,
+        names: impl Iterator<Item = &'n String>,
     ) -> Result<(), Error> {
         let mut seen = HashMap::new();
         for (i, name) in names.enumerate() {
             if let Some(first) = seen.insert(name, i) {
-                let expected = format!("a name of its own; {section}[{first}] has it");
-                return Err(self.refuse(path![section, i, key], shorten(name), expected));
+                let section_text = files::path_text(section);
+                let expected = format!("a name of its own; {section_text}[{first}] has it");
+                return Err(self.tree.wrong(&[section, steps![i, key]].concat(), expected));
             }
         }
         Ok(())
@@ -111,8 +157,7 @@ impl Checker<'_> {
                     executor.core,
                     shorten(other)
                 );
-                let found = executor.priority.to_string();
-                return Err(self.refuse(path!["executors", i, "priority"], found, expected));
+                return Err(self.tree.wrong(steps!["executors", i, "priority"], expected));
             }
         }
         Ok(())
@@ -121,7 +166,7 @@ impl Checker<'_> {
     fn services(&self) -> Result<(), Error> {
         for (i, service) in self.system.services.iter().enumerate() {
             if self.system.accelerator(&service.accelerator).is_none() {
-                let path = path!["services", i, "accelerator"];
+                let path = steps!["services", i, "accelerator"];
                 return Err(self.unknown(path, &service.accelerator, "accelerators"));
             }
         }
@@ -130,9 +175,16 @@ impl Checker<'_> {
 
     fn access(&self) -> Result<(), Error> {
         for (i, rule) in self.system.server.access.iter().enumerate() {
-            for id in rule.declare.iter().flat_map(|percents| percents.keys()) {
+            if rule.user.is_some() == rule.group.is_some() {
+                let path = steps!["server", "access", i];
+                return Err(self.tree.wrong(path, "either a user or a group"));
+            }
+            for (id, percent) in rule.percents().iter().flatten() {
+                let path = steps!["server", "access", i, "declare", id.as_str()];
+                if *percent > 100 {
+                    return Err(self.tree.wrong(path, "a whole number from 0 to 100"));
+                }
                 if self.system.accelerator(id).is_none() {
-                    let path = path!["server", "access", i, "declare", id.as_str()];
                     return Err(self.unknown(path, id, "accelerators"));
                 }
             }
@@ -145,29 +197,31 @@ impl Checker<'_> {
         for (i, chain) in self.system.chains.iter().enumerate() {
             if let Some(other) = seen.insert(chain.priority, &chain.id) {
                 let expected = format!("a priority of its own; {} has it", shorten(other));
-                let found = chain.priority.to_string();
-                return Err(self.refuse(path!["chains", i, "priority"], found, expected));
+                return Err(self.tree.wrong(steps!["chains", i, "priority"], expected));
             }
         }
         Ok(())
     }
 
     fn chain(&self, i: usize, chain: &Chain, index: &Index<'_>) -> Result<(), Error> {
+        if chain.callbacks.is_empty() {
+            let path = steps!["chains", i, "callbacks"];
+            return Err(self.tree.wrong(path, "at least one callback"));
+        }
         if chain.deadline_ns > chain.period_ns {
             let expected = format!("at most the period, {}", format_time(chain.period_ns));
-            let found = format_time(chain.deadline_ns);
-            return Err(self.refuse(path!["chains", i, "deadline"], found, expected));
+            return Err(self.tree.wrong(steps!["chains", i, "deadline"], expected));
         }
-        let path = path!["chains", i, "jitter"];
+        let path = steps!["chains", i, "jitter"];
         self.at_most(path, Some(chain.jitter_ns), "the period", chain.period_ns)?;
         for (accelerator, bucket) in &chain.bucket {
-            let path = path!["chains", i, "bucket", accelerator.as_str()];
+            let path = steps!["chains", i, "bucket", accelerator.as_str()];
             match index.buckets.get(accelerator.as_str()) {
                 None => return Err(self.unknown(path, accelerator, "accelerators")),
                 Some(buckets) if bucket >= buckets => {
                     let expected =
                         format!("a bucket from 0 to {} of {}", buckets - 1, shorten(accelerator));
-                    return Err(self.refuse(path, bucket.to_string(), expected));
+                    return Err(self.tree.wrong(path, expected));
                 }
                 Some(_) => {}
             }
@@ -175,9 +229,9 @@ impl Checker<'_> {
         let mut seen = HashSet::new();
         for (j, callback) in chain.callbacks.iter().enumerate() {
             if !seen.insert(&callback.id) {
-                let path = path!["chains", i, "callbacks", j, "id"];
+                let path = steps!["chains", i, "callbacks", j, "id"];
                 let expected = "a name of its own in the chain";
-                return Err(self.refuse(path, shorten(&callback.id), expected));
+                return Err(self.tree.wrong(path, expected));
             }
             self.callback((i, j), callback, index)?;
         }
@@ -190,15 +244,20 @@ impl Checker<'_> {
         callback: &Callback,
         index: &Index<'_>,
     ) -> Result<(), Error> {
+        if callback.cpu_ns == 0 && callback.segments.is_empty() {
+            let path = steps!["chains", i, "callbacks", j];
+            let expected = "a cpu time above 0 or at least one segment";
+            return Err(self.tree.wrong(path, expected));
+        }
         if !index.executors.contains(callback.executor.as_str()) {
-            let path = path!["chains", i, "callbacks", j, "executor"];
+            let path = steps!["chains", i, "callbacks", j, "executor"];
             return Err(self.unknown(path, &callback.executor, "executors"));
         }
-        let path = path!["chains", i, "callbacks", j, "cpu_min"];
+        let path = steps!["chains", i, "callbacks", j, "cpu_min"];
         self.at_most(path, callback.cpu_min_ns, "cpu", callback.cpu_ns)?;
         self.cpu_before((i, j), callback)?;
         for (k, segment) in callback.segments.iter().enumerate() {
-            let path = path!["chains", i, "callbacks", j, "segments", k];
+            let path = steps!["chains", i, "callbacks", j, "segments", k];
             self.segment(path, segment, index)?;
         }
         Ok(())
@@ -215,13 +274,13 @@ impl Checker<'_> {
         for (k, segment) in callback.segments.iter().enumerate() {
             before_ns = before_ns.saturating_add(segment.cpu_before_ns);
             if before_ns > most_ns {
-                let path = path!["chains", i, "callbacks", j, "segments", k, "cpu_before"];
+                let path = steps!["chains", i, "callbacks", j, "segments", k, "cpu_before"];
                 let found = match k {
                     0 => format_time(before_ns),
                     _ => format!("{} up to here", format_time(before_ns)),
                 };
                 let expected = format!("at most {key}, {}", format_time(most_ns));
-                return Err(self.refuse(path, found, expected));
+                return Err(self.tree.refuse(path, &found, expected));
             }
         }
         Ok(())
@@ -230,11 +289,11 @@ impl Checker<'_> {
     /// Checks the segment that stands at `path`.
     pub(crate) fn segment(
         &self,
-        path: &[Step],
+        path: &[Step<'_>],
         segment: &Segment,
         index: &Index<'_>,
     ) -> Result<(), Error> {
-        let at = |key: &str| -> Vec<Step> { path.iter().cloned().chain([key.into()]).collect() };
+        let at = |key: &'static str| [path, steps![key]].concat();
         if !index.buckets.contains_key(segment.accel.as_str()) {
             return Err(self.unknown(&at("accel"), &segment.accel, "accelerators"));
         }
@@ -248,7 +307,7 @@ impl Checker<'_> {
                     shorten(&segment.accel),
                     shorten(accelerator)
                 );
-                Err(self.refuse(&at("service"), shorten(service), expected))
+                Err(self.tree.refuse(&at("service"), &shorten(service), expected))
             }
             Some(_) => Ok(()),
         }
@@ -256,7 +315,7 @@ impl Checker<'_> {
 
     fn at_most(
         &self,
-        path: &[Step],
+        path: &[Step<'_>],
         least_ns: Option<u64>,
         key: &str,
         most_ns: u64,
@@ -264,7 +323,7 @@ impl Checker<'_> {
         match least_ns {
             Some(least_ns) if least_ns > most_ns => {
                 let expected = format!("at most {key}, {}", format_time(most_ns));
-                Err(self.refuse(path, format_time(least_ns), expected))
+                Err(self.tree.refuse(path, &format_time(least_ns), expected))
             }
             _ => Ok(()),
         }
@@ -285,11 +344,7 @@ impl Checker<'_> {
             let other = accelerator.bucket_of(chain.priority).filter(|from| from != bucket);
             if let Some(from) = other {
                 let expected = format!("{from}, which bucket_from of {} says", shorten(id));
-                return Err(self.refuse(
-                    path!["chains", *i, "bucket", id],
-                    bucket.to_string(),
-                    expected,
-                ));
+                return Err(self.tree.wrong(steps!["chains", *i, "bucket", id], expected));
             }
         }
         explicit.sort_by_key(|(_, chain, _)| chain.priority);
@@ -302,8 +357,8 @@ impl Checker<'_> {
                     lower.priority,
                     chain.priority
                 );
-                let path = path!["chains", i, "bucket", id];
-                return Err(self.refuse(path, bucket.to_string(), expected));
+                let path = steps!["chains", i, "bucket", id];
+                return Err(self.tree.wrong(path, expected));
             }
         }
         Ok(())
@@ -325,11 +380,11 @@ impl Checker<'_> {
         }
         let found = format!("execution times and overheads of {work_ns} ns in all");
         let expected = format!("at most {MAX_WORK_NS} ns (36 years)");
-        Err(self.refuse(path!["chains"], found, expected))
+        Err(self.tree.refuse(steps!["chains"], &found, expected))
     }
 
     /// An error about a reference to something that its section does not have.
-    pub(crate) fn unknown(&self, path: &[Step], name: &str, section: &str) -> Error {
+    pub(crate) fn unknown(&self, path: &[Step<'_>], name: &str, section: &str) -> Error {
         let names: Vec<String> = match section {
             "accelerators" => self.system.accelerators.iter().map(|a| shorten(&a.id)).collect(),
             "executors" => self.system.executors.iter().map(|e| shorten(&e.id)).collect(),
@@ -340,6 +395,6 @@ impl Checker<'_> {
             1..=12 => format!("one of the {section}: {}", names.join(", ")),
             count => format!("one of the {count} {section}"),
         };
-        self.refuse(path, shorten(name), expected)
+        self.tree.refuse(path, &shorten(name), expected)
     }
 }

@@ -1,52 +1,46 @@
 //! Files whose priorities are still to be found: what is missing is filled in before the file is
-//! read, so that everything else is checked as always.
+//! checked, so that everything else is checked as always.
 //!
 //! Chains without a priority get one in the order of the file, the first the highest; executors
 //! likewise. Whoever reads a draft replaces them.
 
-use crate::tree::{Entry, Node, Value};
+use crate::{Error, System};
+use files::{Step, Tree};
 use std::collections::HashSet;
 
 /// Process priorities that are filled in are at most this; the server's threads are above.
-const HIGHEST_PROCESS_PRIORITY: u32 = 90;
+const HIGHEST_PROCESS_PRIORITY: usize = 90;
 
-/// Fills in the priorities that chains and executors lack. What is not the list of mappings that
-/// it should be is left for the reader to refuse.
-pub(crate) fn complete(tree: &mut Node) {
-    let Value::Map(sections) = &mut tree.value else { return };
-    for section in sections {
-        let Value::List(items) = &mut section.node.value else { continue };
-        let taken = items.iter().filter_map(priority).collect::<HashSet<u32>>();
-        let highest = match section.key.as_str() {
-            "chains" => u32::try_from(items.len() + taken.len()).unwrap_or(u32::MAX),
-            "executors" => HIGHEST_PROCESS_PRIORITY,
-            _ => continue,
-        };
-        let mut free = (1..=highest).rev().filter(|value| !taken.contains(value));
-        for item in items {
-            let mark = item.mark;
-            let Value::Map(entries) = &mut item.value else { continue };
-            if entries.iter().any(|entry| entry.key == "priority" && !entry.node.is_null()) {
-                continue;
-            }
-            // If none is left, the reader says that one is required.
-            let Some(value) = free.next() else { return };
-            entries.retain(|entry| entry.key != "priority");
-            let value = Value::Scalar { text: value.to_string(), plain: true };
-            let node = Node { mark, value };
-            entries.push(Entry { key: "priority".to_owned(), key_mark: mark, node });
-        }
-    }
+/// Fills in the priorities that chains and executors of a draft lack, and refuses any other file
+/// that lacks one.
+pub(crate) fn complete(system: &mut System, tree: &Tree, is_draft: bool) -> Result<(), Error> {
+    let executors = system.executors.iter_mut().map(|executor| &mut executor.priority);
+    let highest = |_| if is_draft { HIGHEST_PROCESS_PRIORITY } else { 0 };
+    fill(tree, "executors", executors.collect(), highest)?;
+    let count = system.chains.len();
+    let chains = system.chains.iter_mut().map(|chain| &mut chain.priority);
+    fill(tree, "chains", chains.collect(), |taken| if is_draft { count + taken } else { 0 })
 }
 
-/// The priority that a chain or an executor has.
-fn priority(item: &Node) -> Option<u32> {
-    let Value::Map(entries) = &item.value else { return None };
-    let entry = entries.iter().find(|entry| entry.key == "priority")?;
-    match &entry.node.value {
-        Value::Scalar { text, .. } => text.parse().ok(),
-        _ => None,
+/// Fills in what a section lacks, from the highest priority downwards, which depends on how many
+/// are taken.
+fn fill(
+    tree: &Tree,
+    section: &str,
+    priorities: Vec<&mut u32>,
+    highest: impl Fn(usize) -> usize,
+) -> Result<(), Error> {
+    let given = |i: usize| tree.required_key(&[Step::Key(section), Step::Index(i)], "priority");
+    let taken = priorities.iter().enumerate().filter(|(i, _)| given(*i).is_ok());
+    let taken: HashSet<u32> = taken.map(|(_, priority)| **priority).collect();
+    let highest = u32::try_from(highest(taken.len())).unwrap_or(u32::MAX);
+    let mut free = (1..=highest).rev().filter(|value| !taken.contains(value));
+    for (i, priority) in priorities.into_iter().enumerate() {
+        if let Err(missing) = given(i) {
+            *priority = free.next().ok_or(missing)?;
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,215 +1,153 @@
-//! One value of the tree together with its path: typed access, and errors that say where.
-//!
-//! [`Fields`] is a mapping whose keys were checked against the known ones when it was opened, so
-//! that a misspelt key is reported as unknown and not as the absence of the right one.
+//! Kinds of values of the system file: what each takes, and how it is written.
 
-use crate::Error;
-use crate::quantity::{self, TimeUnit};
-use crate::tree::{Mark, Node, Step, Value, path_text};
-use std::ops::RangeInclusive;
+use crate::MAX_CORES;
+use crate::quantity::{self, format_bytes, format_time};
+use analysis::MAX_TIME_NS;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serializer};
+use std::path::PathBuf;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 64;
+/// The longest path of a Unix socket, in bytes.
+const MAX_SOCKET_PATH: usize = 107;
 
-/// A value and where it stands.
-#[derive(Clone)]
-pub(crate) struct Field<'t> {
-    pub(crate) file: &'t str,
-    pub(crate) path: Vec<Step>,
-    pub(crate) node: &'t Node,
+const NAME: &str = "a name of 1 to 64 bytes of visible characters, without outer spaces";
+
+fn is_name(text: &str) -> bool {
+    text.len() <= MAX_NAME && ::name::check(text).is_ok()
 }
 
-/// A mapping whose keys are all known.
-pub(crate) struct Fields<'t> {
-    field: Field<'t>,
+/// A name: visible, on one line, of a length that tables and logs can show.
+pub(crate) fn name<'de, D: Deserializer<'de>, T: From<String>>(from: D) -> Result<T, D::Error> {
+    files::checked(from, NAME, |text| is_name(text).then(|| text.to_owned().into()))
 }
 
-/// An error about the value at `path`.
-pub(crate) fn refuse(
-    file: &str,
-    at: Mark,
-    path: &[Step],
-    found: impl Into<String>,
-    expected: impl Into<String>,
-) -> Error {
-    Error::Value {
-        file: file.to_owned(),
-        line: at.line,
-        column: at.column,
-        path: path_text(path),
-        found: found.into(),
-        expected: expected.into(),
-    }
+/// A list of names.
+pub(crate) fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    files::checked_list(from, NAME, |text| is_name(text).then(|| text.to_owned()))
 }
 
-impl<'t> Field<'t> {
-    fn child(&self, step: impl Into<Step>, node: &'t Node) -> Self {
-        let mut path = self.path.clone();
-        path.push(step.into());
-        Self { file: self.file, path, node }
-    }
+/// A whole number within a range.
+pub(crate) fn number<'de, D, T, const MIN: u32, const MAX: u32>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u32>,
+{
+    let number = u32::deserialize(from).ok().filter(|number| (MIN..=MAX).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| D::Error::custom(format!("a whole number from {MIN} to {MAX}")))
+}
 
-    pub(crate) fn refuse(&self, expected: impl Into<String>) -> Error {
-        refuse(self.file, self.node.mark, &self.path, self.node.shown(), expected)
-    }
+/// A list of whole numbers within a range.
+pub(crate) fn numbers<'de, D, const MIN: u32, const MAX: u32>(from: D) -> Result<Vec<u32>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    files::checked_list(from, &format!("a whole number from {MIN} to {MAX}"), |text| {
+        let number = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
+        number.filter(|_| !text.starts_with('+'))
+    })
+}
 
-    /// Text of a scalar that is not null, and whether it stood without quotes.
-    fn scalar(&self, expected: &str) -> Result<(&'t str, bool), Error> {
-        match &self.node.value {
-            Value::Scalar { text, plain } if !self.node.is_null() => Ok((text, *plain)),
-            _ => Err(self.refuse(expected)),
+/// A list of cores.
+pub(crate) fn cores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
+    numbers::<_, 0, { MAX_CORES - 1 }>(from)
+}
+
+/// The default of a key.
+pub(crate) fn constant<const N: u32>() -> u32 {
+    N
+}
+
+/// Returns true for the default of a key.
+pub(crate) fn is<const N: u32>(number: &u32) -> bool {
+    *number == N
+}
+
+/// A time from `MIN` to `MAX` nanoseconds; a bare integer is in the unit of the file.
+pub(crate) struct Time<const MIN: u64, const MAX: u64>;
+
+pub(crate) type AnyTime = Time<0, MAX_TIME_NS>;
+pub(crate) type TimeAbove0 = Time<1, MAX_TIME_NS>;
+
+impl<const MIN: u64, const MAX: u64> Time<MIN, MAX> {
+    pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: From<u64>,
+    {
+        let text =
+            String::deserialize(from).map_err(|_| D::Error::custom("a time such as \"10 ms\""))?;
+        let time_ns = quantity::time_ns(&text, quantity::bare_unit()).map_err(D::Error::custom)?;
+        match (MIN..=MAX).contains(&time_ns) {
+            true => Ok(time_ns.into()),
+            false if MAX == MAX_TIME_NS => Err(D::Error::custom("a time above 0")),
+            false => Err(D::Error::custom(format!("{} to {}", format_time(MIN), format_time(MAX)))),
         }
     }
 
-    pub(crate) fn text(&self, expected: &str) -> Result<&'t str, Error> {
-        self.scalar(expected).map(|(text, _)| text)
-    }
-
-    /// A name: visible, on one line, of a length that tables and logs can show.
-    pub(crate) fn name(&self) -> Result<String, Error> {
-        let expected = "a name of 1 to 64 bytes of visible characters, without outer spaces";
-        let text = self.text(expected)?;
-        if text.len() <= MAX_NAME && name::check(text).is_ok() {
-            return Ok(text.to_owned());
-        }
-        Err(self.refuse(expected))
-    }
-
-    /// A whole number in decimal digits.
-    pub(crate) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
-        let expected = match (*range.start(), *range.end()) {
-            (0, u64::MAX) => "a whole number below 2^64".to_owned(),
-            (start, end) => format!("a whole number from {start} to {end}"),
-        };
-        let text = self.text(&expected)?;
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        match text.parse() {
-            Ok(number) if digits && range.contains(&number) => Ok(number),
-            _ => Err(self.refuse(expected)),
-        }
-    }
-
-    pub(crate) fn number(&self, range: RangeInclusive<u32>) -> Result<u32, Error> {
-        let number = self.whole(u64::from(*range.start())..=u64::from(*range.end()))?;
-        u32::try_from(number).map_err(|_| self.refuse("a whole number below 2^32"))
-    }
-
-    /// `None` where the scalar is no plain number; a quoted number is text.
-    pub(crate) fn plain_number(&self) -> Option<u32> {
-        match &self.node.value {
-            Value::Scalar { text, plain: true } if text.bytes().all(|b| b.is_ascii_digit()) => {
-                text.parse().ok()
-            }
-            _ => None,
-        }
-    }
-
-    pub(crate) fn boolean(&self) -> Result<bool, Error> {
-        self.choice(&[("true", true), ("false", false)])
-    }
-
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let expected = names.join(" or ");
-        let text = self.text(&expected)?;
-        let found = choices.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| *value).ok_or_else(|| self.refuse(expected))
-    }
-
-    pub(crate) fn time_ns(&self, bare: TimeUnit) -> Result<u64, Error> {
-        let expected = "a time such as \"10 ms\"";
-        quantity::time_ns(self.text(expected)?, bare).map_err(|expected| self.refuse(expected))
-    }
-
-    pub(crate) fn bytes(&self) -> Result<u64, Error> {
-        let expected = "a size such as \"64 MiB\"";
-        quantity::bytes(self.text(expected)?).map_err(|expected| self.refuse(expected))
-    }
-
-    pub(crate) fn list(&self) -> Result<Vec<Field<'t>>, Error> {
-        match &self.node.value {
-            Value::List(items) => {
-                Ok(items.iter().enumerate().map(|(i, item)| self.child(i, item)).collect())
-            }
-            _ => Err(self.refuse("a list")),
-        }
-    }
-
-    /// A mapping with names for keys, such as `bucket`.
-    pub(crate) fn entries(&self) -> Result<Vec<(String, Field<'t>)>, Error> {
-        match &self.node.value {
-            Value::Map(entries) => Ok(entries
-                .iter()
-                .map(|entry| (entry.key.clone(), self.child(entry.key.as_str(), &entry.node)))
-                .collect()),
-            _ => Err(self.refuse("a mapping")),
-        }
-    }
-
-    /// Opens a mapping that may have the `known` keys and no others.
-    pub(crate) fn fields(self, known: &[&str]) -> Result<Fields<'t>, Error> {
-        let Value::Map(entries) = &self.node.value else {
-            return Err(self.refuse(format!("a mapping with the keys {}", known.join(", "))));
-        };
-        if let Some(entry) = entries.iter().find(|entry| !known.contains(&entry.key.as_str())) {
-            return Err(Error::UnknownKey {
-                file: self.file.to_owned(),
-                line: entry.key_mark.line,
-                column: entry.key_mark.column,
-                path: path_text(&self.child(entry.key.as_str(), &entry.node).path),
-                expected: known.join(", "),
-            });
-        }
-        Ok(Fields { field: self })
+    pub(crate) fn serialize<S, T>(time_ns: &T, to: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        T: Copy + Into<Option<u64>>,
+    {
+        optional_text((*time_ns).into().map(format_time), to)
     }
 }
 
-impl<'t> Fields<'t> {
-    /// The value of `key`; a null counts as absent.
-    pub(crate) fn optional(&self, key: &str) -> Option<Field<'t>> {
-        let Value::Map(entries) = &self.field.node.value else { return None };
-        let entry = entries.iter().find(|entry| entry.key == key)?;
-        (!entry.node.is_null()).then(|| self.field.child(key, &entry.node))
+/// A size from `MIN` to `MAX` bytes.
+pub(crate) struct Size<const MIN: u64, const MAX: u64>;
+
+impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
+    pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: From<u64>,
+    {
+        let text =
+            String::deserialize(from).map_err(|_| D::Error::custom("a size such as \"64 MiB\""))?;
+        let bytes = quantity::bytes(&text).map_err(D::Error::custom)?;
+        let expected = || format!("{} to {}", format_bytes(MIN), format_bytes(MAX));
+        let fitting = Some(bytes).filter(|bytes| (MIN..=MAX).contains(bytes));
+        fitting.map(T::from).ok_or_else(|| D::Error::custom(expected()))
     }
 
-    pub(crate) fn required(&self, key: &str) -> Result<Field<'t>, Error> {
-        self.optional(key).ok_or_else(|| {
-            let mut path = self.field.path.clone();
-            path.push(key.into());
-            let Mark { line, column } = self.field.node.mark;
-            Error::MissingKey {
-                file: self.field.file.to_owned(),
-                line,
-                column,
-                path: path_text(&path),
-            }
-        })
+    pub(crate) fn serialize<S, T>(bytes: &T, to: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        T: Copy + Into<Option<u64>>,
+    {
+        optional_text((*bytes).into().map(format_bytes), to)
     }
+}
 
-    /// Reads `key` where it stands, and otherwise takes the default.
-    pub(crate) fn or<T>(
-        &self,
-        key: &str,
-        default: T,
-        read: impl FnOnce(Field<'t>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.optional(key).map_or(Ok(default), read)
+fn optional_text<S: Serializer>(text: Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    match text {
+        Some(text) => to.serialize_str(&text),
+        None => to.serialize_none(),
     }
+}
 
-    /// Reads every item of the list `key`; an absent list is empty.
-    pub(crate) fn each<T>(
-        &self,
-        key: &str,
-        read: impl FnMut(Field<'t>) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        match self.optional(key) {
-            Some(list) => list.list()?.into_iter().map(read).collect(),
-            None => Ok(Vec::new()),
-        }
-    }
+/// The path of a socket.
+pub(crate) fn socket<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<PathBuf>,
+{
+    let fits = |text: &str| (1..=MAX_SOCKET_PATH).contains(&text.len()) && !text.contains('\0');
+    files::checked(from, format!("a path of 1 to {MAX_SOCKET_PATH} bytes"), |text| {
+        fits(text).then(|| PathBuf::from(text).into())
+    })
+}
 
-    /// An error about the mapping itself.
-    pub(crate) fn refuse(&self, expected: impl Into<String>) -> Error {
-        self.field.refuse(expected)
-    }
+/// The path of a file, as the file says it.
+pub(crate) fn file<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<PathBuf>,
+{
+    files::checked(from, "the path of a file", |text| {
+        (!text.is_empty() && !text.contains('\0')).then(|| PathBuf::from(text).into())
+    })
 }

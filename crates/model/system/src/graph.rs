@@ -4,29 +4,32 @@
 //! one for its timer and one for each input, and a rule of when it computes and publishes, by its
 //! [`NodeKind`]. What a node publishes is a topic; inputs name topics.
 
-pub(crate) mod check;
+mod check;
 mod edges;
-pub(crate) mod read;
-pub(crate) mod write;
+mod keys;
 
 use crate::Segment;
+use crate::field::{Size, name, names};
 use edges::Edges;
-use serde::Serialize;
+use files::is_default;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Nodes, and the paths through them that matter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Graph {
     /// Size of every message.
+    #[serde(default = "Graph::message_bytes", rename = "message", with = "Size::<1, { 1 << 20 }>")]
     pub message_bytes: u64,
     /// The nodes, in the order of the file.
     pub nodes: Vec<Node>,
     /// The paths whose latency is a key indicator.
+    #[serde(default)]
     pub paths: Vec<KeyPath>,
 }
 
 /// Rule for the times at which a node computes and publishes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
     /// At each release of its timer; it has no inputs.
@@ -44,7 +47,8 @@ pub enum NodeKind {
 }
 
 /// One node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "keys::NodeKeys", into = "keys::NodeKeys")]
 pub struct Node {
     /// Unique name; also the topic of what it publishes, except for an intersection.
     pub id: String,
@@ -61,8 +65,7 @@ pub struct Node {
 }
 
 /// Processor work of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Work {
     /// None.
     #[default]
@@ -79,7 +82,7 @@ pub enum Work {
 }
 
 /// The timer of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeTimer {
     /// Distance between two releases.
     pub period_ns: u64,
@@ -90,7 +93,7 @@ pub struct NodeTimer {
 }
 
 /// One input of a node, with the callback that serves it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// The topic.
     pub from: String,
@@ -105,16 +108,21 @@ pub struct Input {
 }
 
 /// A path through the graph whose latency counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPath {
     /// Its name.
+    #[serde(deserialize_with = "name")]
     pub id: String,
     /// Nodes with timers, at whose releases it begins.
+    #[serde(deserialize_with = "names")]
     pub roots: Vec<String>,
     /// The node at the end of whose callback it ends.
+    #[serde(deserialize_with = "name")]
     pub sink: String,
     /// Longest latencies that others reported of it, by method, to be shown beside what is
     /// measured.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(rename = "reported", with = "keys::times")]
     pub reported_ns: BTreeMap<String, u64>,
 }
 
@@ -186,6 +194,11 @@ impl Node {
 }
 
 impl Graph {
+    /// Size of a message where the file says nothing: that of the reference system.
+    fn message_bytes() -> u64 {
+        4096
+    }
+
     /// The node with this name.
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)

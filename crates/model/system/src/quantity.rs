@@ -4,11 +4,12 @@
 //! 100000 ns and a value that is no whole number of nanoseconds is refused.
 
 use analysis::MAX_TIME_NS;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fmt;
 
 /// A unit of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum TimeUnit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
@@ -25,51 +26,45 @@ pub enum TimeUnit {
     Second,
 }
 
-impl TimeUnit {
-    /// The unit with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "ns" => Some(Self::Nanosecond),
-            "us" => Some(Self::Microsecond),
-            "ms" => Some(Self::Millisecond),
-            "s" => Some(Self::Second),
-            _ => None,
-        }
-    }
-
-    /// `ns`, `us`, `ms` or `s`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nanosecond => "ns",
-            Self::Microsecond => "us",
-            Self::Millisecond => "ms",
-            Self::Second => "s",
-        }
-    }
-
-    /// Returns the number of nanoseconds of one such unit.
-    pub fn nanoseconds(self) -> u64 {
-        match self {
-            Self::Nanosecond => 1,
-            Self::Microsecond => 1_000,
-            Self::Millisecond => 1_000_000,
-            Self::Second => 1_000_000_000,
-        }
-    }
-}
+/// Units with their names and their nanoseconds, the largest first.
+const UNITS: [(TimeUnit, &str, u64); 4] = [
+    (TimeUnit::Second, "s", 1_000_000_000),
+    (TimeUnit::Millisecond, "ms", 1_000_000),
+    (TimeUnit::Microsecond, "us", 1_000),
+    (TimeUnit::Nanosecond, "ns", 1),
+];
 
 impl fmt::Display for TimeUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        let name = UNITS.iter().find(|(unit, ..)| unit == self).map_or("", |(_, name, _)| name);
+        f.write_str(name)
     }
+}
+
+thread_local! {
+    /// Unit of bare integers in the file that this thread reads: serde gives the types that it
+    /// reads nothing beside their values.
+    static BARE_UNIT: Cell<TimeUnit> = const { Cell::new(TimeUnit::Microsecond) };
+}
+
+/// The unit of bare integers in the file that this thread reads.
+pub(crate) fn bare_unit() -> TimeUnit {
+    BARE_UNIT.get()
+}
+
+/// Reads something in which bare integers have this unit.
+pub(crate) fn with_bare_unit<T>(unit: TimeUnit, read: impl FnOnce() -> T) -> T {
+    let before = BARE_UNIT.replace(unit);
+    let value = read();
+    BARE_UNIT.set(before);
+    value
 }
 
 /// A time in the largest unit that writes it as a whole number: `"391 us"`.
 pub fn format_time(time_ns: u64) -> String {
-    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
-    let fits = |unit: &TimeUnit| time_ns != 0 && time_ns % unit.nanoseconds() == 0;
-    let unit = [Second, Millisecond, Microsecond].into_iter().find(fits).unwrap_or(Nanosecond);
-    format!("{} {unit}", time_ns / unit.nanoseconds())
+    let whole = |(_, _, ns): &&(TimeUnit, &str, u64)| time_ns != 0 && time_ns % ns == 0;
+    let (_, name, ns) = UNITS.iter().find(whole).unwrap_or(&UNITS[3]);
+    format!("{} {name}", time_ns / ns)
 }
 
 /// A size in the largest unit that writes it as a whole number: `"64 MiB"`.
@@ -88,13 +83,14 @@ pub(crate) type Expected = String;
 pub(crate) fn time_ns(text: &str, bare: TimeUnit) -> Result<u64, Expected> {
     let (number, unit) = split(text);
     let form = || format!("a time such as \"10 ms\" (ns, us, ms, s) or a whole number of {bare}");
-    let unit = match unit {
-        "" if number.contains('.') => return Err(form()),
-        "" => bare,
-        name => TimeUnit::from_name(name).ok_or_else(form)?,
+    let is_named = |(of, name, _): &&(TimeUnit, &str, u64)| match unit {
+        "" => *of == bare,
+        unit => *name == unit,
     };
+    let factor = UNITS.iter().find(is_named).map(|(.., ns)| *ns);
+    let factor = factor.filter(|_| !unit.is_empty() || !number.contains('.')).ok_or_else(form)?;
     let limit = || format!("a time of at most {MAX_TIME_NS} ns (104 days)");
-    match scaled(number, unit.nanoseconds()) {
+    match scaled(number, factor) {
         Ok(time_ns) if time_ns <= MAX_TIME_NS => Ok(time_ns),
         Ok(_) | Err(Problem::Overflow) => Err(limit()),
         Err(Problem::Form) => Err(form()),

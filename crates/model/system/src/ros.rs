@@ -1,43 +1,55 @@
 //! The `ros` section: the accelerator server as a node on the ROS 2 graph.
 
-use crate::field::Field;
-use crate::{Error, System, TimeUnit};
-use serde::Serialize;
+use crate::System;
+use crate::field::{Size, Time, names, number};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// The `ros` section, defaults filled in. A server without the section stays off the graph.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Ros {
     /// The domain, `ROS_DOMAIN_ID` of the nodes.
+    #[serde(deserialize_with = "domain")]
     pub domain: u16,
     /// Addresses of the interfaces to use; none means all.
+    #[serde(deserialize_with = "interfaces")]
     pub interfaces: Vec<IpAddr>,
     /// Addresses of machines that multicast does not reach.
+    #[serde(deserialize_with = "peers")]
     pub peers: Vec<Ipv4Addr>,
     /// The middleware of the other nodes, which decides how services are called.
     pub middleware: Middleware,
     /// The distribution of the other nodes.
     pub distribution: Distribution,
     /// The node's namespace.
+    #[serde(deserialize_with = "namespace")]
     pub namespace: String,
     /// The node's name.
+    #[serde(deserialize_with = "node")]
     pub node: String,
     /// The distance between two messages of status.
+    #[serde(rename = "status", with = "Time::<10_000_000, HOUR_NS>")]
     pub status_ns: u64,
     /// Private memory of the gateway's process.
+    #[serde(rename = "memory", with = "Size::<{ 128 << 20 }, { 1 << 40 }>")]
     pub memory_bytes: u64,
     /// Limits of the clients on the graph.
     pub limits: RosLimits,
     /// The services that clients on the graph may ask for; none means all.
+    #[serde(deserialize_with = "names")]
     pub services: Vec<String>,
     /// The folder of the enclave that secures the node; a relative path begins at the folder of
     /// the system file. See [`System::enclave_path`](crate::System::enclave_path).
+    #[serde(deserialize_with = "folder")]
     pub security: Option<PathBuf>,
 }
 
 /// Form of the calls of services.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Middleware {
     /// As `rmw_cyclonedds_cpp` does.
@@ -48,7 +60,7 @@ pub enum Middleware {
 }
 
 /// Whose form of `ros_discovery_info` is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
     /// Humble and older.
@@ -59,19 +71,25 @@ pub enum Distribution {
 }
 
 /// Limits of the clients on the graph, of all of them together if nothing else is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RosLimits {
     /// Clients at the same time.
+    #[serde(deserialize_with = "number::<_, _, 1, 1024>")]
     pub clients: u32,
     /// Registrations at the same time.
+    #[serde(deserialize_with = "number::<_, _, 1, 1024>")]
     pub registrations: u32,
     /// Memory of one registration: the largest request with its answer.
+    #[serde(rename = "request", with = "Size::<4096, { 1 << 30 }>")]
     pub request_bytes: u64,
     /// Requests that may wait for one registration, and answers that are kept.
+    #[serde(deserialize_with = "number::<_, _, 1, 256>")]
     pub in_flight: u32,
     /// The highest chain priority.
     pub priority: u32,
     /// Longest time for which a client may be silent.
+    #[serde(rename = "lease", with = "Time::<100_000_000, HOUR_NS>")]
     pub lease_ns: u64,
 }
 
@@ -115,121 +133,38 @@ impl System {
     }
 }
 
-/// Reads the section.
-pub(crate) fn ros(field: Field<'_>, unit: TimeUnit) -> Result<Ros, Error> {
-    let fields = field.fields(&[
-        "domain",
-        "interfaces",
-        "peers",
-        "middleware",
-        "distribution",
-        "namespace",
-        "node",
-        "status",
-        "memory",
-        "limits",
-        "services",
-        "security",
-    ])?;
-    let default = Ros::default();
-    Ok(Ros {
-        domain: fields.or("domain", 0, |field| field.number(0..=232))? as u16,
-        interfaces: fields.each("interfaces", |field| address(&field))?,
-        peers: fields.each("peers", |field| peer(&field))?,
-        middleware: fields.or("middleware", default.middleware, |field| {
-            field.choice(&[
-                ("cyclonedds", Middleware::Cyclonedds),
-                ("fastrtps", Middleware::Fastrtps),
-            ])
-        })?,
-        distribution: fields.or("distribution", default.distribution, |field| {
-            field.choice(&[("humble", Distribution::Humble), ("jazzy", Distribution::Jazzy)])
-        })?,
-        namespace: fields.or("namespace", default.namespace, |field| namespace(&field))?,
-        node: fields.or("node", default.node, |field| node(&field))?,
-        status_ns: fields.or("status", default.status_ns, |field| {
-            time(&field, unit, 10_000_000, "10 ms to 1 h")
-        })?,
-        memory_bytes: fields.or("memory", default.memory_bytes, |field| {
-            bytes(&field, 128 << 20..=1 << 40, "128 MiB to 1024 GiB")
-        })?,
-        limits: fields.or("limits", default.limits, |field| limits(field, unit))?,
-        services: fields.each("services", |field| field.name())?,
-        security: fields.or("security", None, |field| folder(&field).map(Some))?,
-    })
-}
-
-fn limits(field: Field<'_>, unit: TimeUnit) -> Result<RosLimits, Error> {
-    let keys = ["clients", "registrations", "request", "in_flight", "priority", "lease"];
-    let fields = field.fields(&keys)?;
-    let default = RosLimits::default();
-    Ok(RosLimits {
-        clients: fields.or("clients", default.clients, |field| field.number(1..=1024))?,
-        registrations: fields
-            .or("registrations", default.registrations, |field| field.number(1..=1024))?,
-        request_bytes: fields.or("request", default.request_bytes, |field| {
-            bytes(&field, 4096..=1 << 30, "4 KiB to 1 GiB")
-        })?,
-        in_flight: fields.or("in_flight", default.in_flight, |field| field.number(1..=256))?,
-        priority: fields.or("priority", default.priority, |field| field.number(0..=u32::MAX))?,
-        lease_ns: fields.or("lease", default.lease_ns, |field| {
-            time(&field, unit, 100_000_000, "100 ms to 1 h")
-        })?,
-    })
-}
-
-fn time(field: &Field<'_>, unit: TimeUnit, least_ns: u64, expected: &str) -> Result<u64, Error> {
-    match field.time_ns(unit)? {
-        time_ns if (least_ns..=3_600_000_000_000).contains(&time_ns) => Ok(time_ns),
-        _ => Err(field.refuse(expected)),
-    }
-}
-
-fn bytes(
-    field: &Field<'_>,
-    range: std::ops::RangeInclusive<u64>,
-    expected: &str,
-) -> Result<u64, Error> {
-    match field.bytes()? {
-        bytes if range.contains(&bytes) => Ok(bytes),
-        _ => Err(field.refuse(expected)),
-    }
-}
-
-fn address(field: &Field<'_>) -> Result<IpAddr, Error> {
+fn interfaces<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Error> {
     let expected = "the address of an interface, such as 192.168.1.2";
-    field.text(expected)?.parse().map_err(|_| field.refuse(expected))
+    files::checked_list(from, expected, |text| text.parse().ok())
 }
 
-fn peer(field: &Field<'_>) -> Result<Ipv4Addr, Error> {
+fn peers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Ipv4Addr>, D::Error> {
     let expected = "the IPv4 address of a machine, such as 192.168.1.3";
-    field.text(expected)?.parse().map_err(|_| field.refuse(expected))
+    files::checked_list(from, expected, |text| text.parse().ok())
 }
 
-fn folder(field: &Field<'_>) -> Result<PathBuf, Error> {
-    let expected = "the folder of an enclave";
-    match field.text(expected)? {
-        "" => Err(field.refuse(expected)),
-        path => Ok(path.into()),
-    }
+fn domain<'de, D: Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
+    number::<_, u32, 0, 232>(from).map(|domain| domain as u16)
 }
 
-fn node(field: &Field<'_>) -> Result<String, Error> {
-    let expected = "a node's name: letters, digits and _, no digit first";
-    match field.text(expected)? {
-        text if is_token(text) && text.len() <= 128 => Ok(text.to_owned()),
-        _ => Err(field.refuse(expected)),
-    }
+fn folder<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    files::checked(from, "the folder of an enclave", |text| {
+        (!text.is_empty()).then(|| Some(text.into()))
+    })
 }
 
-fn namespace(field: &Field<'_>) -> Result<String, Error> {
-    let expected = "\"/\", or a node's namespace such as /robot";
-    let text = field.text(expected)?;
-    match text.strip_prefix('/') {
-        Some("") => Ok(text.to_owned()),
-        Some(rest) if rest.split('/').all(is_token) && rest.len() <= 100 => Ok(text.to_owned()),
-        _ => Err(field.refuse(expected)),
-    }
+fn node<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    files::checked(from, "a node's name: letters, digits and _, no digit first", |text| {
+        (is_token(text) && text.len() <= 128).then(|| text.to_owned())
+    })
+}
+
+fn namespace<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    files::checked(from, "\"/\", or a node's namespace such as /robot", |text| {
+        let names = text.strip_prefix('/')?;
+        let fits = names.is_empty() || names.split('/').all(is_token) && names.len() <= 100;
+        fits.then(|| text.to_owned())
+    })
 }
 
 fn is_token(token: &str) -> bool {

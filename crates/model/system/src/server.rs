@@ -1,26 +1,35 @@
 //! Settings of the accelerator server: its door, its threads, its limits, and who may come in.
 
-use crate::System;
-use serde::Serialize;
+use crate::field::{self, Size, TimeAbove0, file, name, number, socket};
+use crate::{MAX_PRIORITY, System};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The `server` section, defaults filled in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Server {
-    /// Socket at which the server listens; [`Server::socket_path`] resolves the default.
+    /// Socket at which the server listens; none: the default one of its user.
+    #[serde(deserialize_with = "socket")]
     pub socket: Option<PathBuf>,
     /// Permissions of the socket.
+    #[serde(with = "mode")]
     pub mode: u32,
     /// Group that owns the socket.
+    #[serde(deserialize_with = "name")]
     pub group: Option<String>,
     /// Order in which requests are served.
     pub policy: Policy,
     /// Length of one turn under [`Policy::Timeslice`].
+    #[serde(rename = "slice", with = "TimeAbove0")]
     pub slice_ns: u64,
     /// `SCHED_FIFO` priority of the dispatch thread, its helpers just below; 0 is normal.
+    #[serde(deserialize_with = "number::<_, _, 0, MAX_PRIORITY>")]
     pub priority: u32,
     /// Cores of the server's own threads; empty leaves the choice to the kernel.
+    #[serde(deserialize_with = "field::cores")]
     pub cores: Vec<u32>,
     /// True if the cores of the server and its devices are kept from idling.
     pub awake: bool,
@@ -32,9 +41,11 @@ pub struct Server {
     pub analysis: Bound,
     /// Measured execution times, as `keeptime calibrate` writes them; a relative path begins at
     /// the folder of the system file. See [`System::calibration_path`].
+    #[serde(deserialize_with = "file")]
     pub calibration: Option<PathBuf>,
     /// Socket of the memory bandwidth's regulator, for services with a
     /// [`bandwidth_lock`](crate::Service::bandwidth_lock); none: the default socket.
+    #[serde(deserialize_with = "socket")]
     pub bandwidth_socket: Option<PathBuf>,
     /// Limits of the clients.
     pub limits: Limits,
@@ -43,7 +54,7 @@ pub struct Server {
 }
 
 /// Order in which requests are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// The highest bucket, with preemption.
@@ -69,7 +80,7 @@ impl std::str::FromStr for Policy {
 }
 
 /// Treatment of a request that runs longer than it declared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overrun {
     /// It is counted.
@@ -80,7 +91,7 @@ pub enum Overrun {
 }
 
 /// Treatment of a chain that would break a promise: its own, or that of another chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Admission {
     /// It is refused.
@@ -93,7 +104,7 @@ pub enum Admission {
 }
 
 /// Bound on which a promise rests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
     /// The refined one.
@@ -104,54 +115,112 @@ pub enum Bound {
 }
 
 /// Limits of the clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Limits {
     /// Sessions at the same time.
+    #[serde(deserialize_with = "number::<_, _, 1, 65_536>")]
     pub sessions: u32,
     /// Registrations of one session.
+    #[serde(deserialize_with = "number::<_, _, 1, 65_536>")]
     pub registrations: u32,
     /// Shared memory of one session.
+    #[serde(rename = "memory", with = "Memory")]
     pub memory_bytes: u64,
     /// Shared memory of all sessions; none: by what the machine and its control group have.
+    #[serde(rename = "total_memory", with = "Memory")]
     pub total_memory_bytes: Option<u64>,
     /// Shared memory of all sessions of one user; none: three quarters of all.
+    #[serde(rename = "user_memory", with = "Memory")]
     pub user_memory_bytes: Option<u64>,
     /// New connections within one second.
+    #[serde(deserialize_with = "number::<_, _, 1, 65_536>")]
     pub connects_per_second: u32,
     /// Share of the control thread that one user may have, in percent.
+    #[serde(deserialize_with = "number::<_, _, 1, 100>")]
     pub control_percent: u32,
 }
 
+/// Shared memory comes in pages.
+type Memory = Size<4096, { 1 << 40 }>;
+
 /// Rights of one user or group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRule {
-    /// User or group that the rule is for.
-    pub subject: Subject,
-    /// The least chain priority they may use.
-    pub priority_min: u32,
-    /// The greatest chain priority they may use.
-    pub priority_max: u32,
+    /// The user that the rule is for, unless it is for a group.
+    pub user: Option<Who>,
+    /// The group that the rule is for.
+    pub group: Option<Who>,
+    /// The least and the greatest chain priority they may use.
+    #[serde(deserialize_with = "least_and_greatest")]
+    pub priority: [u32; 2],
     /// Sessions at the same time, where the rule limits them further.
+    #[serde(default, deserialize_with = "number::<_, _, 1, 65_536>")]
     pub sessions: Option<u32>,
     /// Shared memory of one session, where the rule changes it.
+    #[serde(default, rename = "memory", with = "Memory")]
     pub memory_bytes: Option<u64>,
-    /// Of which accelerators the chains that they declare may ask for how much, in percent, each
-    /// user for itself; none: of all, for everything.
-    pub declare: Option<BTreeMap<String, u32>>,
+    /// Of which accelerators the chains that they declare may ask for how much.
+    pub declare: Option<Declare>,
 }
 
-/// A user or a group, by name or by number.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// A user by name.
-    User(String),
-    /// A user by number.
-    UserId(u32),
-    /// A group by name.
-    Group(String),
-    /// A group by number.
-    GroupId(u32),
+/// A user or a group, by number (in a file without quotes) or by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a name of 1 to 64 bytes of visible characters, without outer spaces"
+)]
+pub enum Who {
+    /// By number.
+    Id(u32),
+    /// By name.
+    Name(#[serde(deserialize_with = "name")] String),
+}
+
+/// What the chains that somebody declares may ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "true, false, or percents of accelerators such as {gpu0: 25}")]
+pub enum Declare {
+    /// Everything, or nothing.
+    All(bool),
+    /// So much of each accelerator in percent, each user for itself, and nothing of the others.
+    Percents(BTreeMap<String, u32>),
+}
+
+impl AccessRule {
+    /// The percents of accelerators that declared chains may ask for; none: no limit.
+    pub fn percents(&self) -> Option<BTreeMap<String, u32>> {
+        match self.declare.as_ref()? {
+            Declare::All(true) => None,
+            Declare::All(false) => Some(BTreeMap::new()),
+            Declare::Percents(percents) => Some(percents.clone()),
+        }
+    }
+}
+
+fn least_and_greatest<'de, D: Deserializer<'de>>(from: D) -> Result<[u32; 2], D::Error> {
+    let bounds: Vec<u32> = Vec::deserialize(from)?;
+    match bounds[..] {
+        [least, greatest] if least <= greatest => Ok([least, greatest]),
+        _ => Err(D::Error::custom("two numbers, [least, greatest]")),
+    }
+}
+
+/// Permissions, octal with or without quotes: `0660`, `"660"`, `0o660`.
+mod mode {
+    use super::{Deserializer, Serializer};
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+        files::checked(from, "octal permissions up to \"0777\", such as \"0660\"", |text| {
+            let digits = text.strip_prefix("0o").unwrap_or(text);
+            let octal = digits.bytes().all(|b| matches!(b, b'0'..=b'7'));
+            u32::from_str_radix(digits, 8).ok().filter(|mode| octal && *mode <= 0o777)
+        })
+    }
+
+    pub(super) fn serialize<S: Serializer>(mode: &u32, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&format!("0{mode:o}"))
+    }
 }
 
 impl Default for Server {
@@ -190,13 +259,6 @@ impl Default for Limits {
     }
 }
 
-impl Server {
-    /// Returns the socket at which the server listens and clients find it.
-    pub fn socket_path(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(default_socket_path)
-    }
-}
-
 impl System {
     /// Returns the file of measured execution times, if the system file names one: a relative path
     /// begins at the folder of the system file.
@@ -205,29 +267,9 @@ impl System {
     }
 }
 
-/// The socket of a server whose file names none: `/run/keeptime/keeptime.sock` for root,
-/// otherwise `$XDG_RUNTIME_DIR/keeptime/keeptime.sock`, where an unset variable means
-/// `/run/user/UID`.
-pub fn default_socket_path() -> PathBuf {
-    let user = rustix::process::geteuid();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty());
-    let folder = match runtime {
-        _ if user.is_root() => PathBuf::from("/run"),
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(format!("/run/user/{}", user.as_raw())),
-    };
-    folder.join("keeptime").join("keeptime.sock")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_explicit_socket_wins() {
-        let server = Server { socket: Some("/tmp/here.sock".into()), ..Server::default() };
-        assert_eq!(server.socket_path(), PathBuf::from("/tmp/here.sock"));
-    }
 
     #[test]
     fn a_calibration_is_looked_for_beside_the_system_file() {
@@ -239,10 +281,5 @@ mod tests {
         assert_eq!(path("robot.yaml", "robot.json"), Some("robot.json".into()));
         assert_eq!(path("conf/robot.yaml", "/etc/robot.json"), Some("/etc/robot.json".into()));
         assert_eq!(System::parse("", "robot.yaml").unwrap().calibration_path(), None);
-    }
-
-    #[test]
-    fn the_default_socket_has_a_folder_of_its_own() {
-        assert!(Server::default().socket_path().ends_with("keeptime/keeptime.sock"));
     }
 }

@@ -5,7 +5,7 @@ use system::System;
 const BAD: &[(&str, &str)] = &[
     (
         "kapa: 3\n",
-        "bad.yaml:1:1: kapa: unknown key; expected one of time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, ros, services, graph",
+        "bad.yaml:1:1: kapa: unknown key; expected one of time_unit, kappa, epsilon, sigma, hop, accelerators, executors, services, server, ros, chains, graph",
     ),
     (
         "kappa: 1
@@ -29,18 +29,18 @@ kappa: 2
     ),
     (
         "- kappa\n",
-        r#"bad.yaml:1:1: the file: found ["kappa"], expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, ros, services, graph"#,
+        r#"bad.yaml:1:1: the file: found ["kappa"], expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, services, server, ros, chains, graph"#,
     ),
     (
         "just words\n",
-        r#"bad.yaml:1:1: the file: found "just words", expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, chains, server, ros, services, graph"#,
+        r#"bad.yaml:1:1: the file: found "just words", expected a mapping with the keys time_unit, kappa, epsilon, sigma, hop, accelerators, executors, services, server, ros, chains, graph"#,
     ),
     (
         "kappa: 1
 ---
 kappa: 2
 ",
-        "bad.yaml:2:1: a second document; a system file has only one",
+        "bad.yaml:2:1: a second document; a file has only one",
     ),
     (
         "{[a]: 1}\n",
@@ -200,7 +200,7 @@ executors: [{id: e, core: 0, priority: 1}]
 chains:
 - {id: c, priority: 5, period: 1, bucket: {gpu0: 0}, callbacks: [{id: a, executor: e, segments: [{accel: gpu0, exec: 1}]}]}
 ",
-        r#"bad.yaml:4:50: chains[0].bucket.gpu0: found 0, expected 1, which bucket_from of "gpu0" says"#,
+        r#"bad.yaml:4:50: chains[0].bucket.gpu0: found "0", expected 1, which bucket_from of "gpu0" says"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6, cores: 0}]\n",
@@ -238,7 +238,7 @@ chains:
 - {id: e1, core: 0, priority: 7}
 - {id: e2, core: 0, priority: 7}
 ",
-        r#"bad.yaml:3:31: executors[1].priority: found 7, expected a priority of its own on core 0; "e1" has it"#,
+        r#"bad.yaml:3:31: executors[1].priority: found "7", expected a priority of its own on core 0; "e1" has it"#,
     ),
     (
         "executors:
@@ -285,7 +285,7 @@ executors: [{id: e1, core: 2, priority: 9}]
 chains:
 - {id: x, priority: 1, period: 10 ms, deadline: 11 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
 ",
-        "bad.yaml:4:49: chains[0].deadline: found 11 ms, expected at most the period, 10 ms",
+        r#"bad.yaml:4:49: chains[0].deadline: found "11 ms", expected at most the period, 10 ms"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
@@ -381,7 +381,7 @@ executors: [{id: e1, core: 2, priority: 9}]
 chains:
 - {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 6}, callbacks: [{id: c, executor: e1, cpu: 1}]}
 ",
-        r#"bad.yaml:4:54: chains[0].bucket.gpu0: found 6, expected a bucket from 0 to 5 of "gpu0""#,
+        r#"bad.yaml:4:54: chains[0].bucket.gpu0: found "6", expected a bucket from 0 to 5 of "gpu0""#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
@@ -496,7 +496,7 @@ chains:
 - {id: x, priority: 1, period: 10 ms, callbacks: [{id: c, executor: e1, cpu: 1}]}
 - {id: y, priority: 1, period: 10, callbacks: [{id: c, executor: e1, cpu: 1}]}
 ",
-        r#"bad.yaml:5:21: chains[1].priority: found 1, expected a priority of its own; "x" has it"#,
+        r#"bad.yaml:5:21: chains[1].priority: found "1", expected a priority of its own; "x" has it"#,
     ),
     (
         "accelerators: [{id: gpu0, buckets: 6}]
@@ -505,7 +505,7 @@ chains:
 - {id: x, priority: 1, period: 10 ms, bucket: {gpu0: 3}, callbacks: [{id: c, executor: e1, cpu: 1}]}
 - {id: y, priority: 2, period: 10, bucket: {gpu0: 2}, callbacks: [{id: c, executor: e1, cpu: 1}]}
 ",
-        r#"bad.yaml:5:51: chains[1].bucket.gpu0: found 2, expected at least 3, the bucket of "x", whose priority 1 is below 2"#,
+        r#"bad.yaml:5:51: chains[1].bucket.gpu0: found "2", expected at least 3, the bucket of "x", whose priority 1 is below 2"#,
     ),
     (
         "executors: [{id: e1, core: 0, priority: 1}]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use system::{
-    AccessRule, Admission, Bound, DeviceKind, Overrun, Policy, Source, Subject, System, TimeUnit,
-    Wait,
+    AccessRule, Admission, Bound, Declare, DeviceKind, Overrun, Policy, Source, System, TimeUnit,
+    Wait, Who,
 };
 
 fn repository() -> PathBuf {
@@ -169,25 +169,26 @@ server:
     assert_eq!(server.calibration, Some(PathBuf::from("times.json")));
     assert_eq!(server.bandwidth_socket, Some(PathBuf::from("/run/b.sock")));
     assert_eq!((server.limits.sessions, server.limits.memory_bytes), (1, 4096));
-    let subjects: Vec<_> = server.access.iter().map(|rule| rule.subject.clone()).collect();
+    let subjects = server.access.iter().map(|rule| (rule.user.clone(), rule.group.clone()));
     let expected = [
-        Subject::UserId(1000),
-        Subject::User("1000".to_owned()),
-        Subject::Group("g".to_owned()),
-        Subject::GroupId(5),
+        (Some(Who::Id(1000)), None),
+        (Some(Who::Name("1000".to_owned())), None),
+        (None, Some(Who::Name("g".to_owned()))),
+        (None, Some(Who::Id(5))),
     ];
-    assert_eq!(subjects, expected);
+    assert_eq!(subjects.collect::<Vec<_>>(), expected);
+    let percents = BTreeMap::from([("a".to_owned(), 25), ("b".to_owned(), 0)]);
     let rule = AccessRule {
-        subject: Subject::User("1000".to_owned()),
-        priority_min: 0,
-        priority_max: 0,
+        user: Some(Who::Name("1000".to_owned())),
+        group: None,
+        priority: [0, 0],
         sessions: Some(1),
         memory_bytes: Some(8192),
-        declare: Some(BTreeMap::from([("a".to_owned(), 25), ("b".to_owned(), 0)])),
+        declare: Some(Declare::Percents(percents.clone())),
     };
     assert_eq!(server.access[1], rule);
-    assert_eq!(server.access[0].declare, Some(BTreeMap::new()));
-    assert_eq!((&server.access[2].declare, &server.access[3].declare), (&None, &None));
+    let limits: Vec<_> = server.access.iter().map(AccessRule::percents).collect();
+    assert_eq!(limits, [Some(BTreeMap::new()), Some(percents), None, None]);
     let limits = server.limits;
     assert_eq!(
         (limits.total_memory_bytes, limits.user_memory_bytes, limits.control_percent),
@@ -215,11 +216,14 @@ server: {cores: *cores}
 }
 
 #[test]
-fn the_system_serialises_with_nanoseconds() {
-    let system = System::parse("kappa: 3\naccelerators: [{id: a, buckets: 1}]", "s.yaml").unwrap();
+fn a_system_serialises_as_its_file() {
+    let system =
+        System::parse("kappa: 3\naccelerators: [{id: a, buckets: 1, device: onnx}]", "s.yaml")
+            .unwrap();
     let json = serde_json::to_value(&system).unwrap();
-    assert_eq!(json["kappa_ns"], 3000);
-    assert_eq!(json["accelerators"][0]["device"], "cpu");
+    assert_eq!(System::parse(&json.to_string(), "s.yaml").unwrap(), system);
+    assert_eq!(json["kappa"], "3 us");
+    assert_eq!(json["accelerators"][0]["device"], "onnx");
     assert_eq!(json["server"]["policy"], "priority");
     assert_eq!(json["server"]["admission"], "enforce");
     assert_eq!(json["server"]["analysis"], "tight");

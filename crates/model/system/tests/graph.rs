@@ -150,7 +150,7 @@ fn references_and_priorities_of_a_graph_are_checked() {
     assert!(input("nowhere", 2).contains(
         r#"graph.nodes[1].inputs[0].from: found "nowhere", expected a topic that a node publishes"#
     ));
-    assert!(input("s", 1).contains(r#"graph.nodes[1].inputs[0].priority: found 1, expected a priority of its own; a callback of "s" has it"#));
+    assert!(input("s", 1).contains(r#"graph.nodes[1].inputs[0].priority: found "1", expected a priority of its own; a callback of "s" has it"#));
     let elsewhere =
         with_sensor("  - {id: n, kind: command, executor: f, inputs: [{from: s, priority: 2}]}");
     assert!(

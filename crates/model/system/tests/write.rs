@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use system::{
     Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Groups,
     Kernel, Limits, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Source,
-    Subject, System, TimeUnit, Wait,
+    System, TimeUnit, Wait, Who,
 };
 
 /// Names that a careless writer would change.
@@ -123,22 +123,14 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn access() -> impl Strategy<Value = AccessRule> {
-    let subject = prop_oneof![
-        name().prop_map(Subject::User),
-        any::<u32>().prop_map(Subject::UserId),
-        name().prop_map(Subject::Group),
-        any::<u32>().prop_map(Subject::GroupId),
-    ];
+    let who = prop_oneof![name().prop_map(Who::Name), any::<u32>().prop_map(Who::Id)];
     let sessions = option::of(1..=65_536u32);
     let memory = option::of((1..=4u64 << 20).prop_map(|pages| pages * 4_096));
-    (subject, any::<u32>(), any::<u32>(), sessions, memory).prop_map(
-        |(subject, a, b, sessions, memory_bytes)| AccessRule {
-            subject,
-            priority_min: a.min(b),
-            priority_max: a.max(b),
-            sessions,
-            memory_bytes,
-            declare: None,
+    (any::<bool>(), who, any::<u32>(), any::<u32>(), sessions, memory).prop_map(
+        |(is_user, who, a, b, sessions, memory_bytes)| {
+            let (user, group) = if is_user { (Some(who), None) } else { (None, Some(who)) };
+            let priority = [a.min(b), a.max(b)];
+            AccessRule { user, group, priority, sessions, memory_bytes, declare: None }
         },
     )
 }

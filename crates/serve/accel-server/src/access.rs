@@ -9,7 +9,7 @@ use shm::door::Openers;
 use shm::peer::Peer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use system::{Limits, Subject};
+use system::{AccessRule, Limits};
 
 /// Rights of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ impl Access {
         let mut rules = Vec::new();
         for (index, rule) in server.access.iter().enumerate() {
             let grant = Grant {
-                priority_min: rule.priority_min,
-                priority_max: rule.priority_max,
+                priority_min: rule.priority[0],
+                priority_max: rule.priority[1],
                 sessions: rule.sessions.unwrap_or(limits.sessions),
                 memory_bytes: rule.memory_bytes.unwrap_or(limits.memory_bytes),
-                declare: rule.declare.clone().map(Arc::new),
+                declare: rule.percents().map(Arc::new),
             };
-            rules.push((resolve(&rule.subject, index)?, grant));
+            rules.push((resolve(rule, index)?, grant));
         }
         if rules.is_empty() {
             let own = rustix::process::geteuid().as_raw();
@@ -96,35 +96,42 @@ fn everything(limits: &Limits) -> Grant {
     }
 }
 
-fn resolve(subject: &Subject, index: usize) -> Result<Who, Error> {
-    let unknown = |key: &str, name: &str| Error::Config {
-        key: format!("server.access[{index}].{key}"),
-        found: format!("{name:?}"),
-        expected: format!("expected a {key} that this machine knows"),
+fn resolve(rule: &AccessRule, index: usize) -> Result<Who, Error> {
+    let known = |key: &str, who: &system::Who, find: fn(&str) -> Option<u32>| match who {
+        system::Who::Id(id) => Ok(*id),
+        system::Who::Name(name) => find(name).ok_or_else(|| Error::Config {
+            key: format!("server.access[{index}].{key}"),
+            found: format!("{name:?}"),
+            expected: format!("expected a {key} that this machine knows"),
+        }),
     };
-    match subject {
-        Subject::UserId(uid) => Ok(Who::User(*uid)),
-        Subject::GroupId(gid) => Ok(Who::Group(*gid)),
-        Subject::User(name) => user_id(name).map(Who::User).ok_or_else(|| unknown("user", name)),
-        Subject::Group(name) => {
-            group_id(name).map(Who::Group).ok_or_else(|| unknown("group", name))
-        }
+    match (&rule.user, &rule.group) {
+        (Some(user), _) => known("user", user, user_id).map(Who::User),
+        (None, Some(group)) => known("group", group, group_id).map(Who::Group),
+        (None, None) => Err(Error::Config {
+            key: format!("server.access[{index}]"),
+            found: "nobody".to_owned(),
+            expected: "expected either a user or a group".to_owned(),
+        }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use system::AccessRule;
+    use system::Who::{Id, Name};
 
     fn peer(uid: u32, groups: &[u32]) -> Peer {
         Peer { pid: rustix::process::getpid(), uid, groups: groups.to_vec() }
     }
 
-    fn rule(subject: Subject, range: [u32; 2]) -> AccessRule {
-        let [priority_min, priority_max] = range;
+    fn rule(
+        user: Option<system::Who>,
+        group: Option<system::Who>,
+        priority: [u32; 2],
+    ) -> AccessRule {
         let (sessions, memory_bytes, declare) = (None, None, None);
-        AccessRule { subject, priority_min, priority_max, sessions, memory_bytes, declare }
+        AccessRule { user, group, priority, sessions, memory_bytes, declare }
     }
 
     fn access(rules: Vec<AccessRule>) -> Result<Access, Error> {
@@ -134,9 +141,9 @@ mod tests {
     #[test]
     fn first_matching_rule_counts() {
         let access = access(vec![
-            rule(Subject::UserId(7), [0, 10]),
-            rule(Subject::GroupId(100), [5, 50]),
-            rule(Subject::Group("root".into()), [0, 99]),
+            rule(Some(Id(7)), None, [0, 10]),
+            rule(None, Some(Id(100)), [5, 50]),
+            rule(None, Some(Name("root".into())), [0, 99]),
         ])
         .unwrap();
         let range = |peer: Peer| access.grant(&peer).map(|g| [g.priority_min, g.priority_max]);
@@ -157,7 +164,8 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_their_key() {
-        let error = access(vec![rule(Subject::User("no such user".into()), [0, 1])]).unwrap_err();
+        let unknown = rule(Some(Name("no such user".into())), None, [0, 1]);
+        let error = access(vec![unknown]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "server.access[0].user: \"no such user\": expected a user that this machine knows"

@@ -165,7 +165,7 @@ impl Calibration {
     pub fn read(path: &Path, system: &System) -> Result<Calibration, Error> {
         let refused = |reason: String| Error::Calibration { path: path.into(), reason };
         let text =
-            system::file::text(path, MAX_BYTES).map_err(|error| refused(error.to_string()))?;
+            files::text(path, MAX_BYTES).map_err(|error| refused(error.to_string()))?;
         let calibration = Calibration::parse(&text).map_err(refused)?;
         calibration.check(system, &machine::core_model()).map_err(refused)?;
         Ok(calibration)

@@ -164,7 +164,7 @@ impl Server {
         let access = Access::new(config)?;
         let calibration = options.calibration.clone().or_else(|| system.calibration_path());
         let calibration = calibration.map(|path| Calibration::read(&path, system)).transpose()?;
-        let path = options.socket.clone().unwrap_or_else(|| config.socket_path());
+        let path = options.socket.clone().unwrap_or_else(|| socket_path(config));
         let door = open_door(&path, config, &access)?;
         if let Some((folder, mode)) = door.blocked_by() {
             let folder = folder.display();
@@ -374,6 +374,11 @@ fn open_door(
     });
     ServiceSocket::open(path, access.openers(config.mode, group.transpose()?))
         .map_err(|reason| Error::Socket { path: path.into(), reason })
+}
+
+/// The socket at which a server with these settings listens and clients find it.
+pub fn socket_path(server: &system::Server) -> PathBuf {
+    server.socket.clone().unwrap_or_else(|| shm::environment::own_socket("keeptime"))
 }
 
 fn config_error(key: &str, found: &str, expected: &str) -> Error {

@@ -15,7 +15,6 @@ use crate::registration::{Callback, CallbackId, Registration};
 use crate::request::{Order, Request, Status};
 use crate::ticket::{Outcome, Ticket};
 use realtime::clock::monotonic_ns;
-use shm::environment::variable;
 use shm::peer::ServerUser;
 use shm::{PeerSlice, Segment};
 use std::path::{Path, PathBuf};
@@ -33,14 +32,7 @@ const LIVENESS_NS: u64 = 20_000_000;
 /// A program with more rights than whoever started it (set-user-id, set-group-id, capabilities of
 /// its file) does not look at these variables.
 pub fn default_socket() -> PathBuf {
-    if let Some(path) = variable("KEEPTIME_SOCKET") {
-        return path.into();
-    }
-    let user = rustix::process::geteuid().as_raw();
-    let folder = variable("XDG_RUNTIME_DIR")
-        .map_or_else(|| format!("/run/user/{user}").into(), PathBuf::from);
-    let own = folder.join("keeptime/keeptime.sock");
-    if own.exists() { own } else { "/run/keeptime/keeptime.sock".into() }
+    shm::environment::server_socket("KEEPTIME_SOCKET", "keeptime")
 }
 
 /// Way in which a client waits for a completion.

@@ -105,9 +105,9 @@ pub(crate) mod tests {
         };
         assert_eq!(found(10.0, 1.0, 0.3), [0]);
         assert_eq!(found(10.0, 1.8, 0.0), [1, 0]);
-        assert_eq!(found(10.0, 0.0, 3.0), []);
-        assert_eq!(found(-1.0, 0.0, 0.0), []);
-        assert_eq!(found(10.0, -2.1, 0.0), []);
+        assert!(found(10.0, 0.0, 3.0).is_empty());
+        assert!(found(-1.0, 0.0, 0.0).is_empty());
+        assert!(found(10.0, -2.1, 0.0).is_empty());
     }
 
     #[test]

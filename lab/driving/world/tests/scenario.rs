@@ -71,10 +71,10 @@ fn errors_name_file_key_value_and_what_was_expected() {
 #[test]
 fn errors_of_form_name_file_key_line_and_what_was_expected() {
     let parts: [((&str, &str), &[&str]); 4] = [
-        (("speed_kmh: 40", "sped_kmh: 40"), &["a.yaml: ego", "sped_kmh", "speed_kmh", "line 5"]),
-        (("speed_kmh: 40", "speed_kmh: fast"), &["a.yaml: ego.speed_kmh", "line 5"]),
-        (("duration_s: 10\n", ""), &["a.yaml: ", "duration_s"]),
-        (("kind: car", "kind: cat"), &["a.yaml: actors[0].kind", "cat", "pedestrian", "line 7"]),
+        (("speed_kmh: 40", "sped_kmh: 40"), &["a.yaml:5:", "ego.sped_kmh: unknown", "speed_kmh"]),
+        (("speed_kmh: 40", "speed_kmh: fast"), &["a.yaml:5:", "ego.speed_kmh", "fast", "number"]),
+        (("duration_s: 10\n", ""), &["a.yaml:1:1: ", "duration_s"]),
+        (("kind: car", "kind: cat"), &["a.yaml:7:", "actors[0].kind", "cat", "pedestrian"]),
     ];
     for ((from, to), expected) in parts {
         let message = refused(from, to);

@@ -113,14 +113,14 @@ fn read<T>(
 }
 
 fn text(path: PathBuf) -> std::io::Result<String> {
-    system::file::text(&path, MAX_BYTES)
+    files::text(&path, MAX_BYTES)
 }
 
 /// SPIR-V is words; the first one tells in which order their bytes are, which is this machine's
 /// on all that are supported.
 #[cfg(feature = "vulkan")]
 fn words(path: PathBuf) -> std::io::Result<Vec<u32>> {
-    let bytes = system::file::bytes(&path, MAX_BYTES)?;
+    let bytes = files::bytes(&path, MAX_BYTES)?;
     if bytes.is_empty() || bytes.len() % 4 != 0 {
         let what = format!("{} bytes are no SPIR-V", bytes.len());
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what));

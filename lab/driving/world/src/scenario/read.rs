@@ -9,25 +9,10 @@ pub const MAX_BYTES: u64 = 16 << 20;
 /// Reason for which a scenario was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file could not be read.
-    #[error("{file}: cannot be read: {reason}")]
-    Read {
-        /// The file.
-        file: String,
-        /// Error of the operating system.
-        reason: std::io::Error,
-    },
-    /// It is no scenario: a key is unknown or missing, a value has the wrong type, or it is not
-    /// YAML at all.
-    #[error("{file}: {key}: {reason}")]
-    Form {
-        /// The file.
-        file: String,
-        /// The path to the value, as in `actors[2].moves`.
-        key: String,
-        /// Found and expected content, with line and column.
-        reason: String,
-    },
+    /// It cannot be read, or is no scenario: a key is unknown or missing, a value has the wrong
+    /// type, or it is not YAML at all.
+    #[error(transparent)]
+    File(#[from] files::Error),
     /// A value is out of range, or in conflict with another one.
     #[error("{file}: {key}: found {found}, expected {expected}")]
     Value {
@@ -59,10 +44,9 @@ impl Scenario {
     /// If the file cannot be read or holds no scenario.
     pub fn read(path: &Path) -> Result<Scenario, Error> {
         let file = path.display().to_string();
-        match crate::text::read(path, MAX_BYTES) {
-            Ok(text) => Scenario::from_yaml(&text, &file),
-            Err(reason) => Err(Error::Read { file, reason }),
-        }
+        let text = crate::text::read(path, MAX_BYTES);
+        let text = text.map_err(|reason| files::Error::Read { file: file.clone(), reason })?;
+        Scenario::from_yaml(&text, &file)
     }
 
     /// The scenario in a text; `file` is the name that errors give to it, and what other files are
@@ -71,19 +55,7 @@ impl Scenario {
     /// # Errors
     /// If it holds no scenario, or names a file of roads that cannot be read.
     pub fn from_yaml(text: &str, file: &str) -> Result<Scenario, Error> {
-        let mut key = String::new();
-        let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
-            serde_path_to_error::deserialize(yaml).map_err(|error| {
-                key = error.path().to_string();
-                error.into_inner()
-            })
-        });
-        let form = |reason: serde_saphyr::Error| {
-            let key = if key == "." { "the file".to_owned() } else { key.clone() };
-            let reason = reason.without_snippet().to_string();
-            Error::Form { file: file.to_owned(), key, reason }
-        };
-        let mut scenario: Scenario = read.map_err(form)?;
+        let mut scenario: Scenario = files::Tree::parse(text, file)?.read()?;
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         if let Some(sumo) = &mut scenario.sumo {
             for path in sumo.network.iter_mut().chain([&mut sumo.routes]) {
@@ -104,7 +76,7 @@ impl Scenario {
 
     /// As a text that [`Scenario::from_yaml`] reads.
     pub fn to_yaml(&self) -> String {
-        serde_saphyr::to_string(self).unwrap_or_default()
+        files::to_yaml(self)
     }
 }
 

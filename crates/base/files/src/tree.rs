@@ -8,24 +8,33 @@
 use crate::Error;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::path::Path;
 
-/// The deepest nesting of lists and mappings; a system file needs 7.
+/// The deepest nesting of lists and mappings; a system file needs 7, a scenario 5.
 const MAX_DEPTH: usize = 32;
 /// The most keys of one mapping; keeps the search for a key that stands twice cheap.
 const MAX_KEYS: usize = 1024;
 /// The most nodes, aliases expanded.
 const MAX_NODES: usize = 1_000_000;
 
+/// A file whose every key and value knows its place.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    pub(crate) file: String,
+    pub(crate) root: Node,
+}
+
 /// Line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
+    line: usize,
+    column: usize,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    pub(crate) mark: Mark,
+    mark: Mark,
     pub(crate) value: Value,
 }
 
@@ -43,31 +52,33 @@ pub(crate) enum Value {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) key_mark: Mark,
+    key_mark: Mark,
     pub(crate) node: Node,
 }
 
-/// One step of the path to a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
-    Key(String),
+/// One step of the path to a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// To the value of a key.
+    Key(&'a str),
+    /// To an item of a list, from 0.
     Index(usize),
 }
 
-impl From<&str> for Step {
-    fn from(key: &str) -> Self {
-        Self::Key(key.to_owned())
+impl<'a> From<&'a str> for Step<'a> {
+    fn from(key: &'a str) -> Self {
+        Self::Key(key)
     }
 }
 
-impl From<usize> for Step {
+impl From<usize> for Step<'_> {
     fn from(index: usize) -> Self {
         Self::Index(index)
     }
 }
 
 /// `chains[2].bucket.gpu0`
-pub(crate) fn path_text(path: &[Step]) -> String {
+pub fn path_text(path: &[Step<'_>]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
@@ -83,9 +94,104 @@ pub(crate) fn path_text(path: &[Step]) -> String {
     if text.is_empty() { "the file".to_owned() } else { text }
 }
 
+impl Tree {
+    /// Reads a file of at most so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Read`], and those of [`Tree::parse`].
+    pub fn open(path: &Path, most: u64) -> Result<Tree, Error> {
+        let file = path.display().to_string();
+        match crate::text(path, most) {
+            Ok(text) => Tree::parse(&text, &file),
+            Err(reason) => Err(Error::Read { file, reason }),
+        }
+    }
+
+    /// Parses `text`; a file without any content is an empty mapping. Errors name the `file`.
+    ///
+    /// # Errors
+    /// [`Error::Content`].
+    pub fn parse(text: &str, file: &str) -> Result<Tree, Error> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut builder = Builder::new(file);
+        for event in Parser::new_from_str(text) {
+            let (event, span) = event.map_err(|scan| scan_error(file, &scan))?;
+            builder.take(event, span)?;
+        }
+        let empty = Node { mark: Mark { line: 1, column: 1 }, value: Value::Map(Vec::new()) };
+        let root = builder.root.filter(|node| !node.is_null()).unwrap_or(empty);
+        Ok(Tree { file: file.to_owned(), root })
+    }
+
+    /// Returns true if the file says something at `path`.
+    pub fn has(&self, path: &[Step<'_>]) -> bool {
+        self.at(path).is_some()
+    }
+
+    pub(crate) fn at(&self, path: &[Step<'_>]) -> Option<&Node> {
+        path.iter().try_fold(&self.root, |node, step| node.child(*step)).filter(|at| !at.is_null())
+    }
+
+    /// An error about the value at `path`, or about its nearest parent that the file has.
+    pub fn refuse(&self, path: &[Step<'_>], found: &str, expected: impl Display) -> Error {
+        let message = format!("{}: found {found}, expected {expected}", path_text(path));
+        error(&self.file, self.nearest(path).mark, message)
+    }
+
+    /// An error about the value at `path`, which says what stands there.
+    pub fn wrong(&self, path: &[Step<'_>], expected: impl Display) -> Error {
+        self.refuse(path, &self.nearest(path).shown(), expected)
+    }
+
+    /// Refuses a mapping at `path` that has other keys than the `known` ones.
+    ///
+    /// # Errors
+    /// About the first.
+    pub fn known_keys(&self, path: &[Step<'_>], known: &[&str]) -> Result<(), Error> {
+        let unknown = |entry: &&Entry| !known.contains(&entry.key.as_str());
+        match self.nearest(path).entries().iter().find(unknown) {
+            Some(entry) => Err(self.unknown_key(path, &entry.key, known)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a mapping at `path` without this key.
+    ///
+    /// # Errors
+    /// If it is without.
+    pub fn required_key(&self, path: &[Step<'_>], key: &str) -> Result<(), Error> {
+        let within = [path, &[Step::Key(key)]].concat();
+        if self.has(&within) { Ok(()) } else { Err(self.missing_key(path, key)) }
+    }
+
+    pub(crate) fn missing_key(&self, path: &[Step<'_>], key: &str) -> Error {
+        let message = format!("{}: missing key", path_text(&[path, &[Step::Key(key)]].concat()));
+        error(&self.file, self.nearest(path).mark, message)
+    }
+
+    pub(crate) fn unknown_key(&self, path: &[Step<'_>], key: &str, known: &[&str]) -> Error {
+        let within = self.nearest(path);
+        let entry = within.entries().iter().find(|entry| entry.key == key);
+        let path = path_text(&[path, &[Step::Key(key)]].concat());
+        let message = format!("{path}: unknown key; expected one of {}", known.join(", "));
+        error(&self.file, entry.map_or(within.mark, |entry| entry.key_mark), message)
+    }
+
+    fn nearest(&self, path: &[Step<'_>]) -> &Node {
+        let mut node = &self.root;
+        for step in path {
+            match node.child(*step) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node
+    }
+}
+
 impl Node {
     /// The value as an error message shows it: short, on one line.
-    pub(crate) fn shown(&self) -> String {
+    fn shown(&self) -> String {
         match &self.value {
             Value::Scalar { text, plain: true } if text.is_empty() => "nothing".to_owned(),
             Value::Scalar { text, .. } => shorten(text),
@@ -102,23 +208,22 @@ impl Node {
         matches!(self.value, Value::Scalar { .. })
     }
 
-    /// The position of the node at `path`, or of its nearest parent that the file has.
-    pub(crate) fn mark_at(&self, path: &[Step]) -> Mark {
-        let mut node = self;
-        for step in path {
-            let child = match (step, &node.value) {
-                (Step::Key(key), Value::Map(entries)) => {
-                    entries.iter().find(|entry| entry.key == *key).map(|entry| &entry.node)
-                }
-                (Step::Index(index), Value::List(items)) => items.get(*index),
-                _ => None,
-            };
-            match child {
-                Some(child) => node = child,
-                None => break,
+    fn entries(&self) -> &[Entry] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    fn child(&self, step: Step<'_>) -> Option<&Node> {
+        match (step, &self.value) {
+            (Step::Index(index), Value::List(items)) => items.get(index),
+            (Step::Index(_), _) => None,
+            (Step::Key(key), _) => {
+                let entry = self.entries().iter().find(|entry| entry.key == key);
+                entry.map(|entry| &entry.node)
             }
         }
-        node.mark
     }
 
     /// Returns true if the file says nothing here: empty, `~` or `null`.
@@ -129,44 +234,24 @@ impl Node {
 }
 
 /// Quotes a text from the file and cuts it at 40 characters.
-pub(crate) fn shorten(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("\"{}...\"", text[..end].escape_debug()),
         None => format!("\"{}\"", text.escape_debug()),
     }
 }
 
-/// Parses `text`; a file without any content is an empty mapping.
-pub(crate) fn parse(text: &str, file: &str) -> Result<Node, Error> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut builder = Builder::new(file);
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| scan_error(file, &error))?;
-        builder.take(event, span)?;
-    }
-    let empty = Node { mark: Mark { line: 1, column: 1 }, value: Value::Map(Vec::new()) };
-    Ok(match builder.root {
-        Some(node) if node.is_null() => empty,
-        Some(node) => node,
-        None => empty,
-    })
-}
-
 fn mark(marker: &Marker) -> Mark {
     Mark { line: marker.line(), column: marker.col() + 1 }
 }
 
-fn syntax(file: &str, at: Mark, message: impl Into<String>) -> Error {
-    Error::Syntax {
-        file: file.to_owned(),
-        line: at.line,
-        column: at.column,
-        message: message.into(),
-    }
+fn error(file: &str, at: Mark, message: impl Into<String>) -> Error {
+    let (file, message) = (file.to_owned(), message.into());
+    Error::Content { file, line: at.line, column: at.column, message }
 }
 
-fn scan_error(file: &str, error: &ScanError) -> Error {
-    syntax(file, mark(error.marker()), format!("not YAML or JSON: {}", error.info()))
+fn scan_error(file: &str, scan: &ScanError) -> Error {
+    error(file, mark(scan.marker()), format!("not YAML or JSON: {}", scan.info()))
 }
 
 /// A list or a mapping that is still open.
@@ -203,11 +288,11 @@ impl<'f> Builder<'f> {
             Event::MappingStart(anchor, _) => self.begin(at, Value::Map(Vec::new()), anchor),
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(open) => self.place(open.node, open.anchor),
-                None => Err(syntax(self.file, at, "a list or mapping ends that never began")),
+                None => Err(error(self.file, at, "a list or mapping ends that never began")),
             },
             Event::Alias(anchor) => self.alias(at, anchor),
             Event::DocumentStart(_) if self.root.is_some() => {
-                Err(syntax(self.file, at, "a second document; a system file has only one"))
+                Err(error(self.file, at, "a second document; a file has only one"))
             }
             _ => Ok(()),
         }
@@ -217,7 +302,7 @@ impl<'f> Builder<'f> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > MAX_NODES {
             let message = format!("more than {MAX_NODES} values, aliases expanded");
-            return Err(syntax(self.file, at, message));
+            return Err(error(self.file, at, message));
         }
         Ok(())
     }
@@ -225,7 +310,7 @@ impl<'f> Builder<'f> {
     fn begin(&mut self, at: Mark, value: Value, anchor: usize) -> Result<(), Error> {
         self.count(1, at)?;
         if self.open.len() == MAX_DEPTH {
-            return Err(syntax(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(error(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
         }
         self.open.push(Open { node: Node { mark: at, value }, anchor, key: None });
         Ok(())
@@ -233,11 +318,11 @@ impl<'f> Builder<'f> {
 
     fn alias(&mut self, at: Mark, anchor: usize) -> Result<(), Error> {
         let Some((node, nodes)) = self.anchors.get(&anchor) else {
-            return Err(syntax(self.file, at, "an alias to an anchor that is still open"));
+            return Err(error(self.file, at, "an alias to an anchor that is still open"));
         };
         let (node, nodes) = (node.clone(), *nodes);
         if self.open.len() + depth(&node) > MAX_DEPTH {
-            return Err(syntax(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(error(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
         }
         self.count(nodes, at)?;
         self.place(node, 0)
@@ -269,10 +354,10 @@ impl<'f> Builder<'f> {
 
 fn new_key(file: &str, entries: &[Entry], node: Node) -> Result<(String, Mark), Error> {
     let Value::Scalar { text, .. } = node.value else {
-        return Err(syntax(file, node.mark, "a list or mapping as a key; expected a name"));
+        return Err(error(file, node.mark, "a list or mapping as a key; expected a name"));
     };
     if entries.len() == MAX_KEYS {
-        return Err(syntax(file, node.mark, format!("more than {MAX_KEYS} keys in one mapping")));
+        return Err(error(file, node.mark, format!("more than {MAX_KEYS} keys in one mapping")));
     }
     if let Some(first) = entries.iter().find(|entry| entry.key == text) {
         let message = format!(
@@ -280,7 +365,7 @@ fn new_key(file: &str, entries: &[Entry], node: Node) -> Result<(String, Mark), 
             shorten(&text),
             first.key_mark.line
         );
-        return Err(syntax(file, node.mark, message));
+        return Err(error(file, node.mark, message));
     }
     Ok((text, node.mark))
 }
