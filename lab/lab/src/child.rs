@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut parent = Parent::join(args.parent)?;
     match parent.hear()? {
         Order::Attacker(attacker) => attacker.run(&parent)?,
-        Order::ChainExecutor(spec) => chains::executor::run(spec, &mut parent)?,
+        Order::ChainExecutor(spec) => chains::executor::run(&spec, &mut parent)?,
         Order::Floor(peer) => peer.run(&parent)?,
         Order::GraphExecutor(spec) => graph::process::run(&spec, &mut parent)?,
         Order::Hogs(order) => order.run(&mut parent)?,

@@ -2,9 +2,7 @@
 
 use crate::Error;
 use crate::executor::Stop;
-use accel::{CallbackId, Client, Outcome, Request, Ticket};
-use shm::PeerSlice;
-use std::time::Duration;
+use accel::Client;
 
 /// Handed to every callback: accelerators, and the executor itself.
 ///
@@ -14,6 +12,7 @@ pub struct Context {
     pub(crate) client: Option<Client>,
     pub(crate) stop: Stop,
     pub(crate) ready_ns: u64,
+    pub(crate) until_ns: u64,
 }
 
 impl Context {
@@ -23,59 +22,23 @@ impl Context {
         self.ready_ns
     }
 
-    /// Has a request done and waits for its end, asleep or spinning, as the executor was told to
-    /// when it connected.
-    ///
-    /// # Errors
-    /// [`Error::NotConnected`], and everything that [`Client::run`] fails with.
-    pub fn run(&mut self, service: CallbackId, request: &Request) -> Result<Outcome, Error> {
-        Ok(self.client()?.run(service, request)?)
+    /// When the executor ends at the latest, by the monotonic clock.
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
     }
 
-    /// Sends a request and goes on at once.
+    /// This thread's connection to the accelerator server. It waits for requests as the executor was
+    /// told to when it connected. A ticket is good on the thread that sent its request only: wait for
+    /// it before the callback returns, or use a [`Continuation`](crate::Continuation).
     ///
     /// # Errors
-    /// [`Error::NotConnected`], and everything that [`Client::submit`] fails with.
-    pub fn submit(&mut self, service: CallbackId, request: &Request) -> Result<Ticket, Error> {
-        Ok(self.client()?.submit(service, request)?)
-    }
-
-    /// The outcome of a request of this callback, if it is there.
-    ///
-    /// # Errors
-    /// [`Error::NotConnected`], and everything that [`Client::poll`] fails with.
-    pub fn poll(&mut self, ticket: &mut Ticket) -> Result<Option<Outcome>, Error> {
-        Ok(self.client()?.poll(ticket)?)
-    }
-
-    /// Waits for a request of this callback, at most `timeout`. A ticket is good on the thread
-    /// that sent it only: wait before the callback returns, or use a
-    /// [`Continuation`](crate::Continuation).
-    ///
-    /// # Errors
-    /// [`Error::NotConnected`], and everything that [`Client::wait`] fails with.
-    pub fn wait(
-        &mut self,
-        ticket: &mut Ticket,
-        timeout: Option<Duration>,
-    ) -> Result<Outcome, Error> {
-        Ok(self.client()?.wait(ticket, timeout)?)
-    }
-
-    /// This thread's memory of a registered service.
-    ///
-    /// # Errors
-    /// [`Error::NotConnected`], [`accel::Error::UnknownCallback`].
-    pub fn memory(&mut self, service: CallbackId) -> Result<&PeerSlice, Error> {
-        Ok(self.client()?.memory(service)?)
+    /// [`Error::NotConnected`].
+    pub fn accelerators(&mut self) -> Result<&mut Client, Error> {
+        self.client.as_mut().ok_or(Error::NotConnected)
     }
 
     /// Ends the executor after this callback.
     pub fn stop(&self) {
         self.stop.stop();
-    }
-
-    fn client(&mut self) -> Result<&mut Client, Error> {
-        self.client.as_mut().ok_or(Error::NotConnected)
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Requests of one continuation are done in the order in which they were sent, one at a time.
 
-use crate::executor::Stop;
+use crate::executor::{Helper, Stop};
 use crate::input::{Arrived, Input, Queue};
 use crate::{Bell, Error};
 use accel::{CallbackId, Client, Outcome, Registration, Request};
@@ -85,18 +85,18 @@ impl Input for Outcomes {
 }
 
 /// The thread behind a continuation.
-pub(crate) struct Clerk {
+struct Clerk {
     line: Arc<Line>,
     client: Client,
     service: CallbackId,
-    pub(crate) bell: Arc<Bell>,
+    bell: Arc<Bell>,
 }
 
 /// Connects a clerk and registers its service.
 pub(crate) fn open(
     socket: &Path,
     registration: &Registration,
-) -> Result<(Continuation, Outcomes, Clerk), Error> {
+) -> Result<(Continuation, Outcomes, Helper), Error> {
     let mut client = Client::connect(socket)?;
     let service = client.register(registration)?;
     let memory = client.memory(service)?.clone();
@@ -104,13 +104,17 @@ pub(crate) fn open(
     let bell = Arc::new(Bell::default());
     requests.connect(bell.clone());
     let line = Arc::new(Line { requests, ended, outstanding: AtomicUsize::new(0) });
-    let clerk = Clerk { line: line.clone(), client, service, bell };
-    Ok((Continuation { line: line.clone(), memory }, Outcomes(line), clerk))
+    let mut clerk = Clerk { line: line.clone(), client, service, bell: bell.clone() };
+    let helper = Helper {
+        work: Box::new(move |stop| clerk.work(stop)),
+        wake: Box::new(move || bell.ring()),
+    };
+    Ok((Continuation { line: line.clone(), memory }, Outcomes(line), helper))
 }
 
 impl Clerk {
     /// Sends and waits until the executor stops.
-    pub(crate) fn work(&mut self, stop: &Stop) {
+    fn work(&mut self, stop: &Stop) {
         loop {
             let seen = self.bell.rings();
             match self.line.requests.take() {

@@ -1,5 +1,7 @@
 //! Errors of an executor.
 
+use std::path::PathBuf;
+
 /// Errors of building and running an executor, and of its requests.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,6 +18,14 @@ pub enum Error {
     /// [`Executor::connect`](crate::Executor::connect).
     #[error("this executor is connected to no accelerator server")]
     NotConnected,
+    /// A pipe for messages between processes could not be opened.
+    #[error("{}: cannot be opened as a pipe for messages: {source}", path.display())]
+    Mailbox {
+        /// The path of the pipe.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
     /// An executor needs a thread.
     #[error("an executor without threads: expected at least one")]
     NoThreads,

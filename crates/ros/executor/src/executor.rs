@@ -10,8 +10,9 @@
 //! ends a callback rings, for the thread that has the turn may be waiting for that group.
 
 use crate::callback::{Entry, Job, Messages, Serve, Settings, Signal, Tick};
-use crate::continuation::{self, Clerk, Continuation, Ended};
-use crate::input::Input;
+use crate::continuation::{self, Continuation, Ended};
+use crate::input::{Input, Queue};
+use crate::mail;
 use crate::order::{Kind, Order, Policy};
 use crate::stats::{CallbackReport, Report};
 use crate::timer::{Period, Release, Timer};
@@ -22,7 +23,8 @@ use realtime::mutex::PiMutex;
 use realtime::thread as rt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Scheduling of one thread of an executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +69,15 @@ impl Stop {
     }
 }
 
+/// A thread that brings messages: it waits where the executor's own threads cannot, and has the cores
+/// and the priority of the first of them.
+pub(crate) struct Helper {
+    /// Its work until the executor stops.
+    pub work: Box<dyn FnOnce(&Stop) + Send>,
+    /// Ends its wait, so that it sees that the executor stops.
+    pub wake: Box<dyn Fn() + Send>,
+}
+
 /// Callbacks, and the threads that run them.
 pub struct Executor {
     policy: Policy,
@@ -76,7 +87,8 @@ pub struct Executor {
     /// One for each thread, once connected.
     clients: Vec<Client>,
     socket: Option<PathBuf>,
-    clerks: Vec<Clerk>,
+    helpers: Vec<Helper>,
+    start_ns: Arc<AtomicU64>,
     bell: Arc<Bell>,
     stop: Stop,
 }
@@ -99,7 +111,8 @@ impl Executor {
             entries: Vec::new(),
             clients: Vec::new(),
             socket: None,
-            clerks: Vec::new(),
+            helpers: Vec::new(),
+            start_ns: Arc::default(),
             bell,
             stop,
         })
@@ -123,7 +136,7 @@ impl Executor {
         period: Period,
         call: impl FnMut(&mut Context, Release) + Send + 'static,
     ) {
-        let timer = Arc::new(Timer::new(period));
+        let timer = Arc::new(Timer::new(period, self.start_ns.clone()));
         let job = Tick::new(timer.clone(), call);
         self.add(settings, Kind::Timer, timer, vec![Box::new(job)]);
     }
@@ -169,6 +182,20 @@ impl Executor {
         self.serve(settings, Kind::Service, requests, call);
     }
 
+    /// Opens a mailbox for messages that other processes send by a [`Sender`](crate::Sender) to the
+    /// same path. All of them are kept, in the order in which they came.
+    ///
+    /// # Errors
+    /// [`Error::Mailbox`].
+    pub fn mailbox<M>(&mut self, path: &Path) -> Result<Arc<Queue<M>>, Error>
+    where
+        M: FromBytes + IntoBytes + Immutable + Send + 'static,
+    {
+        let (messages, helper) = mail::open(path)?;
+        self.helpers.push(helper);
+        Ok(messages)
+    }
+
     /// Connects every thread to an accelerator server; callbacks wait for it in this way.
     ///
     /// # Errors
@@ -212,10 +239,22 @@ impl Executor {
         call: impl FnMut(&mut Context, Ended) + Send + 'static,
     ) -> Result<Continuation, Error> {
         let socket = self.socket.as_ref().ok_or(Error::NotConnected)?;
-        let (continuation, outcomes, clerk) = continuation::open(socket, registration)?;
-        self.clerks.push(clerk);
+        let (continuation, outcomes, helper) = continuation::open(socket, registration)?;
+        self.helpers.push(helper);
         self.serve(settings, Kind::Client, outcomes, call);
         Ok(continuation)
+    }
+
+    /// The connections to the accelerator server, one for each thread; none before
+    /// [`Executor::connect`].
+    pub fn clients(&mut self) -> &mut [Client] {
+        &mut self.clients
+    }
+
+    /// Sets the start, by the monotonic clock, from which the releases of its timers count.
+    pub fn start_at(&mut self, start_ns: u64) {
+        // Relaxed: its threads begin later.
+        self.start_ns.store(start_ns, Ordering::Relaxed);
     }
 
     /// Runs callbacks until it is stopped, at the latest until `until_ns` of the monotonic clock.
@@ -241,7 +280,7 @@ impl Executor {
             crew: self.threads.len(),
             refused: PiMutex::new(None),
         };
-        let ran = shared.run(&self.threads, &mut self.clients, &mut self.clerks);
+        let ran = shared.run(&self.threads, self.clients, self.helpers);
         let Shared { mut state, mut refused, .. } = shared;
         ran?;
         let callbacks = state.get_mut().slots.drain(..).map(Slot::into_report).collect();
@@ -321,24 +360,29 @@ impl Shared {
     fn run(
         &self,
         threads: &[Thread],
-        clients: &mut Vec<Client>,
-        clerks: &mut [Clerk],
+        clients: Vec<Client>,
+        helpers: Vec<Helper>,
     ) -> Result<(), Error> {
-        let bells: Vec<Arc<Bell>> = clerks.iter().map(|clerk| clerk.bell.clone()).collect();
-        let mut clients = clients.drain(..);
-        let mut context =
-            || Context { client: clients.next(), stop: self.stop.clone(), ready_ns: 0 };
+        let (works, wakes): (Vec<_>, Vec<_>) =
+            helpers.into_iter().map(|helper| (helper.work, helper.wake)).unzip();
+        let mut clients = clients.into_iter();
+        let mut context = || Context {
+            client: clients.next(),
+            stop: self.stop.clone(),
+            ready_ns: 0,
+            until_ns: self.until_ns,
+        };
         let (mut own, first) = (context(), &threads[0]);
         std::thread::scope(|scope| {
             let work = || -> Result<(), Error> {
                 let mut others = Vec::new();
-                for clerk in clerks {
+                for work in works {
                     let work = move || {
                         self.settle(first)?;
-                        clerk.work(&self.stop);
+                        work(&self.stop);
                         Ok(())
                     };
-                    let builder = std::thread::Builder::new().name("kt-clerk".into());
+                    let builder = std::thread::Builder::new().name("kt-helper".into());
                     others.push(builder.spawn_scoped(scope, work).map_err(Error::Start)?);
                 }
                 for thread in &threads[1..] {
@@ -353,7 +397,7 @@ impl Shared {
                 }
                 self.settle(first)?;
                 self.spin(&mut own);
-                bells.iter().for_each(|bell| bell.ring());
+                wakes.iter().for_each(|wake| wake());
                 others.into_iter().try_for_each(|other| {
                     other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 })
@@ -361,7 +405,7 @@ impl Shared {
             let ended = work();
             // The threads that run end as well if another one could not be had.
             self.stop.stop();
-            bells.iter().for_each(|bell| bell.ring());
+            wakes.iter().for_each(|wake| wake());
             ended
         })
     }

@@ -40,6 +40,29 @@ pub trait Input: Send + Sync + 'static {
     fn connect(&self, bell: Arc<Bell>);
 }
 
+impl<I: Input + ?Sized> Input for Arc<I> {
+    type Message = I::Message;
+
+    fn ready(&self) -> bool {
+        (**self).ready()
+    }
+
+    fn take(&self) -> Option<Arrived<I::Message>> {
+        (**self).take()
+    }
+
+    fn dropped(&self) -> u64 {
+        (**self).dropped()
+    }
+
+    fn connect(&self, bell: Arc<Bell>) {
+        (**self).connect(bell);
+    }
+}
+
+/// Messages for which a queue has memory from the start; a deeper one takes more when it needs it.
+const ROOM: usize = 4096;
+
 /// The last messages for one subscription.
 pub struct Queue<M> {
     depth: usize,
@@ -55,16 +78,17 @@ struct State<M> {
 }
 
 impl<M: Send + 'static> Queue<M> {
-    /// An empty queue that keeps the last `depth` messages, at least one.
+    /// An empty queue that keeps the last `depth` messages, at least one; `usize::MAX`: all.
     pub fn new(depth: usize) -> Arc<Queue<M>> {
         let depth = depth.max(1);
-        let state = State { messages: VecDeque::with_capacity(depth), bell: None };
+        let state = State { messages: VecDeque::with_capacity(depth.min(ROOM)), bell: None };
         let (waiting, dropped) = (AtomicUsize::new(0), AtomicU64::new(0));
         Arc::new(Queue { depth, state: PiMutex::new(state), waiting, dropped })
     }
 
     /// Puts a message in, instead of the oldest one where the queue is full. Any thread; waits
-    /// for nothing but the other threads' moments in the same queue. Does not allocate.
+    /// for nothing but the other threads' moments in the same queue. Allocates only for more than
+    /// 4096 messages.
     pub fn push(&self, message: M) {
         let at_ns = monotonic_ns();
         let mut state = self.state.lock();
@@ -83,7 +107,7 @@ impl<M: Send + 'static> Queue<M> {
     }
 }
 
-impl<M: Send + 'static> Input for Arc<Queue<M>> {
+impl<M: Send + 'static> Input for Queue<M> {
     type Message = M;
 
     fn ready(&self) -> bool {
@@ -155,6 +179,15 @@ mod tests {
         assert_eq!((drain(&shallow), shallow.dropped()), (vec![4], 4));
         assert_eq!((drain(&deep), deep.dropped()), (vec![2, 3, 4], 2));
         assert!(!shallow.ready() && !deep.ready());
+    }
+
+    #[test]
+    fn queue_without_a_limit_keeps_all_messages_in_order() {
+        let queue = Queue::new(usize::MAX);
+        (0..10_000).for_each(|number| queue.push(number));
+        let messages = std::iter::from_fn(|| queue.take()).map(|arrived| arrived.message);
+        assert!(messages.eq(0..10_000));
+        assert_eq!(queue.dropped(), 0);
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //! callbacks of the same thread.
 //!
 //! Messages come by an [`Input`], which hides what carries them. [`Topic`] and [`Queue`] carry
-//! them inside one process, [`DdsInput`] those of ROS 2. A callback gets a [`Context`], through which it uses accelerators: it
-//! waits for a request, or goes on and waits later, or sends it by a [`Continuation`], which is a
-//! callback with a priority of its own.
+//! them inside one process, a [mailbox](Executor::mailbox) between processes, and `DdsInput` (with
+//! the feature `dds`) those of ROS 2. A callback gets a [`Context`], through which it uses
+//! accelerators: it waits for a request, or goes on and waits later, or sends it by a
+//! [`Continuation`], which is a callback with a priority of its own.
 //!
 //! ```
 //! use executor::{Executor, Period, Policy, Settings, Thread, Topic};
@@ -41,10 +42,12 @@ mod bell;
 mod callback;
 mod context;
 mod continuation;
+#[cfg(feature = "dds")]
 mod dds;
 mod error;
 mod executor;
 mod input;
+mod mail;
 mod order;
 mod priority;
 mod stats;
@@ -54,10 +57,12 @@ pub use bell::Bell;
 pub use callback::Settings;
 pub use context::Context;
 pub use continuation::{Continuation, Ended};
+#[cfg(feature = "dds")]
 pub use dds::DdsInput;
 pub use error::Error;
 pub use executor::{Exclusion, Executor, Group, Stop, Thread};
 pub use input::{Arrived, Input, Queue, Topic};
+pub use mail::Sender;
 pub use order::{Kind, Policy};
 pub use priority::priorities;
 pub use stats::{CallbackReport, Report, Sample};

@@ -60,7 +60,7 @@ fn synchronous_request_is_done_when_the_callback_goes_on() {
         let mut executor = fixture.executor(wait, 2);
         let service = executor.register(&Registration::service("busy").chain("c", 1)).unwrap();
         executor.subscription(Settings::new("ask", 1), once(), move |context, ()| {
-            let outcome = context.run(service, &busy(2_000_000)).unwrap();
+            let outcome = context.accelerators().unwrap().run(service, &busy(2_000_000)).unwrap();
             assert_eq!(outcome.status, Status::Done);
             assert!(outcome.busy_ns > 0 && outcome.finished_ns >= outcome.started_ns);
             context.stop();
@@ -77,14 +77,15 @@ fn asynchronous_request_runs_while_the_callback_computes() {
     let mut executor = fixture.executor(Wait::Suspend, 1);
     let service = executor.register(&Registration::service("busy").chain("c", 1)).unwrap();
     executor.subscription(Settings::new("ask", 1), once(), move |context, ()| {
-        let mut ticket = context.submit(service, &busy(20_000_000)).unwrap();
+        let client = context.accelerators().unwrap();
+        let mut ticket = client.submit(service, &busy(20_000_000)).unwrap();
         let mut steps = 0_u64;
-        while context.poll(&mut ticket).unwrap().is_none() {
+        while client.poll(&mut ticket).unwrap().is_none() {
             steps += 1;
         }
         // The request took 20 ms of work, and this thread went on meanwhile.
         assert!(steps > 0);
-        let outcome = context.wait(&mut ticket, None).unwrap();
+        let outcome = client.wait(&mut ticket, None).unwrap();
         assert_eq!(outcome.status, Status::Done);
         context.stop();
     });
@@ -156,6 +157,7 @@ fn request_without_a_server_is_an_error() {
     let mut executor = Executor::new(Policy::Ros2, vec![Thread::default()]).unwrap();
     let registration = Registration::service("empty");
     assert!(matches!(executor.register(&registration), Err(Error::NotConnected)));
+    assert!(executor.clients().is_empty());
     let nowhere = tempfile::tempdir().unwrap().path().join("server");
     assert!(matches!(
         executor.connect(&nowhere, Wait::Suspend),

@@ -1,6 +1,6 @@
 //! Order of callbacks, through the public interface: concrete schedules under both policies.
 
-use executor::{Executor, Period, Policy, Queue, Report, Settings, Thread, Topic};
+use executor::{Executor, Period, Policy, Queue, Release, Report, Settings, Thread, Topic};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use std::sync::{Arc, Mutex};
 
@@ -128,6 +128,37 @@ fn timers_are_released_at_multiples_of_their_period() {
     assert!(after.number == long.number + 1 && after.missed >= 1, "{releases:?}");
     let missed: u64 = releases.iter().map(|release| release.missed).sum();
     assert_eq!((callbacks[0].dropped, callbacks[0].count), (missed, releases.len() as u64));
+}
+
+#[test]
+fn timer_that_catches_up_is_served_for_every_release_after_the_start() {
+    let (mut executor, jobs) = (executor(Policy::ChainAware), Queue::new(usize::MAX));
+    let releases = Arc::new(Mutex::new(Vec::new()));
+    let (seen, started) = (releases.clone(), jobs.clone());
+    // Five releases, all due before the executor runs.
+    let period = Period { until_ns: 5_000, catches_up: true, ..Period::new(0, 1_000) };
+    executor.timer(Settings::new("tick", 1), period, move |context, release| {
+        assert!(context.until_ns() > context.ready_ns());
+        seen.lock().unwrap().push(("tick", release.number, release.due_ns));
+        started.push(release);
+    });
+    let ended = releases.clone();
+    executor.subscription(Settings::new("act", 2), jobs, move |context, release: Release| {
+        ended.lock().unwrap().push(("act", release.number, release.due_ns));
+        assert_eq!(release.missed, 0);
+        if release.number == 4 {
+            context.stop();
+        }
+    });
+    let start_ns = monotonic_ns() - 1_000_000;
+    executor.start_at(start_ns);
+    let report = executor.run(u64::MAX).unwrap();
+    // A job that has begun is brought to its end before the next one starts.
+    let jobs = (0..5).map(|number| (number, start_ns + 1_000 * number));
+    let expected =
+        jobs.flat_map(|(number, due_ns)| ["tick", "act"].map(|name| (name, number, due_ns)));
+    assert_eq!(*releases.lock().unwrap(), expected.collect::<Vec<_>>());
+    assert_eq!((report.callbacks[0].count, report.callbacks[0].dropped), (5, 0));
 }
 
 #[test]

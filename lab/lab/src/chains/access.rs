@@ -10,12 +10,13 @@ use accel::{CallbackId, Client, Registration, Request, Wait};
 use accel_server::Options;
 use anyhow::Context;
 use device::{Device, Event, KernelId, Launch, Level, Status, StreamId};
+use executor::Executor;
 use realtime::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
 use system::System;
 
+use super::job::Spent;
 use super::plan::RequestPlan;
-use super::ready::Spent;
 
 /// Way by which an executor reaches accelerators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,11 +28,11 @@ pub enum Way {
     Direct(PathBuf, BTreeMap<String, Vec<usize>>),
 }
 
-/// An executor's accelerators.
+/// Accelerators of an executor.
 pub enum Access {
-    /// None of its callbacks asks for one.
-    None,
-    Server(Client),
+    /// Those of the server with this socket.
+    Server(PathBuf),
+    /// Its own.
     Direct(Box<Direct>),
 }
 
@@ -66,55 +67,58 @@ pub struct Lane {
 }
 
 impl Access {
-    /// Connects to the server, or gets ready to start devices.
-    pub fn open(way: &Way, asks: bool) -> anyhow::Result<Access> {
+    /// Gets ready to register requests.
+    pub fn open(way: &Way) -> anyhow::Result<Access> {
         Ok(match way {
-            _ if !asks => Access::None,
-            Way::Server(socket) => Access::Server(Client::connect(socket)?),
+            Way::Server(socket) => Access::Server(socket.clone()),
             Way::Direct(file, cores) => Access::Direct(Box::new(Direct::open(file, cores)?)),
         })
     }
 
-    /// Registers a request of a callback, by the name and the priority of its chain and the
-    /// client's own number for it.
+    /// Registers a request of a callback of an executor, by the name and the priority of its chain
+    /// and the client's own number for it. The first one connects the executor to the server.
     pub fn register(
         &mut self,
-        (chain, priority): (&str, u32),
+        executor: &mut Executor,
+        chain: (&str, u32),
         number: u64,
         request: &RequestPlan,
     ) -> anyhow::Result<Ask> {
         match self {
-            Access::None => anyhow::bail!("no accelerator was to be used"),
-            Access::Server(client) => {
-                let id = client.register(&registration((chain, priority), number, request))?;
+            Access::Direct(direct) => direct.lane(request).map(Ask::Direct),
+            Access::Server(socket) => {
+                if executor.clients().is_empty() {
+                    executor.connect(socket, Wait::Suspend)?;
+                }
+                let id = executor.register(&registration(chain, number, request))?;
                 Ok(Ask::Server(id, Request::new().arguments(&[request.argument])))
             }
-            Access::Direct(direct) => direct.lane(request).map(Ask::Direct),
         }
     }
+}
 
-    /// Has a request done, at most until `end_ns`, and adds where its time went.
+impl Ask {
+    /// Has the request done, at most until `end_ns`, and adds where its time went.
     ///
     /// # Errors
     /// It was not.
     pub fn run(
-        &mut self,
-        ask: &Ask,
+        &self,
+        client: Option<&mut Client>,
         wait: Wait,
         end_ns: u64,
         spent: &mut Spent,
     ) -> Result<(), Failure> {
-        match (self, ask) {
-            (Access::Server(client), Ask::Server(id, request)) => {
+        match (self, client) {
+            (Ask::Direct(lane), _) => lane.run(wait, end_ns, spent),
+            (Ask::Server(id, request), Some(client)) => {
                 client.set_wait(wait);
-                match through_server(client, *id, request, end_ns, spent) {
-                    Ok(()) => Ok(()),
-                    Err(accel::Error::TimedOut { .. }) => Err(Failure::OutOfTime),
-                    Err(error) => Err(Failure::Failed(error.to_string())),
-                }
+                through_server(client, *id, request, end_ns, spent).map_err(|error| match error {
+                    accel::Error::TimedOut { .. } => Failure::OutOfTime,
+                    error => Failure::Failed(error.to_string()),
+                })
             }
-            (_, Ask::Direct(lane)) => lane.run(wait, end_ns, spent),
-            (_, Ask::Server(..)) => Err(Failure::Failed("there is no server".into())),
+            (Ask::Server(..), None) => Err(Failure::Failed("there is no server".into())),
         }
     }
 }
@@ -145,14 +149,14 @@ fn through_server(
 
 impl Direct {
     /// Gets ready to start the devices of a system file.
-    pub fn open(file: &Path, cores: &BTreeMap<String, Vec<usize>>) -> anyhow::Result<Direct> {
+    fn open(file: &Path, cores: &BTreeMap<String, Vec<usize>>) -> anyhow::Result<Direct> {
         let (accelerator_cores, whole_launches) = (cores.clone(), true);
         let options = Options { accelerator_cores, whole_launches, ..Options::default() };
         Ok(Direct { system: System::read(file)?, options, devices: BTreeMap::new() })
     }
 
     /// A stream of its own for a request.
-    pub fn lane(&mut self, request: &RequestPlan) -> anyhow::Result<Lane> {
+    fn lane(&mut self, request: &RequestPlan) -> anyhow::Result<Lane> {
         let id = &request.accelerator;
         let device = match self.devices.get(id) {
             Some(device) => device.clone(),
@@ -173,7 +177,7 @@ impl Direct {
 
 impl Lane {
     /// Has the request done, at most until `end_ns`, and adds where its time went.
-    pub fn run(&self, wait: Wait, end_ns: u64, spent: &mut Spent) -> Result<(), Failure> {
+    fn run(&self, wait: Wait, end_ns: u64, spent: &mut Spent) -> Result<(), Failure> {
         let begin_ns = monotonic_ns();
         let launch = Launch::new(self.kernel, [self.argument, 0, 0, 0]);
         let failed = |error: device::Error| Failure::Failed(error.to_string());

@@ -12,8 +12,6 @@ use anyhow::Context;
 use realtime::machine::{self, RtLimits};
 use serde::Deserialize;
 
-use super::executor::Report;
-
 /// A block of the software accelerator longer than this is told; a tenth of a millisecond is usual.
 const STANDSTILL_NS: u64 = 10_000_000;
 /// Shares of the duration above which stolen time and run delay are told.
@@ -86,6 +84,23 @@ impl Snapshot {
     }
 }
 
+/// An executor, as a run saw it.
+#[derive(Debug, Default)]
+pub struct Seen<'a> {
+    /// Its name.
+    pub id: &'a str,
+    /// `SCHED_FIFO` priority that it should have; 0 is normal scheduling.
+    pub priority: u8,
+    /// True if that was refused.
+    pub is_normal: bool,
+    /// True if locking its memory was refused.
+    pub is_unlocked: bool,
+    /// Delay of its first step after the start instant.
+    pub late_ns: u64,
+    /// The 99th percentile of processor time over nominal time, of all callbacks.
+    pub stretch_p99: Option<f64>,
+}
+
 /// Everything that was seen besides the responses.
 pub struct Evidence<'a> {
     /// From the start to the last report.
@@ -98,16 +113,47 @@ pub struct Evidence<'a> {
     pub limits: RtLimits,
     /// Summary of the server; none if it was lost.
     pub summary: Option<Summary>,
+    /// `SCHED_FIFO` priority that the server should have; 0 is normal scheduling.
+    pub server_priority: u32,
     /// Compute threads of each accelerator.
     pub units: BTreeMap<String, usize>,
     /// The accelerators whose threads compute: elsewhere they wait for the device, and what they
     /// wait for besides says nothing of it.
     pub software: Vec<&'a str>,
-    /// The executors with their reports.
-    pub executors: Vec<(&'a str, &'a Report)>,
+    /// The executors.
+    pub executors: Vec<Seen<'a>>,
 }
 
 impl Evidence<'_> {
+    /// Returns the marks of privileges that the system refused.
+    pub fn refused_marks(&self) -> Vec<String> {
+        let ids_of = |is_without: fn(&&Seen<'_>) -> bool| -> Vec<String> {
+            self.executors.iter().filter(is_without).map(|seen| seen.id.to_owned()).collect()
+        };
+        let mut wanted = self.executors.iter().filter(|seen| seen.priority > 0).count();
+        let mut normal = ids_of(|seen| seen.is_normal);
+        if let Some(summary) = self.summary.as_ref().filter(|_| self.server_priority > 0) {
+            wanted += 1 + summary.accelerators.len();
+            normal.extend((!summary.realtime).then(|| "the server".to_owned()));
+            let accelerators = summary.accelerators.iter().filter(|(_, a)| !a.realtime);
+            normal.extend(accelerators.map(|(id, _)| id.clone()));
+        }
+        let unlocked = ids_of(|seen| seen.is_unlocked);
+        let mut marks = Vec::new();
+        if !normal.is_empty() {
+            let all = normal.len() == wanted;
+            let who = if all { String::new() } else { format!("{} ", normal.join(", ")) };
+            let refused = "ran at normal priority: SCHED_FIFO refused, see keeptime doctor";
+            marks.push(format!("{who}{refused}"));
+        }
+        if !unlocked.is_empty() {
+            let all = unlocked.len() == self.executors.len();
+            let who = if all { "executors".to_owned() } else { unlocked.join(", ") };
+            marks.push(format!("memory of {who} was not locked, see keeptime doctor"));
+        }
+        marks
+    }
+
     /// Returns the marks that spoil or qualify the responses.
     pub fn marks(&self) -> Vec<String> {
         let mut marks: Vec<String> = self.stolen_mark().into_iter().collect();
@@ -140,10 +186,10 @@ impl Evidence<'_> {
                  the machine is noisy or its calibration is off"
             )
         }));
-        let late = self.executors.iter().filter(|(_, report)| report.late_ns > LATE_NS);
-        marks.extend(
-            late.map(|(id, report)| format!("{id} started {} late", milliseconds(report.late_ns))),
-        );
+        let late = self.executors.iter().filter(|seen| seen.late_ns > LATE_NS);
+        let late =
+            late.map(|seen| format!("{} started {} late", seen.id, milliseconds(seen.late_ns)));
+        marks.extend(late);
         marks
     }
 
@@ -235,7 +281,7 @@ impl Evidence<'_> {
 
     /// The executor whose processor work took longest, compared with its nominal time.
     fn stretch(&self) -> Option<(&str, f64)> {
-        let all = self.executors.iter().filter_map(|(id, report)| Some((*id, report.stretch_p99?)));
+        let all = self.executors.iter().filter_map(|seen| Some((seen.id, seen.stretch_p99?)));
         all.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
@@ -277,6 +323,7 @@ mod tests {
                 fair_server: None,
             },
             summary: Some(Summary { realtime: true, accelerators, ..Summary::default() }),
+            server_priority: 0,
             units: BTreeMap::from([("gpu0".to_owned(), 1)]),
             software: vec!["gpu0"],
             executors: Vec::new(),
@@ -310,6 +357,24 @@ mod tests {
     }
 
     #[test]
+    fn refused_privileges_name_whom_they_were_refused_unless_it_is_all() {
+        let mut evidence = evidence(0, accelerator(0));
+        let seen = |id, is_normal| Seen { id, priority: 9, is_normal, ..Seen::default() };
+        evidence.executors =
+            vec![seen("e1", false), Seen { is_unlocked: true, ..seen("e2", true) }];
+        let refused = evidence.refused_marks();
+        assert!(refused[0].starts_with("e2 ran at normal priority"), "{refused:?}");
+        assert!(refused[1].starts_with("memory of e2 was not locked"), "{refused:?}");
+        evidence.server_priority = 95;
+        evidence.summary.as_mut().unwrap().realtime = false;
+        evidence.executors = vec![seen("e1", true)];
+        let refused = evidence.refused_marks();
+        assert!(refused[0].starts_with("e1, the server ran at normal priority"), "{refused:?}");
+        evidence.summary.as_mut().unwrap().accelerators.clear();
+        assert!(evidence.refused_marks()[0].starts_with("ran at normal priority"));
+    }
+
+    #[test]
     fn stolen_time_names_its_core() {
         let marks = evidence(20_000_000, accelerator(0)).marks();
         assert_eq!(marks, ["the hypervisor took 20 ms (0.2 %) of core 0"]);
@@ -335,8 +400,7 @@ mod tests {
     fn delayed_compute_and_slow_processor_work_are_told() {
         let delayed = Accelerator { run_delay_ns: SECOND / 5, ..accelerator(0) };
         let mut evidence = evidence(0, delayed);
-        let report = Report { stretch_p99: Some(1.3), late_ns: 0, parts: Vec::new() };
-        evidence.executors.push(("e1", &report));
+        evidence.executors.push(Seen { id: "e1", stretch_p99: Some(1.3), ..Seen::default() });
         let marks = evidence.marks();
         assert_eq!(marks[0], "gpu0 was runnable but waited 200 ms (2.0 %) for its core");
         assert!(marks[1].starts_with("processor work in e1 took 1.30 times"), "{marks:?}");

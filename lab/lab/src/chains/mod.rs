@@ -2,22 +2,19 @@
 //!
 //! [`fold`] finds a core for everything, [`bound`] says what can be promised there, the processor
 //! work is calibrated once, [`plan`] says what each executor does, and a [`trial`] per policy runs
-//! the accelerator server and one process per executor. An
-//! [`executor`] runs callbacks in the order of [`ready`] and hands jobs on by [`mail`]. [`outcome`]
-//! turns the reports into results, [`disturbance`] says what spoiled them, and the report crate
-//! prints them.
+//! the accelerator server and one process per executor. An [`executor`] runs callbacks, which hand
+//! on [`job`]s. [`outcome`] turns the reports into results, [`disturbance`] says what spoiled them,
+//! and the report crate prints them.
 
 pub(crate) mod access;
-mod alarm;
 pub(crate) mod bound;
 pub(crate) mod disturbance;
 pub mod executor;
 pub(crate) mod fold;
-mod mail;
+pub(crate) mod job;
 mod outcome;
 pub(crate) mod plan;
 pub(crate) mod progress;
-pub(crate) mod ready;
 pub(crate) mod server;
 pub(crate) mod trial;
 
@@ -37,10 +34,10 @@ use fold::Cores;
 use plan::Plan;
 use progress::Progress;
 use terminal::output;
-use trial::{Arbitration, Trial};
+use trial::{Arbitration, Placement, Trial};
 
 /// The calibration's spread above which it is told.
-pub(crate) const SPREAD: f64 = 0.2;
+const SPREAD: f64 = 0.2;
 
 /// Options of `keeptime-lab chains`.
 #[derive(clap::Args)]
@@ -146,14 +143,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.begin("calibrating");
     let interrupted = ::trial::signals()?;
     let calibration = calibrate(&cores)?;
-    let trial = Trial {
-        system: &system,
-        file: &args.system,
-        cores: &cores,
-        plan: &plan,
-        calibration,
-        interrupted,
-    };
+    let placement = Placement { system: &system, file: &args.system, cores: &cores, interrupted };
+    let trial = Trial { placement, plan: &plan, calibration };
     let mut run = describe(args, &system, &cores, &calibration);
     for &policy in &args.policy {
         run.policies.push(trial.run(policy, &mut progress)?);
@@ -191,14 +182,19 @@ pub(crate) fn calibrate(cores: &Cores) -> anyhow::Result<Calibration> {
     thread.join().map_err(|_| anyhow::anyhow!("the calibration failed"))?
 }
 
+/// Says that a calibration is in doubt.
+pub(crate) fn spread_mark(calibration: &Calibration) -> Option<String> {
+    let percent = 100.0 * calibration.spread;
+    (calibration.spread > SPREAD).then(|| {
+        format!(
+            "calibration samples spread by {percent:.0} %: processor work may be too short or too long"
+        )
+    })
+}
+
 fn describe(args: &Args, system: &System, cores: &Cores, calibration: &Calibration) -> ChainsRun {
     let mut marks = cores.marks.clone();
-    if calibration.spread > SPREAD {
-        marks.push(format!(
-            "calibration samples spread by {:.0} %: processor work may be too short or too long",
-            100.0 * calibration.spread
-        ));
-    }
+    marks.extend(spread_mark(calibration));
     let bounds = bound::bounds(system, cores);
     marks.extend(bounds.marks);
     let us = |ns: u64| ns as f64 / 1e3;

@@ -7,7 +7,7 @@
 
 use accel::Wait;
 use serde::{Deserialize, Serialize};
-use system::{Callback, Chain, Segment, System};
+use system::{Callback, Segment, System};
 
 use super::fold::Cores;
 
@@ -36,8 +36,6 @@ pub struct Plan {
 /// Task of one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutorPlan {
-    /// Its number in the file.
-    pub index: usize,
     /// Its name.
     pub id: String,
     /// The core it is kept on.
@@ -59,8 +57,10 @@ pub struct PartPlan {
     pub position: usize,
     /// The callbacks, never empty.
     pub callbacks: Vec<CallbackPlan>,
-    /// The executor and the position at which the chain goes on; none after its last part.
-    pub next: Option<(usize, usize)>,
+    /// Their priorities, among the callbacks of all chains.
+    pub priorities: Vec<u32>,
+    /// The position at which the chain goes on; none after its last part.
+    pub next: Option<usize>,
 }
 
 /// Properties of a chain that an executor needs.
@@ -82,8 +82,6 @@ pub struct ChainPlan {
     pub spins: bool,
     /// True if it leaves out releases while its job before is busy.
     pub best_effort: bool,
-    /// The executor of its first callback.
-    pub first_executor: usize,
 }
 
 /// One callback.
@@ -134,20 +132,15 @@ impl Plan {
         );
         let slowest = system.chains.iter().map(|chain| chain.period_ns).max().unwrap_or(0);
         let grace_ns = slowest.saturating_mul(2).max(MIN_GRACE_NS);
-        let executors = (0..system.executors.len())
-            .map(|index| {
-                let executor = &system.executors[index];
-                ExecutorPlan {
-                    index,
-                    id: executor.id.clone(),
-                    core: cores.executors[index],
-                    priority: u8::try_from(executor.priority).unwrap_or(99),
-                    patience_ns: duration_ns.saturating_add(grace_ns),
-                    parts: parts(system, index, offsets_ns, &releases),
-                }
-            })
-            .filter(|executor| !executor.parts.is_empty())
-            .collect();
+        let planned =
+            system.executors.iter().zip(&cores.executors).map(|(executor, &core)| ExecutorPlan {
+                id: executor.id.clone(),
+                core,
+                priority: u8::try_from(executor.priority).unwrap_or(99),
+                patience_ns: duration_ns.saturating_add(grace_ns),
+                parts: parts(system, &executor.id, offsets_ns, &releases),
+            });
+        let executors = planned.filter(|executor| !executor.parts.is_empty()).collect();
         Ok(Plan { executors, releases, duration_ns, grace_ns })
     }
 }
@@ -164,49 +157,39 @@ pub fn wait(chain: &ChainPlan) -> Wait {
     if chain.spins { Wait::Spin } else { Wait::Suspend }
 }
 
-fn parts(system: &System, executor: usize, offsets_ns: &[u64], releases: &[u64]) -> Vec<PartPlan> {
-    let number = |id: &str| system.executors.iter().position(|e| e.id == id).unwrap_or(usize::MAX);
+/// The parts of an executor, of chains that release at all.
+fn parts(system: &System, executor: &str, offsets_ns: &[u64], releases: &[u64]) -> Vec<PartPlan> {
+    let chains: Vec<(u32, usize)> =
+        system.chains.iter().map(|chain| (chain.priority, chain.callbacks.len())).collect();
+    let priorities = executor::priorities(&chains);
     let mut mine = Vec::new();
     for (index, chain) in system.chains.iter().enumerate() {
-        let parts = chain.parts();
-        let starts: Vec<usize> = parts
-            .iter()
-            .scan(0, |start, part| {
-                let own = *start;
-                *start += part.callbacks.len();
-                Some(own)
-            })
-            .collect();
-        for (i, part) in parts.iter().enumerate().filter(|(_, p)| number(p.executor) == executor) {
+        let mut end = 0;
+        for part in chain.parts() {
+            let position = end;
+            end += part.callbacks.len();
+            if part.executor != executor || releases[index] == 0 {
+                continue;
+            }
             mine.push(PartPlan {
                 chain: ChainPlan {
                     index,
-                    first_executor: number(parts[0].executor),
+                    id: chain.id.clone(),
+                    priority: chain.priority,
+                    period_ns: chain.period_ns,
                     offset_ns: offsets_ns[index],
                     releases: releases[index],
-                    ..chain_plan(chain)
+                    spins: chain.wait == system::Wait::Spin,
+                    best_effort: chain.best_effort,
                 },
-                position: starts[i],
+                position,
                 callbacks: part.callbacks.iter().map(|c| callback_plan(system, c)).collect(),
-                next: parts.get(i + 1).map(|next| (number(next.executor), starts[i + 1])),
+                priorities: priorities[index][position..end].into(),
+                next: (end < chain.callbacks.len()).then_some(end),
             });
         }
     }
     mine
-}
-
-fn chain_plan(chain: &Chain) -> ChainPlan {
-    ChainPlan {
-        index: 0,
-        id: chain.id.clone(),
-        priority: chain.priority,
-        period_ns: chain.period_ns,
-        offset_ns: 0,
-        releases: 0,
-        spins: chain.wait == system::Wait::Spin,
-        best_effort: chain.best_effort,
-        first_executor: 0,
-    }
 }
 
 fn callback_plan(system: &System, callback: &Callback) -> CallbackPlan {
@@ -308,9 +291,11 @@ chains:
             let parts = plan.executors[e].parts.iter().filter(|part| part.chain.id == "far");
             parts.map(|p| (p.position, p.callbacks.len(), p.next)).collect::<Vec<_>>()
         };
-        assert_eq!(far(0), [(0, 2, Some((2, 2))), (3, 1, None)]);
-        assert_eq!(far(1), [(2, 1, Some((0, 3)))]);
-        assert!(plan.executors.iter().all(|e| e.parts[0].chain.first_executor == 0));
+        assert_eq!(far(0), [(0, 2, Some(2)), (3, 1, None)]);
+        assert_eq!(far(1), [(2, 1, Some(3))]);
+        let priorities = |e: usize| plan.executors[e].parts.iter().map(|p| p.priorities.clone());
+        assert!(priorities(0).eq([vec![2, 3], vec![5]]), "a later callback is more urgent");
+        assert!(priorities(1).eq([vec![4], vec![1]]), "so is every one of a more urgent chain");
     }
 
     #[test]

@@ -30,8 +30,9 @@ use system::{Graph, System, Work};
 use crate::chains::bound::shared_cores;
 use crate::chains::fold::Cores;
 use crate::chains::progress::Progress;
+use crate::chains::trial::Placement;
 use crate::chains::{
-    SPREAD, calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair,
+    calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair, spread_mark,
 };
 use graph_bounds::{MarginSource, TimeMargin};
 use plan::Threads;
@@ -103,17 +104,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         false => None,
     };
+    let placement = Placement { system: &system, file: &args.system, cores: &cores, interrupted };
     let trial = Trial {
-        system: &system,
+        placement,
         graph,
-        file: &args.system,
-        cores: &cores,
         executors: &executors,
         transport: args.transport,
         domain: args.domain,
         calibration,
         duration_ns: args.duration.as_nanos() as u64,
-        interrupted,
     };
     let margin = match &args.margin {
         MarginSource::Given(margin) => margin.clone(),
@@ -186,12 +185,7 @@ fn describe(
     mut marks: Vec<String>,
     calibration: Option<Calibration>,
 ) -> GraphRun {
-    if let Some(calibration) = calibration.filter(|calibration| calibration.spread > SPREAD) {
-        marks.push(format!(
-            "calibration samples spread by {:.0} %: processor work may be too short or too long",
-            100.0 * calibration.spread
-        ));
-    }
+    marks.extend(calibration.as_ref().and_then(spread_mark));
     let path = |path: &system::KeyPath| {
         let roots = path.roots.iter().filter_map(|root| graph.node(root)?.timer.as_ref());
         let period_ns = roots.map(|timer| timer.period_ns).min().unwrap_or(0);

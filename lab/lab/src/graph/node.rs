@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use accel::{CallbackId, Request, Wait};
+use accel::Wait;
 use executor::Context;
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use realtime::mutex::PiMutex;
@@ -18,8 +18,8 @@ use super::message::{Hop, Message, merged};
 use super::primes::primes;
 use super::record::{Record, Tally};
 use super::wire::Output;
-use crate::chains::access::{Failure, Lane};
-use crate::chains::ready::Spent;
+use crate::chains::access::Ask;
+use crate::chains::job::Spent;
 
 /// Processor work, ready to be done.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +29,6 @@ pub enum Work {
     Iterations(u64),
     /// Prime numbers up to this limit.
     Primes(u64),
-}
-
-/// An accelerator request, ready to be made.
-pub enum Ask {
-    Server(CallbackId, Request),
-    Direct(Lane),
 }
 
 /// State that all callbacks of a node share.
@@ -47,8 +41,6 @@ pub struct Node {
     pub longest_ns: Arc<AtomicU64>,
     /// Size of a message.
     pub message_bytes: usize,
-    /// Time at which everything that has not ended is given up.
-    pub end_ns: u64,
     pub memory: PiMutex<Memory>,
     pub record: Arc<Record>,
     pub tally: Arc<Tally>,
@@ -149,10 +141,11 @@ impl Callback {
 
     /// Works, uses accelerators, publishes.
     fn compute(&mut self, context: &mut Context, messages: &[Message], missed: u32) {
-        let release_ns = context.ready_ns();
+        let (release_ns, end_ns) = (context.ready_ns(), context.until_ns());
         self.node.work();
         for ask in &self.asks {
-            if let Err(failure) = run(ask, context, self.node.end_ns) {
+            let client = context.accelerators().ok();
+            if let Err(failure) = ask.run(client, Wait::Suspend, end_ns, &mut Spent::default()) {
                 return self.node.tally.failed(failure);
             }
         }
@@ -176,28 +169,6 @@ impl Callback {
             self.node.tally.unsent(&error);
         }
         self.node.record.arrived(node, &message, monotonic_ns());
-    }
-}
-
-fn run(ask: &Ask, context: &mut Context, end_ns: u64) -> Result<(), Failure> {
-    let failed = |error: executor::Error| Failure::Failed(error.to_string());
-    match ask {
-        Ask::Direct(lane) => lane.run(Wait::Suspend, end_ns, &mut Spent::default()),
-        Ask::Server(service, request) => {
-            let mut ticket = context.submit(*service, request).map_err(failed)?;
-            let left_ns = end_ns.saturating_sub(monotonic_ns());
-            let left = Some(std::time::Duration::from_nanos(left_ns));
-            match context.wait(&mut ticket, left) {
-                Ok(outcome) => match outcome.ok() {
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(Failure::Failed(error.to_string())),
-                },
-                Err(executor::Error::Accelerator(accel::Error::TimedOut { .. })) => {
-                    Err(Failure::OutOfTime)
-                }
-                Err(error) => Err(failed(error)),
-            }
-        }
     }
 }
 

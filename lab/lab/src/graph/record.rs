@@ -3,20 +3,12 @@
 //! Memory for all of it is taken beforehand; what comes in is one number under a short lock.
 
 use realtime::mutex::PiMutex;
+use report::graph::{CycleResult, PathResult};
 use serde::{Deserialize, Serialize};
 use system::{Graph, NodeKind};
 
 use super::message::Message;
 use crate::chains::access::Failure;
-
-/// Instances of a path that reached its sink.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathRecord {
-    /// From the oldest release of a root to the end of the sink's callback, of each instance.
-    pub latency_ns: Vec<u64>,
-    /// Messages that the nodes of the path missed, for each instance.
-    pub dropped: Vec<u32>,
-}
 
 /// Measurements of the sinks and the cyclic nodes of one process.
 pub struct Record {
@@ -25,15 +17,14 @@ pub struct Record {
 }
 
 struct Path {
-    /// Its number in the file.
-    number: usize,
     sink: u32,
     roots: Vec<u32>,
     nodes: Vec<u32>,
-    seen: PiMutex<PathRecord>,
+    seen: PiMutex<PathResult>,
 }
 
 struct Cycle {
+    id: String,
     node: u32,
     starts_ns: PiMutex<Vec<u64>>,
 }
@@ -49,22 +40,21 @@ impl Record {
             timer.map_or(0, |timer| duration_ns.div_ceil(timer.period_ns) as usize + 1)
         };
         let here = |node: &u32| nodes.contains(&(*node as usize));
-        let paths = graph.paths.iter().enumerate().map(|(at, path)| {
+        let paths = graph.paths.iter().map(|path| {
             let roots: Vec<u32> = path.roots.iter().map(|root| number(root)).collect();
             let room = roots.iter().map(|root| releases(*root)).sum();
-            let (latency_ns, dropped) = (Vec::with_capacity(room), Vec::with_capacity(room));
+            let (latency_us, dropped) = (Vec::with_capacity(room), Vec::with_capacity(room));
             Path {
-                number: at,
                 sink: number(&path.sink),
                 roots,
                 nodes: graph.on_path(path).iter().map(|node| number(&node.id)).collect(),
-                seen: PiMutex::new(PathRecord { latency_ns, dropped }),
+                seen: PiMutex::new(PathResult { id: path.id.clone(), latency_us, dropped }),
             }
         });
         let cyclic = nodes.iter().filter(|node| graph.nodes[**node].kind == NodeKind::Cyclic);
         let cycles = cyclic.map(|node| {
-            let node = *node as u32;
-            Cycle { node, starts_ns: PiMutex::new(Vec::with_capacity(releases(node))) }
+            let (id, node) = (graph.nodes[*node].id.clone(), *node as u32);
+            Cycle { id, node, starts_ns: PiMutex::new(Vec::with_capacity(releases(node))) }
         });
         Record { paths: paths.filter(|path| here(&path.sink)).collect(), cycles: cycles.collect() }
     }
@@ -84,22 +74,24 @@ impl Record {
             let on_path = message.hops.iter().filter(|hop| path.nodes.contains(&hop.node));
             let dropped = on_path.map(|hop| hop.dropped).sum();
             let mut seen = path.seen.lock();
-            seen.latency_ns.push(end_ns.saturating_sub(release_ns));
+            seen.latency_us.push(end_ns.saturating_sub(release_ns) as f64 / 1e3);
             seen.dropped.push(dropped);
         }
     }
 
-    /// The paths that end here, by number in the file.
-    pub fn paths(&self) -> Vec<(usize, PathRecord)> {
-        self.paths.iter().map(|path| (path.number, path.seen.lock().clone())).collect()
+    /// The paths that end here.
+    pub fn paths(&self) -> Vec<PathResult> {
+        self.paths.iter().map(|path| path.seen.lock().clone()).collect()
     }
 
-    /// The distances between two starts of each cyclic node, by number in the file.
-    pub fn cycles(&self) -> Vec<(usize, Vec<u64>)> {
-        let distances =
-            |starts_ns: &[u64]| starts_ns.windows(2).map(|two| two[1] - two[0]).collect();
-        let of = |cycle: &Cycle| (cycle.node as usize, distances(&cycle.starts_ns.lock()));
-        self.cycles.iter().map(of).collect()
+    /// The distances between two starts of each cyclic node.
+    pub fn cycles(&self) -> Vec<CycleResult> {
+        let result = |cycle: &Cycle| {
+            let starts_ns = cycle.starts_ns.lock();
+            let period_us = starts_ns.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e3);
+            CycleResult { id: cycle.id.clone(), period_us: period_us.collect() }
+        };
+        self.cycles.iter().map(result).collect()
     }
 }
 
@@ -174,8 +166,8 @@ graph:
         let hops = vec![hop(1, 300, 0), hop(0, 100, 0), hop(3, 5, 9), hop(2, 500, 2)];
         record.arrived(2, &Message::new(0, hops.clone(), 0), 700);
         record.arrived(3, &Message::new(0, hops, 0), 900);
-        let hot = PathRecord { latency_ns: vec![600], dropped: vec![2] };
-        assert_eq!(record.paths(), [(0, hot)]);
+        let hot = PathResult { id: "hot".into(), latency_us: vec![0.6], dropped: vec![2] };
+        assert_eq!(record.paths(), [hot]);
         let elsewhere = Record::new(system.graph.as_ref().unwrap(), &[3], 50_000_000);
         assert!(elsewhere.paths().is_empty());
     }
@@ -186,6 +178,7 @@ graph:
         let record = Record::new(system.graph.as_ref().unwrap(), &[0, 3], 50_000_000);
         [10, 22, 31].into_iter().for_each(|at| record.began(3, at));
         record.began(0, 40);
-        assert_eq!(record.cycles(), [(3, vec![12, 9])]);
+        let plan = CycleResult { id: "plan".into(), period_us: vec![0.012, 0.009] };
+        assert_eq!(record.cycles(), [plan]);
     }
 }

@@ -16,7 +16,7 @@ use super::trial::{Method, Trial};
 use crate::chains::access::registration;
 use crate::chains::plan::{RequestPlan, request_plan};
 use crate::chains::progress::Progress;
-use crate::chains::server::{self, ServerProcess};
+use crate::chains::server;
 use graph_bounds::TimeMargin;
 
 /// Requests of each length.
@@ -45,7 +45,7 @@ pub fn margin(
 fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut lengths: Vec<(u64, RequestPlan)> = Vec::new();
     for segment in trial.graph.nodes.iter().flat_map(Node::segments) {
-        let request = request_plan(trial.system, segment);
+        let request = request_plan(trial.placement.system, segment);
         if !lengths.iter().any(|(_, known)| *known == request) {
             lengths.push((segment.exec_ns, request));
         }
@@ -55,8 +55,7 @@ fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeM
     }
     progress.begin("accelerator requests by themselves");
     let folder = server::private_folder()?;
-    let (file, cores, interrupted) = (trial.file, trial.cores, &*trial.interrupted);
-    let process = ServerProcess { file, cores, folder: folder.path(), interrupted };
+    let process = trial.placement.server(folder.path());
     let mut server = process.start(Policy::Priority)?;
     let mut client = Client::connect(server::socket(folder.path()))?;
     let priority = trial.graph.nodes.iter().flat_map(Node::priorities).max().unwrap_or(0);

@@ -4,33 +4,23 @@
 //! among callbacks, and who chooses among accelerator requests.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use realtime::clock::monotonic_ns;
-use realtime::machine::{self, RtLimits};
+use realtime::machine::RtLimits;
 use realtime::work::Calibration;
-use report::graph::{CallbackResult, CycleResult, MethodRun, PathResult, Times};
+use report::graph::{CallbackResult, MethodRun, PathResult};
 use ros::Neighbours;
-use system::{DeviceKind, Graph, Policy, System};
-use trial::{Child, Children};
+use system::{Graph, Policy};
 
 use super::plan::ExecutorPlan;
-use super::process::{CallbackReport, ProcessReport, Refused, Spec};
+use super::process::{ProcessReport, Spec};
 use super::wire::{Setup, Transport};
 use crate::chains::access::Way;
-use crate::chains::disturbance::{
-    Evidence, LOST_SHARE, Snapshot, Summary, kept_back, milliseconds, percent,
-};
-use crate::chains::executor::Report;
-use crate::chains::fold::Cores;
+use crate::chains::disturbance::{LOST_SHARE, Seen, kept_back, milliseconds, percent};
 use crate::chains::progress::Progress;
-use crate::chains::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
-use crate::chains::trial::{normal_priority, unlocked};
+use crate::chains::server::{self, SECOND_NS};
+use crate::chains::trial::{Placement, Ran, Run};
 use crate::child::Order;
 
-/// From the announcement of the start instant to the start.
-const LEAD_NS: u64 = SECOND_NS / 2;
 /// The least time that callbacks have to end after the last release.
 const MIN_GRACE_NS: u64 = SECOND_NS;
 
@@ -58,14 +48,10 @@ impl Method {
 
 /// Parameters that are the same under every method.
 pub struct Trial<'a> {
-    /// The system.
-    pub system: &'a System,
+    /// The system and its cores.
+    pub placement: Placement<'a>,
     /// Its graph.
     pub graph: &'a Graph,
-    /// Its file.
-    pub file: &'a Path,
-    /// Cores of accelerators, server and executors.
-    pub cores: &'a Cores,
     /// The executors.
     pub executors: &'a [ExecutorPlan],
     /// Transport that carries messages.
@@ -76,8 +62,6 @@ pub struct Trial<'a> {
     pub calibration: Option<Calibration>,
     /// Time for which timers release, in nanoseconds.
     pub duration_ns: u64,
-    /// Set by a signal.
-    pub interrupted: Arc<AtomicBool>,
 }
 
 /// The longest processor time of a node's work, and what the file declares.
@@ -128,76 +112,53 @@ impl Trial<'_> {
         name: &str,
         progress: &mut Progress,
     ) -> anyhow::Result<(MethodRun, Option<Longest<'_>>)> {
-        let folder = server::private_folder()?;
-        // Declared after the folder, so that the processes end before it goes.
-        let mut children = Children::new(self.interrupted.clone());
-        progress.begin(&format!("{name}: starting"));
-        let (file, cores) = (self.file, self.cores);
-        let process =
-            ServerProcess { file, cores, folder: folder.path(), interrupted: &self.interrupted };
-        let mut server = match method {
-            Method::Keeptime => Some(process.start(Policy::Priority)?),
-            Method::Ros2 | Method::Picas => None,
-        };
-        let specs = self.specs(method, folder.path())?;
         // Each process takes part twice.
         let is_crowded =
-            self.transport == Transport::Dds && 2 * specs.len() > Neighbours::NOT_NEEDED;
-        let neighbours = is_crowded.then(|| Neighbours::new(self.domain)).transpose()?;
-        for spec in &specs {
-            let ids: Vec<&str> = spec.executors.iter().map(|plan| plan.id.as_str()).collect();
-            let name = format!("executor {}", ids.join(", "));
-            children.add(Child::order(&name, &Order::GraphExecutor(spec.clone()))?)?;
-        }
-        let refused: Vec<Refused> = children.ready(monotonic_ns() + 2 * READY_NS)?;
-        let before = Snapshot::take(self.cores.used());
-        let start_ns = monotonic_ns() + LEAD_NS;
-        children.tell(&start_ns)?;
-        let stop_ns = start_ns + self.duration_ns;
-        let until_ns = stop_ns + self.grace_ns() + END_NS;
-        let reports: Vec<ProcessReport> =
-            children.reports(until_ns, || progress.left(name, stop_ns))?;
-        drop(neighbours);
-        let duration_ns = monotonic_ns().saturating_sub(start_ns);
-        let after = Snapshot::take(self.cores.used());
-        let (summary, lost) = match &mut server {
-            Some(server) => process.stop(server),
-            None => (None, None),
+            self.transport == Transport::Dds && 2 * self.executors.len() > Neighbours::NOT_NEEDED;
+        let _neighbours = is_crowded.then(|| Neighbours::new(self.domain)).transpose()?;
+        let run = Run {
+            name,
+            policy: (method == Method::Keeptime).then_some(Policy::Priority),
+            duration_ns: self.duration_ns,
+            grace_ns: self.grace_ns(),
         };
-        let mut marks =
-            self.refused_marks(&reports, &unlocked_ids(&specs, &refused), summary.as_ref());
+        let processes = |folder: &Path| self.processes(method, folder);
+        let ran: Ran<'_, ProcessReport> = self.placement.run(&run, processes, progress)?;
+        let Ran { reports, refused, mut evidence, lost } = ran;
+        for ((plans, report), refused) in self.split().zip(&reports).zip(&refused) {
+            for (at, (plan, seen)) in plans.iter().zip(&report.executors).enumerate() {
+                evidence.executors.push(Seen {
+                    id: &plan.id,
+                    priority: plan.priority,
+                    is_normal: seen.refused.is_some(),
+                    is_unlocked: refused.lock.is_some(),
+                    // The process's, which its first executor stands for.
+                    late_ns: if at == 0 { report.late_ns } else { 0 },
+                    stretch_p99: None,
+                });
+            }
+        }
+        let mut marks = evidence.refused_marks();
         marks.extend(lost);
         marks.extend(failure_marks(&reports));
-        let late: Vec<(String, Report)> = specs
-            .iter()
-            .zip(&reports)
-            .map(|(spec, report)| {
-                let id = spec.executors.first().map_or(String::new(), |plan| plan.id.clone());
-                (id, Report { late_ns: report.late_ns, ..Report::default() })
-            })
-            .collect();
-        let units = self.cores.accelerators.iter().map(|(id, cores)| (id.clone(), cores.len()));
-        let software = self.system.accelerators.iter();
-        let software = software.filter(|accelerator| accelerator.device == DeviceKind::Cpu);
-        let evidence = Evidence {
-            duration_ns,
-            before,
-            after,
-            limits: machine::rt_limits(),
-            summary,
-            units: units.collect(),
-            software: software.map(|accelerator| accelerator.id.as_str()).collect(),
-            executors: late.iter().map(|(id, report)| (id.as_str(), report)).collect(),
-        };
         marks.extend(evidence.marks());
-        marks.extend(kept_from_core(self.executors, &reports, duration_ns, &machine::rt_limits()));
+        let (duration_ns, limits) = (evidence.duration_ns, &evidence.limits);
+        marks.extend(kept_from_core(self.executors, &reports, duration_ns, limits));
         let longest = self.longest(&reports);
+        let order = |path: &PathResult| self.graph.paths.iter().position(|p| p.id == path.id);
+        let mut paths: Vec<PathResult> =
+            reports.iter().flat_map(|report| &report.paths).cloned().collect();
+        paths.sort_by_key(order);
+        let executors = reports.iter().flat_map(|report| &report.executors);
+        let mut callbacks: Vec<CallbackResult> =
+            executors.flat_map(|executor| &executor.callbacks).cloned().collect();
+        callbacks.sort_by_key(|callback| std::cmp::Reverse(callback.priority));
         let run = MethodRun {
             method: method.name().into(),
             marks,
-            paths: self.paths(&reports),
-            cycles: self.cycles(&reports),
-            callbacks: callbacks(&reports),
+            paths,
+            cycles: reports.iter().flat_map(|report| &report.cycles).cloned().collect(),
+            callbacks,
             facts: evidence
                 .facts()
                 .into_iter()
@@ -226,31 +187,33 @@ impl Trial<'_> {
         periods.max().unwrap_or(0).saturating_mul(2).max(MIN_GRACE_NS)
     }
 
-    /// One process for each executor, or one for all where they share queues.
-    fn specs(&self, method: Method, folder: &Path) -> anyhow::Result<Vec<Spec>> {
-        let file = std::path::absolute(self.file)?;
+    /// The executors of each process: one, or all where they share queues.
+    fn split(&self) -> std::slice::Chunks<'_, ExecutorPlan> {
+        match self.transport {
+            Transport::Dds => self.executors.chunks(1),
+            Transport::Shared => self.executors.chunks(self.executors.len().max(1)),
+        }
+    }
+
+    /// The processes, by names and tasks.
+    fn processes(&self, method: Method, folder: &Path) -> anyhow::Result<Vec<(String, Order)>> {
+        let file = std::path::absolute(self.placement.file)?;
         let namespace = format!("/keeptime_{}_{}", std::process::id(), method.name());
-        let processes: Vec<&[ExecutorPlan]> = match self.transport {
-            Transport::Dds => self.executors.chunks(1).collect(),
-            Transport::Shared => vec![self.executors],
-        };
-        let count = processes.len();
-        let spec = |(process, executors): (usize, &[ExecutorPlan])| {
+        let count = self.split().len();
+        let process = |(process, executors): (usize, &[ExecutorPlan])| {
+            let ids: Vec<&str> = executors.iter().map(|plan| plan.id.as_str()).collect();
             let mut cores: Vec<usize> =
                 executors.iter().flat_map(|plan| &plan.cores).copied().collect();
             cores.sort_unstable();
             cores.dedup();
             let highest = executors.iter().map(|plan| plan.priority).max().unwrap_or(0);
-            Spec {
+            let spec = Spec {
                 file: file.clone(),
                 executors: executors.to_vec(),
                 ros2: method == Method::Ros2,
                 way: match method {
                     Method::Keeptime => Way::Server(server::socket(folder)),
-                    Method::Ros2 | Method::Picas => {
-                        let cores = self.cores.of_process(self.system, (process, count));
-                        Way::Direct(file.clone(), cores)
-                    }
+                    Method::Ros2 | Method::Picas => self.placement.direct((process, count))?,
                 },
                 wire: Setup {
                     transport: self.transport,
@@ -265,67 +228,11 @@ impl Trial<'_> {
                 calibration: self.calibration,
                 duration_ns: self.duration_ns,
                 grace_ns: self.grace_ns(),
-            }
+            };
+            anyhow::Ok((format!("executor {}", ids.join(", ")), Order::GraphExecutor(spec)))
         };
-        Ok(processes.into_iter().enumerate().map(spec).collect())
+        self.split().enumerate().map(process).collect()
     }
-
-    fn refused_marks(
-        &self,
-        reports: &[ProcessReport],
-        unlocked_ids: &[String],
-        summary: Option<&Summary>,
-    ) -> Vec<String> {
-        let mut wanted = self.executors.iter().filter(|plan| plan.priority > 0).count();
-        let executors = reports.iter().flat_map(|report| &report.executors);
-        let refused = executors.filter(|executor| executor.refused.is_some());
-        let mut without: Vec<String> = refused.map(|executor| executor.id.clone()).collect();
-        if let Some(summary) = summary.filter(|_| self.system.server.priority > 0) {
-            wanted += 1 + summary.accelerators.len();
-            without.extend((!summary.realtime).then(|| "the server".to_owned()));
-            let accelerators = summary.accelerators.iter().filter(|(_, a)| !a.realtime);
-            without.extend(accelerators.map(|(id, _)| id.clone()));
-        }
-        let normal = (!without.is_empty()).then(|| normal_priority(&without, wanted));
-        let free = !unlocked_ids.is_empty();
-        normal
-            .into_iter()
-            .chain(free.then(|| unlocked(unlocked_ids, self.executors.len())))
-            .collect()
-    }
-
-    fn paths(&self, reports: &[ProcessReport]) -> Vec<PathResult> {
-        let of = |number: usize| {
-            let mut seen = reports.iter().flat_map(|report| &report.paths);
-            seen.find(|(path, _)| *path == number).map(|(_, seen)| seen)
-        };
-        let paths = self.graph.paths.iter().enumerate();
-        paths
-            .filter_map(|(number, path)| {
-                let seen = of(number)?;
-                Some(PathResult {
-                    id: path.id.clone(),
-                    latency_us: seen.latency_ns.iter().map(|ns| *ns as f64 / 1e3).collect(),
-                    dropped: seen.dropped.clone(),
-                })
-            })
-            .collect()
-    }
-
-    fn cycles(&self, reports: &[ProcessReport]) -> Vec<CycleResult> {
-        let all = reports.iter().flat_map(|report| &report.cycles);
-        let of = |(node, periods_ns): &(usize, Vec<u64>)| CycleResult {
-            id: self.graph.nodes[*node].id.clone(),
-            period_us: periods_ns.iter().map(|ns| *ns as f64 / 1e3).collect(),
-        };
-        all.map(of).collect()
-    }
-}
-
-/// The executors of processes whose memory is not locked.
-fn unlocked_ids(specs: &[Spec], refused: &[Refused]) -> Vec<String> {
-    let processes = specs.iter().zip(refused).filter(|(_, refused)| refused.lock.is_some());
-    processes.flat_map(|(spec, _)| &spec.executors).map(|plan| plan.id.clone()).collect()
 }
 
 /// Names each executor that is the most urgent on its core and had to wait for it.
@@ -377,28 +284,4 @@ fn failure_marks(reports: &[ProcessReport]) -> Vec<String> {
         marks.push(format!("{unfinished} callbacks still waited for an accelerator at the end"));
     }
     marks
-}
-
-fn callbacks(reports: &[ProcessReport]) -> Vec<CallbackResult> {
-    let executors = reports.iter().flat_map(|report| &report.executors);
-    let mut all: Vec<CallbackResult> = executors
-        .flat_map(|executor| {
-            executor.callbacks.iter().map(|callback| {
-                let CallbackReport { name, priority, count, dropped, .. } = callback;
-                let times =
-                    |times: Option<[f64; 3]>| times.map(|[p50, p99, max]| Times { p50, p99, max });
-                CallbackResult {
-                    id: name.clone(),
-                    executor: executor.id.clone(),
-                    priority: *priority,
-                    count: *count,
-                    dropped: *dropped,
-                    response_us: times(callback.response_us),
-                    execution_us: times(callback.execution_us),
-                }
-            })
-        })
-        .collect();
-    all.sort_by_key(|callback| std::cmp::Reverse(callback.priority));
-    all
 }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use anyhow::Context;
-use executor::{Arrived, Bell, DdsInput, Queue, Topic};
+use executor::{DdsInput, Input, Topic};
 use realtime::thread;
 use ros::Qos;
 use serde::{Deserialize, Serialize};
@@ -64,10 +64,7 @@ pub enum Output {
 }
 
 /// Receives the messages of a topic.
-pub enum Incoming {
-    Dds(Box<DdsInput<Message>>),
-    Shared(Arc<Queue<Message>>),
-}
+pub type Incoming = Arc<dyn Input<Message = Message>>;
 
 impl Wire {
     /// Takes part with these nodes.
@@ -111,12 +108,9 @@ impl Wire {
             Wire::Dds(dds) => {
                 let qos = Qos::default().depth(u16::try_from(depth).unwrap_or(u16::MAX));
                 let subscription = of(&dds.subscribing, node)?.subscription(topic, qos)?;
-                let input = DdsInput::new(subscription, depth as usize);
-                Ok(Incoming::Dds(Box::new(input)))
+                Ok(Arc::new(DdsInput::new(subscription, depth as usize)))
             }
-            Wire::Shared(topics) => {
-                Ok(Incoming::Shared(of(topics, topic)?.subscribe(depth as usize)))
-            }
+            Wire::Shared(topics) => Ok(of(topics, topic)?.subscribe(depth as usize)),
         }
     }
 }
@@ -162,38 +156,6 @@ impl Output {
         match self {
             Output::Dds(publisher) => publisher.subscribers() >= subscriptions,
             Output::Shared(_) => true,
-        }
-    }
-}
-
-impl executor::Input for Incoming {
-    type Message = Message;
-
-    fn ready(&self) -> bool {
-        match self {
-            Incoming::Dds(input) => input.ready(),
-            Incoming::Shared(queue) => queue.ready(),
-        }
-    }
-
-    fn take(&self) -> Option<Arrived<Message>> {
-        match self {
-            Incoming::Dds(input) => input.take(),
-            Incoming::Shared(queue) => queue.take(),
-        }
-    }
-
-    fn dropped(&self) -> u64 {
-        match self {
-            Incoming::Dds(input) => input.dropped(),
-            Incoming::Shared(queue) => queue.dropped(),
-        }
-    }
-
-    fn connect(&self, bell: Arc<Bell>) {
-        match self {
-            Incoming::Dds(input) => input.connect(bell),
-            Incoming::Shared(queue) => queue.connect(bell),
         }
     }
 }
