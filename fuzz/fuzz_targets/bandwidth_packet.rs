@@ -1,7 +1,6 @@
 //! See `checks/bandwidth_packet.rs`.
 #![no_main]
 
-#[path = "../checks/bandwidth_packet.rs"]
-mod bandwidth_packet;
+use checks::bandwidth_packet;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bandwidth_packet::check(bytes));

@@ -1,7 +1,6 @@
 //! See `checks/control_packet.rs`.
 #![no_main]
 
-#[path = "../checks/control_packet.rs"]
-mod control_packet;
+use checks::control_packet;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| control_packet::check(bytes));

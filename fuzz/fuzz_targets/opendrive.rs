@@ -1,7 +1,6 @@
 //! See `checks/opendrive.rs`.
 #![no_main]
 
-#[path = "../checks/opendrive.rs"]
-mod opendrive;
+use checks::opendrive;
 
 libfuzzer_sys::fuzz_target!(|text: &str| opendrive::check(text));

@@ -1,7 +1,6 @@
 //! See `checks/program_file.rs`.
 #![no_main]
 
-#[path = "../checks/program_file.rs"]
-mod program_file;
+use checks::program_file;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| program_file::check(bytes));

@@ -1,7 +1,6 @@
 //! See `checks/ring_consumer.rs`.
 #![no_main]
 
-#[path = "../checks/ring_consumer.rs"]
-mod ring_consumer;
+use checks::ring_consumer;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ring_consumer::check(bytes));

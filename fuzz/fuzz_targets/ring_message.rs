@@ -1,7 +1,6 @@
 //! See `checks/ring_message.rs`.
 #![no_main]
 
-#[path = "../checks/ring_message.rs"]
-mod ring_message;
+use checks::ring_message;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ring_message::check(bytes));

@@ -1,7 +1,6 @@
 //! See `checks/trace_file.rs`.
 #![no_main]
 
-#[path = "../checks/trace_file.rs"]
-mod trace_file;
+use checks::trace_file;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| trace_file::check(bytes));

@@ -1,7 +1,6 @@
 //! See `checks/tracefs_page.rs`.
 #![no_main]
 
-#[path = "../checks/tracefs_page.rs"]
-mod tracefs_page;
+use checks::tracefs_page;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracefs_page::check(bytes));

@@ -47,7 +47,8 @@ enum Task {
     /// Check all devices of this machine against the contract, and measure them: the conformance
     /// suite, and a reduced submission study
     Devices,
-    /// Run the locks' tests under ThreadSanitizer, then attack a server for as long as is said
+    /// Run the locks' tests under ThreadSanitizer and the tests with bounds in time, then attack a
+    /// server for as long as is said
     Soak(soak::Args),
     /// Run other people's test suites bare, recorded and guarded, and list what differs
     Suites(suites::Args),

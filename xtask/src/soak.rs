@@ -1,9 +1,11 @@
 //! `cargo xtask soak`: what takes long, and shows only then.
 //!
 //! - The locks' tests under ThreadSanitizer.
+//! - Tests with bounds in time: those in modules `soak`. They need a machine without other work.
 //! - Attacks on a server by users without privileges (`keeptime-lab bench attacks`), beside a client
 //!   of the highest priority. They need root, for users of their own and for real-time priorities.
 
+use crate::devices;
 use crate::step::Step;
 
 /// Options of `cargo xtask soak`.
@@ -22,7 +24,24 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     sanitized()?;
+    timed()?;
     attacked(args)
+}
+
+/// One at a time.
+fn timed() -> anyhow::Result<()> {
+    devices::vulkan_driver();
+    let library = devices::onnx_library()?;
+    for packages in [
+        "-p keeptime -p keeptime-accel-server -p keeptime-device-onnx -p keeptime-device-vulkan \
+         -p keeptime-preload",
+        "-p keeptime-lab --no-default-features",
+    ] {
+        Step::cargo(&format!("test {packages} --tests -- --ignored --test-threads=1 soak::"))
+            .env(devices::ONNX_VARIABLE, &library)
+            .run()?;
+    }
+    Ok(())
 }
 
 fn attacked(args: &Args) -> anyhow::Result<()> {

@@ -143,7 +143,7 @@ fn versions(text: &str) -> Vec<(String, u32)> {
         .collect()
 }
 
-/// The crates of the workspace but this one.
+/// The crates of the workspace but this one, and what is for fuzzing.
 struct Workspace {
     /// Folders, from the root.
     folders: BTreeSet<String>,
@@ -174,7 +174,9 @@ fn workspace(root: &Path) -> anyhow::Result<Workspace> {
     let crates: BTreeMap<String, String> = packages
         .iter()
         .filter(|package| package["name"] != "xtask")
-        .filter_map(|package| Some((text(&package["name"]), called(&folder(package)?))))
+        .filter_map(|package| Some((text(&package["name"]), folder(package)?)))
+        .filter(|(_, folder)| !folder.starts_with("fuzz/"))
+        .map(|(name, folder)| (name, called(&folder)))
         .collect();
     let mut workspace = Workspace { folders: BTreeSet::new(), arrows: BTreeMap::new() };
     for package in packages {

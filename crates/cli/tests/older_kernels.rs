@@ -1,12 +1,11 @@
 //! `keeptime run` on kernels as old as Linux 5.3, by a filter that refuses what came later.
 
-#[path = "../../observe/preload/tests/support/refusals.rs"]
-mod refusals;
 mod support;
 
 use std::path::Path;
 use std::process::{Command, Output};
 use support::{Folder, preload_library};
+use testing::refusals;
 
 /// One of the programs that test the preload library.
 fn program(folder: &Folder, name: &str) -> String {

@@ -2,25 +2,21 @@
 //! binding, which knows nothing of Keeptime but the `.msg` and `.srv` files. On loopback, each test
 //! in a domain of its own.
 
-#[path = "../../ros/ros/tests/attacker/mod.rs"]
-mod attacker;
 #[path = "../../ros/ros/tests/interfaces/mod.rs"]
 mod interfaces;
-#[path = "../../../fuzz/checks/random.rs"]
-mod random;
-#[path = "../../../fuzz/checks/rtps.rs"]
-mod rtps;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use interfaces::{Add, Pair, Sum, Text, context, domain, on_loopback};
 use ros::remote::{Client, Registration, Request};
 use ros::{Bell, Mapping, Qos, Service};
+use testing::until;
+use testing::{attacker, random};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -126,14 +122,11 @@ impl Place {
     fn registrations(&self) -> u32 {
         self.local().snapshot().unwrap().accelerators[0].registrations
     }
-}
 
-fn until(what: &str, mut ask: impl FnMut() -> bool) {
-    let start = Instant::now();
-    let bell = Bell::new().unwrap();
-    while !ask() {
-        assert!(start.elapsed() < 60 * SECOND, "{what}: not within a minute");
-        bell.wait(Some(Duration::from_millis(20))).unwrap();
+    /// Waits until there are none. By one connection: the server has a limit for their pace.
+    fn until_left(&self, event: &str) {
+        let mut client = self.local();
+        until(event, || client.snapshot().unwrap().accelerators[0].registrations == 0);
     }
 }
 
@@ -160,7 +153,7 @@ fn foreign_client_lists_registers_submits_and_watches() {
     for step in ["registered ros/", "submitted", "listed", "watched", "left"] {
         assert!(said.contains(step), "{step}: {said}");
     }
-    until("the session's end", || place.registrations() == 0);
+    place.until_left("the session's end");
 }
 
 #[test]
@@ -220,9 +213,13 @@ fn foreign_node_reads_long_answers_that_name_their_request() {
     let client = there.client::<Echo>("echo", Mapping::Enhanced, qos).unwrap();
     until("the service", || client.is_served() && server.is_heard());
     let text = Text { data: "?".repeat(100_000) };
+    let bell = Arc::new(Bell::new().unwrap());
+    let ring = Arc::clone(&bell);
+    client.on_response(move || ring.ring());
     until("the answer, read by the foreign node", || {
         // It may come too late for the first ones.
         let _ = client.send(&text);
+        bell.wait(Some(Duration::from_millis(20))).unwrap();
         while let Some((id, request)) = server.take().unwrap() {
             let _ = server.respond(&id, &request);
         }
@@ -262,7 +259,7 @@ fn remote_client_computes_in_both_mappings() {
         assert_eq!(add.run(request, 60 * SECOND).unwrap().output, sums, "{name}");
         assert_eq!(place.registrations(), 1);
         drop(add);
-        until("the registration's end", || place.registrations() == 0);
+        place.until_left("the registration's end");
     }
 }
 
@@ -273,11 +270,11 @@ fn silent_and_killed_clients_lose_what_they_had() {
     let silent = Running::start(peer(&python, "silent", place.domain));
     silent.until("registered");
     assert_eq!(place.registrations(), 1);
-    until("the end of the lease", || place.registrations() == 0);
+    place.until_left("the end of the lease");
     let killed = Running::start(peer(&python, "silent", place.domain));
     killed.until("registered");
     drop(killed);
-    until("the end of the killed client", || place.registrations() == 0);
+    place.until_left("the end of the killed client");
     // And nobody else has noticed.
     let client = place.client(Mapping::Cyclone);
     let (request, sums) = addition(100);
@@ -299,7 +296,7 @@ fn gateway_that_dies_is_started_anew_and_the_server_goes_on() {
     let done = Command::new("kill").args(["-9", &gateway.to_string()]).status().unwrap();
     assert!(done.success());
     place.server.until("the gateway ended (signal: 9 (SIGKILL)), start 2");
-    until("the end of its sessions", || place.registrations() == 0);
+    place.until_left("the end of its sessions");
     place.server.until("node /robot/keeptime");
     // The old registration is unknown to the new gateway; a new one works.
     let client = place.client(Mapping::Cyclone);
@@ -329,7 +326,7 @@ fn gateway_outlives_100_000_hostile_packets_in_bounded_memory() {
     assert!(after < before + (64 << 10), "{before} KiB became {after} KiB");
     // More than are kept; a newcomer finds room.
     attacker.crowd(&mut random, 2048);
-    until("the end of the first client", || place.registrations() == 0);
+    place.until_left("the end of the first client");
     assert_eq!(served_by(), gateway, "it was never started anew");
 }
 

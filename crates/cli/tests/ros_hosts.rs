@@ -4,7 +4,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use accel::snapshot::{Chain, Snapshot};
 
@@ -137,12 +136,13 @@ impl Server {
         self.snapshot().chains
     }
 
-    fn until(&self, what: &str, ask: impl Fn(Vec<Chain>) -> bool) {
-        let start = Instant::now();
-        while !ask(self.chains()) {
-            assert!(start.elapsed() < Duration::from_secs(60), "{what}: {:?}", self.chains());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    /// By one connection: the server has a limit for their pace.
+    fn until(&self, event: &str, has_come: impl Fn(&[Chain]) -> bool) {
+        let mut client = accel::Client::connect(self.folder.path().join("kt.sock")).unwrap();
+        testing::until_ok(event, || {
+            let chains = client.snapshot().unwrap().chains;
+            if has_come(&chains) { Ok(()) } else { Err(chains) }
+        });
     }
 }
 
@@ -214,8 +214,27 @@ fn hosts_without_multicast_find_each_other_by_peers() {
 }
 
 #[test]
-fn priority_counts_across_hosts() {
-    let Some(network) = Network::new("order") else { return };
+fn critical_chain_of_another_host_is_served_beside_others_which_go_on() {
+    let _ = queued_medians_us();
+}
+
+/// A bound in time, for a machine without other work: `cargo xtask soak` runs it.
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "soak"]
+    fn priority_counts_across_hosts() {
+        let Some((high, same)) = queued_medians_us() else { return };
+        // Three others take 9 ms in turn; who comes first waits for a block of 0.1 ms.
+        assert!(2.0 * high < same, "queued for {high} us at high priority, {same} us at theirs");
+    }
+}
+
+/// Beside three busy chains of another host, the medians of the time for which the requests of a
+/// chain of higher and of one of the same priority were queued.
+fn queued_medians_us() -> Option<(f64, f64)> {
+    let network = Network::new("order")?;
     let server = Server::start(&network, "10 s");
     let busy = ["--service", "busy", "--arguments", "3000000"];
     let low = |chain: &str| {
@@ -232,11 +251,10 @@ fn priority_counts_across_hosts() {
     };
     let (high, same) = (run("high", "40"), run("same", "1"));
     drop(load);
-    // Three others take 9 ms in turn; who comes first waits for a block of 0.1 ms.
-    let (high, same) = (number(&high, "queued", "median"), number(&same, "queued", "median"));
-    assert!(2.0 * high < same, "queued for {high} us at high priority, {same} us at theirs");
+    let medians = (number(&high, "queued", "median"), number(&same, "queued", "median"));
     // Nobody starved: they went on while the critical chain was served.
     server.until("the end of the killed clients", |chains| chains.is_empty());
+    Some(medians)
 }
 
 #[test]

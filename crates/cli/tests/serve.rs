@@ -78,15 +78,11 @@ fn end(mut server: Child) -> std::process::ExitStatus {
 
 /// Connects as soon as there is a server.
 fn client_of(server: &mut Child, socket: &std::path::Path) -> Client {
-    loop {
-        match Client::connect(socket) {
-            Ok(client) => return client,
-            Err(error) => {
-                assert!(server.try_wait().unwrap().is_none(), "it has ended: {error}");
-                std::thread::yield_now();
-            }
-        }
-    }
+    testing::until_ok("a server", || {
+        let client = Client::connect(socket);
+        assert!(client.is_ok() || server.try_wait().unwrap().is_none(), "it has ended");
+        client
+    })
 }
 
 #[test]
@@ -142,10 +138,10 @@ fn of_servers_that_start_at_once_one_serves_and_the_others_say_so() {
     let mut servers: Vec<Child> = (0..4).map(|_| start()).collect();
     // All but one end by themselves.
     let mut ended = Vec::new();
-    while ended.len() < 3 {
+    testing::until("the end of all but one", || {
         ended.extend(servers.extract_if(.., |server| server.try_wait().unwrap().is_some()));
-        std::thread::yield_now();
-    }
+        ended.len() == 3
+    });
     for loser in ended {
         let output = loser.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

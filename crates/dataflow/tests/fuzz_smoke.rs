@@ -1,12 +1,8 @@
 //! The check of the fuzz target `flow_records` on fixed mutated inputs: see `fuzz/README.md`.
 
-#[path = "../../../fuzz/checks/flow_records.rs"]
-mod flow_records;
-#[path = "../../../fuzz/checks/random.rs"]
-#[allow(dead_code, reason = "other smoke tests use the rest")]
-mod random;
-
+use checks::flow_records;
 use record::{Flow, Kind, Record};
+use testing::random;
 
 /// A frame that comes in, is read by a run, and becomes a command.
 fn seed() -> Vec<u8> {

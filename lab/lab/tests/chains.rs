@@ -10,11 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use program::laboratory;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
+use testing::until;
 
 const NOBODY: u32 = 65_534;
 
@@ -220,10 +220,10 @@ fn children_go_with_their_parent_even_if_it_is_killed() {
         let mut parent = bench.command(&["--duration", "1h"]).spawn().unwrap();
         let _run = EndsWithTheTest::of(&parent);
         let id = parent.id();
-        wait_for("the server and two executors", || children_of(id) == 3);
+        until("the server and two executors", || children_of(id) == 3);
         kill(&parent, signal);
         assert_eq!(parent.wait().unwrap().code(), status);
-        wait_for("the end of all children", || children_of(id) == 0);
+        until("the end of all children", || children_of(id) == 0);
     }
 }
 
@@ -288,14 +288,6 @@ impl Drop for EndsWithTheTest {
 
 fn kill(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
-}
-
-fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < patience, "no {what} within a minute");
-        std::thread::yield_now();
-    }
 }
 
 fn children_of(parent: u32) -> usize {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use testing::until;
 
 /// Somebody stands ahead.
 const AHEAD: &str = "
@@ -37,10 +37,10 @@ fn serve(folder: &Path, accelerators: &str) -> Server {
     let mut command = Command::new(testing::keeptime());
     command.arg("serve").arg(&config).arg("--socket").arg(&socket).stderr(Stdio::null());
     let mut server = Server(command.stdout(Stdio::null()).spawn().unwrap());
-    while accel::Client::connect(&socket).is_err() {
+    testing::until_ok("a server", || {
         assert!(server.0.try_wait().unwrap().is_none(), "the server ended");
-        std::thread::yield_now();
-    }
+        accel::Client::connect(&socket).map(drop)
+    });
     server
 }
 
@@ -114,15 +114,27 @@ fn the_network_answers_every_frame_and_what_it_took_is_in_the_drive() {
     let Some(_server) = network(folder.path()) else { return };
     let marks = marks(&drive(folder.path()));
     assert!(marks.contains("the network answered for 20 frames; for 0 it did not"), "{marks}");
-    // The same on an accelerator that is a hundred times slower: a frame takes longer by nearly all
-    // that the network takes on the server's, which is milliseconds.
-    let median_ms = |accelerator| {
-        let output = command(folder.path(), AHEAD, accelerator).output().unwrap();
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        result["drives"][0]["latency_ms"]["median"].as_f64().unwrap()
-    };
-    let (fast, slow) = (median_ms("0.02"), median_ms("2"));
-    assert!(slow > fast + 2.0, "{fast} and {slow} ms");
+}
+
+/// A bound in time, for a machine without other work: `cargo xtask soak` runs it.
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "soak"]
+    fn frame_takes_longer_by_what_the_network_takes_on_a_slower_accelerator() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(_server) = network(folder.path()) else { return };
+        // On an accelerator that is a hundred times slower: a frame takes longer by nearly all that
+        // the network takes on the server's, which is milliseconds.
+        let median_ms = |accelerator| {
+            let output = command(folder.path(), AHEAD, accelerator).output().unwrap();
+            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            result["drives"][0]["latency_ms"]["median"].as_f64().unwrap()
+        };
+        let (fast, slow) = (median_ms("0.02"), median_ms("2"));
+        assert!(slow > fast + 2.0, "{fast} and {slow} ms");
+    }
 }
 
 #[test]
@@ -138,8 +150,8 @@ fn drive_goes_on_by_the_rule_when_the_server_dies_under_it() {
         line.clear();
         assert!(words.read_line(&mut line).unwrap() > 0, "the drive has not begun");
     }
-    // Some of its 250 frames, each of which takes the network milliseconds.
-    std::thread::sleep(Duration::from_millis(300));
+    let mut client = accel::Client::connect(folder.path().join("keeptime.sock")).unwrap();
+    until("some of its 250 frames", || client.snapshot().unwrap().counters.done >= 10);
     drop(server);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 fn command(out: &Path, arguments: &[&str]) -> Command {
     let mut command = laboratory();
@@ -57,9 +56,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
     let mut child =
         command(&killed, &one).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let lines = || std::fs::read_to_string(&log).map_or(0, |log| log.matches('\n').count());
-    while lines() == 0 && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    testing::until("a drive", || lines() > 0 || child.try_wait().unwrap().is_some());
     child.kill().unwrap();
     child.wait().unwrap();
     // One drive and half a line, as if it had been killed while it wrote the second one.

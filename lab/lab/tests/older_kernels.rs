@@ -2,13 +2,12 @@
 //! later.
 
 mod program;
-#[path = "../../../crates/observe/preload/tests/support/refusals.rs"]
-mod refusals;
 
 use std::path::Path;
 use std::process::Command;
 
 use program::laboratory;
+use testing::refusals;
 
 #[test]
 fn requests_are_served_as_on_a_new_kernel() {

@@ -355,9 +355,7 @@ fn an_interrupted_run_leaves_no_file() {
     let out = results.path("out");
     let mut run = keeptime(&["fig14a", "--sets", "10000000", "--threads", "1", "--out", &out]);
     let child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    while !catches_interrupts(child.id()) {
-        std::thread::yield_now();
-    }
+    testing::until("a handler of SIGINT", || catches_interrupts(child.id()));
     let id = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(id, Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -1,7 +1,7 @@
 //! The network on every NVIDIA GPU of this machine, if any, and on a fake driver that computes on
 //! processor cores (examples/late-launch).
 
-mod common;
+mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,7 +54,7 @@ fn every_gpu_computes_what_the_processor_does() {
     for mut gpu in gpus() {
         println!("{:?}", gpu.about());
         for method in working(gpu.as_ref()) {
-            common::computes_what_the_processor_does(gpu.as_mut(), method);
+            support::computes_what_the_processor_does(gpu.as_mut(), method);
             computes_a_deep_network(gpu.as_mut(), method);
             println!("ok: {} of {}", method.name(), gpu.about().id);
         }

@@ -1,6 +1,6 @@
 //! The network as a model of ONNX Runtime.
 
-mod common;
+mod support;
 
 use submission::network::{Network, Shape};
 use submission::{Accelerator, Error, Method, Select};
@@ -26,7 +26,7 @@ fn model_computes_what_the_processor_does() {
     println!("{:?}", accelerator.about());
     assert_eq!(accelerator.about().id, "onnx");
     assert_eq!(accelerator.methods(), [(Method::Model, Ok(()))]);
-    common::computes_what_the_processor_does(accelerator.as_mut(), Method::Model);
+    support::computes_what_the_processor_does(accelerator.as_mut(), Method::Model);
 }
 
 #[test]

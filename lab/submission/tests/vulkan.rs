@@ -1,6 +1,6 @@
 //! The network as a command buffer, on every Vulkan device that can be used.
 
-mod common;
+mod support;
 
 use submission::network::{Network, Shape};
 use submission::{Accelerator, Error, Method, Select};
@@ -28,7 +28,7 @@ fn every_device_computes_what_the_processor_does() {
     for mut accelerator in usable() {
         println!("{:?}", accelerator.about());
         assert!(accelerator.methods().contains(&(Method::CommandBuffer, Ok(()))));
-        common::computes_what_the_processor_does(accelerator.as_mut(), Method::CommandBuffer);
+        support::computes_what_the_processor_does(accelerator.as_mut(), Method::CommandBuffer);
     }
 }
 

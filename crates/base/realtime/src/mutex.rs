@@ -286,7 +286,8 @@ mod tests {
 
     #[test]
     fn waiter_at_a_ceiling_keeps_nobody_from_the_lock() {
-        match behind_a_waiter(|mutex| drop(mutex.lock_at(Some(11)))) {
+        // The limit ends a hang.
+        match behind_a_waiter(|mutex| drop(mutex.lock_at(Some(11))), Duration::from_secs(20)) {
             Some(busy) => assert!(busy, "it waited until the other core was free"),
             None => println!("SKIP priority ceiling: SCHED_FIFO is refused here, or one core"),
         }
@@ -295,24 +296,24 @@ mod tests {
     /// The same scene without a ceiling must come out wrong, or the test above proves nothing.
     #[test]
     fn ordinary_waiter_without_a_core_keeps_other_ordinary_ones_from_the_lock() {
-        match behind_a_waiter(|mutex| drop(mutex.lock())) {
+        // Less than the kernel lets a thread of real-time priority run without a break.
+        match behind_a_waiter(|mutex| drop(mutex.lock()), Duration::from_millis(600)) {
             Some(busy) => assert!(!busy, "the scene has no inversion"),
             None => println!("SKIP priority ceiling: SCHED_FIFO is refused here, or one core"),
         }
     }
 
-    /// An ordinary thread waits for the lock, on a core that a thread of priority 10 takes then; the
-    /// lock becomes free, and another ordinary thread wants it. Returns whether it has had it while
-    /// the core was still taken.
-    fn behind_a_waiter(take: fn(&PiMutex<()>)) -> Option<bool> {
-        /// Less than the kernel lets a thread of real-time priority run without a break.
-        const BUSY: Duration = Duration::from_millis(600);
+    /// An ordinary thread waits for the lock, on a core that a thread of priority 10 takes then, until
+    /// the scene is over or for `most`; the lock becomes free, and another ordinary thread wants it.
+    /// Returns whether it has had it while the core was still taken.
+    fn behind_a_waiter(take: fn(&PiMutex<()>), most: Duration) -> Option<bool> {
         let [first, .., last] = cores()[..] else { return None };
         std::thread::spawn(|| set_policy(Policy::Fifo(10)).ok()).join().ok()??;
         let (mutex, busy) = (PiMutex::new(()), AtomicBool::new(false));
+        let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (tell, told) = mpsc::channel();
-            let (mutex, busy) = (&mutex, &busy);
+            let (mutex, busy, over) = (&mutex, &busy, &over);
             let director = scope.spawn(move || {
                 pin(&[first]).unwrap();
                 let held = mutex.lock();
@@ -333,7 +334,7 @@ mod tests {
                     set_policy(Policy::Fifo(10)).unwrap();
                     busy.store(true, Ordering::SeqCst);
                     let began = Instant::now();
-                    while began.elapsed() < BUSY {}
+                    while began.elapsed() < most && !over.load(Ordering::SeqCst) {}
                     busy.store(false, Ordering::SeqCst);
                 });
                 while !busy.load(Ordering::SeqCst) {
@@ -341,8 +342,10 @@ mod tests {
                 }
                 drop(held);
                 take(mutex);
+                let is_busy = busy.load(Ordering::SeqCst);
+                over.store(true, Ordering::SeqCst);
                 assert_eq!(policy(), Policy::Normal);
-                busy.load(Ordering::SeqCst)
+                is_busy
             });
             Some(director.join().unwrap())
         })

@@ -173,9 +173,7 @@ fn others_come_in_while_a_user_knocks_in_a_loop() {
         assert_eq!(greeting(&socket), b"hello");
         socket.send(b"thanks", &[]).unwrap();
     }
-    while service.paced.load(Ordering::Relaxed) == before {
-        std::thread::yield_now();
-    }
+    testing::until("the knocker is paced", || service.paced.load(Ordering::Relaxed) > before);
 }
 
 #[test]
@@ -249,13 +247,9 @@ fn connecting_waits_for_a_place_and_gives_up_in_time() {
             tell.send(rustix::thread::gettid()).unwrap();
             Socket::connect(path, PATIENCE)
         });
-        // It sleeps in the connect, or has given up and gone.
-        let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
-        let is_awake =
-            |stat: String| stat.rsplit_once(") ").is_some_and(|(_, s)| !s.starts_with('S'));
-        while std::fs::read_to_string(&stat).is_ok_and(is_awake) {
-            std::thread::yield_now();
-        }
+        let thread = told.recv().unwrap().as_raw_nonzero().get() as u32;
+        // None: it has given up and gone.
+        testing::until("it sleeps in the connect", || testing::sleeps(thread) != Some(false));
         rustix::net::accept(&listener).unwrap();
         let second = second.join().unwrap().expect("the place that became free");
         rustix::net::accept(&listener).unwrap();

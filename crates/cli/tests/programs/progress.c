@@ -1,7 +1,8 @@
 /*
- * progress WHAT: how far threads get that others keep from a lock. Prints one number.
+ * progress WHAT: how far threads get that others keep from a lock. Prints one number, or two.
  *   inversion   milliseconds that an urgent thread waits for a mutex while a middle one computes for
- *               400 ms on the processor of the owner, which needs 20 ms
+ *               400 ms on the processor of the owner, which needs 20 ms; and 1 if the middle one was
+ *               through before, 0 if not
  *   read, write the same with a read-write lock that the slow one has for writing
  *   readers, readers-timed, readers-late
  *               the same with two slow ones that have it for reading, and an urgent one that
@@ -11,6 +12,7 @@
  *               one waiter waited, at most
  *   equals      how often 16 threads of one real-time priority took a mutex in a second
  *   writes      how often a writer got a read-write lock in a second of overlapping readers
+ *   writes-20   the same, until it is 20 times
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,6 +59,32 @@ static void pause_us(int64_t us) {
     nanosleep(&time, NULL);
 }
 
+/* A field of what the kernel says about a thread, behind its name. */
+static const char *field_of(long thread, int number) {
+    static _Thread_local char text[512];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", thread);
+    FILE *file = fopen(path, "r");
+    MUST(file);
+    size_t bytes = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[bytes] = 0;
+    char *at = strrchr(text, ')');
+    for (int field = 2; field < number; field++)
+        MUST(at && (at = strchr(at + 1, ' ')));
+    return at + 1;
+}
+
+static long own_id(void) {
+    return syscall(SYS_gettid);
+}
+
+/* Until a thread has told its number and sleeps in the kernel. */
+static void await_sleep(atomic_long *id) {
+    while (!atomic_load(id) || *field_of(atomic_load(id), 3) != 'S')
+        pause_us(100);
+}
+
 static pthread_t start(void *(*run)(void *), void *argument) {
     pthread_t thread;
     MUST(pthread_create(&thread, NULL, run, argument) == 0);
@@ -88,6 +116,23 @@ static int last_processor(void) {
 }
 
 static int shared_processor;
+static atomic_bool middle_is_there, middle_is_through;
+static atomic_long urgent_id;
+
+/* What the urgent thread got. */
+struct waited {
+    int64_t ms;
+    bool behind_the_middle;
+};
+
+static void wait_ends(struct waited *waited, int64_t begin_ns) {
+    waited->ms = (clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1000000;
+    waited->behind_the_middle = atomic_load(&middle_is_through);
+}
+
+static void print_waited(const struct waited *waited) {
+    printf("%lld %d\n", (long long)waited->ms, waited->behind_the_middle);
+}
 
 /* What the slow one takes, and what the urgent one does. */
 static enum { MUTEX, READ, WRITE } kind;
@@ -105,71 +150,62 @@ static void let_go(void) {
     MUST((kind == MUTEX ? pthread_mutex_unlock(&mutex) : pthread_rwlock_unlock(&rwlock)) == 0);
 }
 
+/* What a slow one does with the lock, not before the middle one is there. */
+static void work(void) {
+    while (!atomic_load(&middle_is_there)) {
+    }
+    compute_ms(20);
+}
+
 static void *low(void *unused) {
     pin_to(shared_processor);
     become(10);
     take(false);
     atomic_store(&step, 1);
-    compute_ms(20);
+    work();
     let_go();
     return unused;
 }
 
 static void *middle(void *unused) {
     pin_to(shared_processor);
+    /* Still more urgent than all others. */
+    atomic_store(&middle_is_there, true);
     become(20);
     compute_ms(400);
+    atomic_store(&middle_is_through, true);
     return unused;
 }
 
 static void *high(void *waited) {
     pin_to(shared_processor);
     become(30);
-    int64_t begin = clock_ns(CLOCK_MONOTONIC);
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+    atomic_store(&urgent_id, own_id());
     take(true);
-    *(int64_t *)waited = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000;
+    wait_ends(waited, begin_ns);
     let_go();
     return NULL;
 }
 
 static void inversion(void) {
-    int64_t waited = 0;
+    struct waited waited;
     shared_processor = last_processor();
     become(40);
     pthread_t threads[3] = {start(low, NULL)};
     while (atomic_load(&step) == 0)
         pause_us(100);
     threads[1] = start(high, &waited);
-    pause_us(2000);
+    await_sleep(&urgent_id);
     threads[2] = start(middle, NULL);
     for (int i = 0; i < 3; i++)
         MUST(pthread_join(threads[i], NULL) == 0);
-    printf("%lld\n", (long long)waited);
+    print_waited(&waited);
 }
 
 /* ---- readers ----------------------------------------------------------------------------------- */
 
 static bool is_timed, is_late;
-
-/* A field of what the kernel says about a thread, behind its name. */
-static const char *field_of(long thread, int number) {
-    static _Thread_local char text[512];
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", thread);
-    FILE *file = fopen(path, "r");
-    MUST(file);
-    size_t bytes = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[bytes] = 0;
-    char *at = strrchr(text, ')');
-    for (int field = 2; field < number; field++)
-        MUST(at && (at = strchr(at + 1, ' ')));
-    return at + 1;
-}
-
-static long own_id(void) {
-    return syscall(SYS_gettid);
-}
 
 /* The calling thread's priority, 1 to 99, with what it was lent. */
 static int effective_priority(void) {
@@ -187,23 +223,17 @@ static void *low_reader(void *number) {
     atomic_fetch_add(&inside, 1);
     while (atomic_load(&inside) < 2)
         pause_us(100);
-    compute_ms(20);
+    work();
     MUST(pthread_rwlock_unlock(&rwlock) == 0);
     MUST(effective_priority() == 10);
     return NULL;
 }
 
-/* Until both slow ones sleep, which is for the lock. */
-static void await_sleep(void) {
-    for (int i = 0; i < 2; i++)
-        while (!atomic_load(&readers_id[i]) || *field_of(atomic_load(&readers_id[i]), 3) != 'S')
-            pause_us(100);
-}
-
 static void *high_writer(void *waited) {
     pin_to(shared_processor);
     become(30);
-    int64_t begin = clock_ns(CLOCK_MONOTONIC);
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+    atomic_store(&urgent_id, own_id());
     if (is_timed) {
         struct timespec until;
         MUST(clock_gettime(CLOCK_REALTIME, &until) == 0);
@@ -212,14 +242,14 @@ static void *high_writer(void *waited) {
     } else {
         MUST(pthread_rwlock_wrlock(&rwlock) == 0);
     }
-    *(int64_t *)waited = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000;
+    wait_ends(waited, begin_ns);
     MUST(pthread_rwlock_unlock(&rwlock) == 0);
     MUST(effective_priority() == 30);
     return NULL;
 }
 
 static void readers(void) {
-    int64_t waited = 0;
+    struct waited waited;
     shared_processor = last_processor();
     become(40);
     pthread_t threads[4];
@@ -228,21 +258,24 @@ static void readers(void) {
     for (int i = 0; i < 2; i++)
         threads[i] = start(low_reader, (void *)(intptr_t)i);
     if (is_late) {
-        await_sleep();
+        /* Both slow ones wait for the lock. */
+        for (int i = 0; i < 2; i++)
+            await_sleep(&readers_id[i]);
         threads[3] = start(middle, NULL);
-        pause_us(2000);
+        while (!atomic_load(&middle_is_there))
+            pause_us(100);
         MUST(pthread_rwlock_unlock(&rwlock) == 0);
         threads[2] = start(high_writer, &waited);
     } else {
         while (atomic_load(&inside) < 2)
             pause_us(100);
         threads[2] = start(high_writer, &waited);
-        pause_us(2000);
+        await_sleep(&urgent_id);
         threads[3] = start(middle, NULL);
     }
     for (int i = 0; i < 4; i++)
         MUST(pthread_join(threads[i], NULL) == 0);
-    printf("%lld\n", (long long)waited);
+    print_waited(&waited);
 }
 
 /* ---- bypass ------------------------------------------------------------------------------------ */
@@ -301,25 +334,28 @@ static void *writer(void *writes) {
     while (!atomic_load(&stop)) {
         MUST(pthread_rwlock_wrlock(&rwlock) == 0);
         if (!atomic_load(&stop))
-            ++*(int64_t *)writes;
+            atomic_fetch_add((atomic_long *)writes, 1);
         MUST(pthread_rwlock_unlock(&rwlock) == 0);
         pause_us(200);
     }
     return NULL;
 }
 
-static void writes(void) {
-    int64_t count = 0;
+static void writes(long enough) {
+    atomic_long count = 0;
     pthread_t threads[5];
     for (int i = 0; i < 4; i++)
         threads[i] = start(reader, (void *)(intptr_t)i);
     pause_us(10000);
     threads[4] = start(writer, &count);
-    pause_us(1000000);
+    if (enough == 0)
+        pause_us(1000000);
+    while (atomic_load(&count) < enough)
+        pause_us(1000);
     atomic_store(&stop, true);
     for (int i = 0; i < 5; i++)
         MUST(pthread_join(threads[i], NULL) == 0);
-    printf("%lld\n", (long long)count);
+    printf("%ld\n", atomic_load(&count));
 }
 
 /* ---- equals ------------------------------------------------------------------------------------ */
@@ -363,7 +399,9 @@ int main(int count, char **arguments) {
     else if (strcmp(what, "equals") == 0)
         equals();
     else if (strcmp(what, "writes") == 0)
-        writes();
+        writes(0);
+    else if (strcmp(what, "writes-20") == 0)
+        writes(20);
     else
         return 2;
     return 0;

@@ -2,13 +2,10 @@
 //! toolchain. A coverage-guided run goes much deeper: see `fuzz/README.md`.
 #![cfg(not(loom))]
 
-#[path = "../../../../fuzz/checks/bandwidth_packet.rs"]
-mod bandwidth_packet;
-#[path = "../../../../fuzz/checks/random.rs"]
-mod random;
-
 use bandwidth::handshake::{Hello, PACKET_BYTES, Refusal, Welcome};
 use bandwidth::page::VERSION;
+use checks::bandwidth_packet;
+use testing::random;
 
 const ROUNDS: usize = 200_000;
 

@@ -8,7 +8,8 @@ use bandwidth::handshake::{Hello, Refusal, Welcome, image};
 use bandwidth::page::VERSION;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
-use support::{Stranger, map, regulator, until};
+use support::{Stranger, map, regulator};
+use testing::until;
 
 #[test]
 fn garbage_on_the_socket_is_refused_and_costs_others_nothing() {

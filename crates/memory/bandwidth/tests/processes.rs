@@ -14,7 +14,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{regulator, until};
+use support::regulator;
+use testing::{PATIENCE, until};
 
 const ROLE: &str = "BANDWIDTH_ROLE";
 const SOCKET: &str = "BANDWIDTH_SOCKET";
@@ -361,7 +362,7 @@ fn connection_hangs_up_when_the_regulator_is_killed() {
     assert!(hold.acquire());
     assert!(!hangs_up(&connection, Duration::ZERO));
     other.kill();
-    assert!(hangs_up(&connection, support::PATIENCE));
+    assert!(hangs_up(&connection, PATIENCE));
     assert!(hold.release() && hold.acquire(), "it goes on, read by nobody");
     std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
 }
@@ -374,10 +375,10 @@ fn connection_hangs_up_when_the_regulator_ends_or_lets_go_of_the_holder() {
     drop(first);
     // It collects what was closed when somebody looks.
     assert_eq!(holders.status().holders.len(), 1);
-    assert!(hangs_up(&connection, support::PATIENCE));
+    assert!(hangs_up(&connection, PATIENCE));
     assert!(!hangs_up(&other, Duration::ZERO));
     drop(holders);
-    assert!(hangs_up(&other, support::PATIENCE));
+    assert!(hangs_up(&other, PATIENCE));
 }
 
 #[test]

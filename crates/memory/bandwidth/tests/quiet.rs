@@ -7,7 +7,8 @@ mod support;
 use bandwidth::{Hold, Holders};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use support::{PATIENCE, regulator};
+use support::regulator;
+use testing::{PATIENCE, until};
 
 struct Counting;
 
@@ -84,7 +85,7 @@ fn hold_allocates_nothing_keeps_no_descriptor_and_leaves_errno() {
 /// Waits until what there is besides is as it should be. The regulator closes what belonged to
 /// closed holds when somebody looks at its holders.
 fn until_there_are(holders: &Holders, before: &[String], is_so: impl Fn(&[String]) -> bool) {
-    support::until("descriptors to be closed", || {
+    until("descriptors to be closed", || {
         holders.status();
         let mut more = descriptors();
         more.retain(|name| !before.contains(name));

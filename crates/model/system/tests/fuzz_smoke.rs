@@ -1,10 +1,7 @@
 //! The check of the fuzz target `system_file` on fixed mutated inputs: see `fuzz/README.md`.
 
-#[path = "../../../../fuzz/checks/random.rs"]
-#[allow(dead_code, reason = "other smoke tests use the rest")]
-mod random;
-#[path = "../../../../fuzz/checks/system_file.rs"]
-mod system_file;
+use checks::system_file;
+use testing::random;
 
 const SEED: &str = r#"
 time_unit: us

@@ -231,15 +231,16 @@ fn play(mode: impl Fn(&Folder) -> Mode, seed: u64, operations: u64) -> (Ended, S
     });
     let counts = recording.side().bandwidth_counts().to_vec();
     // Its process is gone.
-    while holders.is_held() || !holders.status().holders.is_empty() {
-        std::thread::yield_now();
-    }
+    testing::until("the holder is gone", || {
+        !holders.is_held() && holders.status().holders.is_empty()
+    });
     recorder.finish();
     (ended, seen, counts)
 }
 
+/// Checks a run and returns it.
 #[track_caller]
-fn check(name: &str, (ended, mut seen, counts): (Ended, Seen, Vec<u64>)) {
+fn check(name: &str, (ended, mut seen, counts): (Ended, Seen, Vec<u64>)) -> Seen {
     let said = ended.success();
     seen.over.sort_unstable();
     let quantile = |share: f64| {
@@ -263,9 +264,6 @@ fn check(name: &str, (ended, mut seen, counts): (Ended, Seen, Vec<u64>)) {
     );
     assert_eq!(seen.working[1], 0, "{name}: the lock was free while there was work");
     assert_eq!(seen.idle[1], 0, "{name}: the lock was held without work, and that was looked for");
-    // A hypervisor may have the core on which the timer of the thread that asks is.
-    let is_rare = seen.late * 10 <= seen.over.len();
-    assert!(is_rare, "{name}: the lock was held without work, and that was not looked for");
     assert_eq!(seen.waited[1], 0, "{name}: the lock was held after all had been waited for");
     let many = seen.working[0] > 100 && seen.idle[0] > 20 && seen.waited[0] > 0;
     assert!(many, "{name}: too little was seen: {seen:?}");
@@ -280,6 +278,7 @@ fn check(name: &str, (ended, mut seen, counts): (Ended, Seen, Vec<u64>)) {
     ] {
         assert_eq!(count(trouble), 0, "{name}: {trouble:?}");
     }
+    seen
 }
 
 #[test]
@@ -290,6 +289,19 @@ fn lock_is_held_exactly_while_work_is_outstanding() {
     let seed = number("KEEPTIME_SEED", 1);
     let operations = number("KEEPTIME_OPERATIONS", 1_000_000);
     check("alone", play(only_holding, seed, operations));
+}
+
+/// A bound in time, for a machine without other work: `cargo xtask soak` runs it.
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "soak"]
+    fn lock_is_looked_for_within_ten_periods_after_the_last_work() {
+        let seen = check("alone", play(only_holding, 5, 1_000_000));
+        // A hypervisor may have the core on which the timer of the thread that asks is.
+        assert!(seen.late * 10 <= seen.over.len(), "{} of {}", seen.late, seen.over.len());
+    }
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! The CUDA driver, a fake one that counts what it does: programs that reach it in any way get the
 //! same results, and everything is recorded.
 
-#[path = "support/refusals.rs"]
-mod refusals;
 mod support;
 
 use bandwidth::holders::{Config, Holders};
@@ -14,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use support::{Folder, Mode, Recorder, Subject, Trace, compile, program, run, shared_folder};
+use testing::refusals;
 
 /// Returns the folder of the fake driver and of its programs, which the first call builds.
 fn fake() -> &'static Path {

@@ -4,14 +4,12 @@
 //! Programs run with a filter that refuses newer system calls as an older kernel does, and with an
 //! allocator that ends them when a hook allocates, or this library at any time.
 
-#[path = "support/refusals.rs"]
-mod refusals;
 mod support;
 
 use record::guard::{GuardCount, Mutexes};
-use refusals::{REFUSALS, Refusal};
 use std::path::PathBuf;
 use support::{Folder, Mode, Recorder, Subject, compile, program, run};
+use testing::refusals::{REFUSALS, Refusal};
 
 /// The programs, and what runs them as on an older kernel.
 struct Stage {

@@ -1,15 +1,10 @@
 //! The checks of the fuzz targets `trace_file` and `program_file` on fixed mutated inputs: see
 //! `fuzz/README.md`.
 
-#[path = "../../../../fuzz/checks/program_file.rs"]
-mod program_file;
-#[path = "../../../../fuzz/checks/random.rs"]
-mod random;
-#[path = "../../../../fuzz/checks/trace_file.rs"]
-mod trace_file;
-
+use checks::{program_file, trace_file};
 use record::{Kind, Record};
 use std::sync::OnceLock;
+use testing::random;
 use trace::metadata::{Clock, LostRange};
 use trace::{BlockHead, Metadata, StreamKind, Trace, TraceWriter};
 

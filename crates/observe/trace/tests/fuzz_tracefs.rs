@@ -1,14 +1,8 @@
 //! The checks of the fuzz targets `tracefs_page` and `perf_record` on fixed mutated inputs: see
 //! `fuzz/README.md`.
 
-#[path = "../../../../fuzz/checks/perf_record.rs"]
-mod perf_record;
-#[path = "../../../../fuzz/checks/random.rs"]
-mod random;
-#[path = "../../../../fuzz/checks/tracefs_page.rs"]
-mod tracefs_page;
-
-use random::Random;
+use checks::{perf_record, tracefs_page};
+use testing::random::Random;
 
 const ROUNDS: usize = 20_000;
 

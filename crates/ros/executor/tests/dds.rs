@@ -6,7 +6,6 @@ use ros::{Context, Message, Options, Qos};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Number {
@@ -19,6 +18,8 @@ impl Message for Number {
 
 /// Sent again until it arrives.
 const FIRST: u64 = 100;
+/// More than are sent before that is seen.
+const DEPTH: u16 = 10_000;
 
 fn context() -> Context {
     let interfaces = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
@@ -31,13 +32,13 @@ fn messages_of_another_participant_release_a_callback() {
     let namespace = format!("/executor_test_{}", std::process::id());
     let from = sending.node(&namespace, "camera").unwrap();
     let to = receiving.node(&namespace, "detector").unwrap();
-    let publisher = from.publisher::<Number>("image", Qos::default().depth(10)).unwrap();
-    let subscription = to.subscription::<Number>("image", Qos::default().depth(10)).unwrap();
+    let publisher = from.publisher::<Number>("image", Qos::default().depth(DEPTH)).unwrap();
+    let subscription = to.subscription::<Number>("image", Qos::default().depth(DEPTH)).unwrap();
 
     let mut executor = Executor::new(Policy::ChainAware, vec![Thread::default()]).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
-    let input = DdsInput::new(subscription, 10);
+    let input = DdsInput::new(subscription, DEPTH.into());
     executor.subscription(Settings::new("detect", 1), input, move |context, number: Number| {
         log.lock().unwrap().push(number.value);
         if number.value == 4 {
@@ -46,17 +47,12 @@ fn messages_of_another_participant_release_a_callback() {
     });
     let end_ns = monotonic_ns() + 60_000_000_000;
     let running = std::thread::spawn(move || executor.run(end_ns).unwrap());
-    let start = Instant::now();
-    while publisher.subscribers() == 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "the reader was not found");
-        std::thread::yield_now();
-    }
+    testing::until("the reader is found", || publisher.subscribers() > 0);
     // A message that is sent before the reader knows the writer, too, is not kept.
-    while seen.lock().unwrap().is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(60), "the writer was not found");
+    testing::until("the writer is found", || {
         publisher.publish(&Number { value: FIRST }).unwrap();
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        !seen.lock().unwrap().is_empty()
+    });
     for value in 0..5 {
         publisher.publish(&Number { value }).unwrap();
     }

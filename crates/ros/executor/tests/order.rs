@@ -176,9 +176,7 @@ fn executor_wakes_for_messages_of_other_threads_and_ends_in_time() {
         let running = scope.spawn(|| waiting.run(u64::MAX).unwrap());
         for number in 1..=3 {
             topic.publish(&number);
-            while log.lock().unwrap().len() < number {
-                std::thread::yield_now();
-            }
+            testing::until("it is read", || log.lock().unwrap().len() == number);
         }
         let report = running.join().unwrap();
         assert_eq!((report.callbacks[0].count, report.callbacks[0].dropped), (3, 0));

@@ -103,9 +103,7 @@ fn free_thread_serves_what_a_busy_one_leaves() {
         let (first, told) = (full(1), passed.clone());
         executor.subscription(Settings::new("first", 2), first, move |context, _| {
             use executor::Input;
-            while !passed.ready() {
-                std::thread::yield_now();
-            }
+            testing::until("the other one has run", || passed.ready());
             context.stop();
         });
         let settings = Settings::new("second", 1).group(group);

@@ -1,19 +1,14 @@
 //! A participant that is attacked with packets of RTPS by another one on loopback: it lives, serves
 //! others, and what it keeps is bounded.
 
-#[path = "../../../../fuzz/checks/random.rs"]
-mod random;
-#[path = "../../../../fuzz/checks/rtps.rs"]
-mod rtps;
-
-mod attacker;
 mod interfaces;
 
 use std::time::{Duration, Instant};
 
-use attacker::{Attacker, resident_kib};
 use interfaces::{Add, Pair, Sum, context, domain};
 use ros::{Bell, Mapping, Qos};
+use testing::attacker::{Attacker, resident_kib};
+use testing::random;
 
 const PACKETS: usize = 100_000;
 

@@ -1,18 +1,11 @@
 //! The checks of the fuzz targets `ros_message` and `rtps_packet` on fixed random and mutated inputs:
 //! see `fuzz/README.md`.
 
-#[path = "../../../../fuzz/checks/random.rs"]
-mod random;
-#[path = "../../../../fuzz/checks/ros_message.rs"]
-mod ros_message;
-#[path = "../../../../fuzz/checks/rtps.rs"]
-mod rtps;
-#[path = "../../../../fuzz/checks/rtps_packet.rs"]
-mod rtps_packet;
-
+use checks::{ros_message, rtps_packet};
 use ros::cdr::encode;
 use ros::message::keeptime::{ChainStatus, ListResponse, RegisterRequest, SubmitRequest};
 use rustdds::receiving::{Receiving, SAMPLES};
+use testing::{random, rtps};
 
 fn seeds() -> Vec<Vec<u8>> {
     let register = RegisterRequest {

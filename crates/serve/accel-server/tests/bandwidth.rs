@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use support::{Busy, Fixture, PATIENCE, given, serve, signal, spawn, work};
+use support::{Busy, Fixture, given, serve, signal, spawn, work};
+use testing::until;
 
 /// A socket that no other test uses.
 fn socket() -> PathBuf {
@@ -40,14 +41,6 @@ server: {{priority: 0, bandwidth_socket: \"{}\"}}",
 
 fn of(fixture: &Fixture, service: &str) -> Busy {
     Busy::with(fixture, Registration::service(service).chain(service, 5))
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::yield_now();
-    }
 }
 
 fn holder(holders: &Holders) -> HolderStatus {

@@ -7,9 +7,8 @@ use accel::control::{self, Name, Packet, Refused};
 use accel::request::{Order, Status};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use std::time::{Duration, Instant};
 use support::raw::{Raw, RawSession, memfd};
-use support::{Busy, Fixture, PATIENCE, one_gpu, serve};
+use support::{Busy, Fixture, one_gpu, serve};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 fn fixture() -> (Fixture, Busy) {
@@ -176,13 +175,10 @@ fn ringing_for_nothing_is_muted_and_loses_no_request() {
     let (fixture, mut honest) = fixture();
     let mut session = RawSession::open(&fixture);
     let own = session.register("empty", 0, &[]).unwrap();
-    let start = Instant::now();
-    while fixture.server().counters().mutings == 0 {
-        assert!(start.elapsed() < PATIENCE);
-        for _ in 0..1000 {
-            session.doorbell.ring();
-        }
-    }
+    fixture.until("a muting", |counters| {
+        (0..1000).for_each(|_| session.doorbell.ring());
+        counters.mutings > 0
+    });
     session.launch(own, 0);
     honest.run(1);
     assert_eq!(session.status(0), Some(Status::Done), "a muted client is heard again");
@@ -213,15 +209,12 @@ fn connecting_in_a_loop_is_slowed_down() {
     let yaml = one_gpu("buckets: 1", "server: {priority: 0, limits: {connects_per_second: 20}}");
     let mut fixture = serve(&yaml);
     let mut honest = Busy::new(&fixture, "honest", 50);
-    let start = Instant::now();
-    let mut refused = String::new();
-    while refused.is_empty() {
-        assert!(start.elapsed() < PATIENCE);
-        match accel::Client::connect(&fixture.socket) {
-            Ok(_) | Err(accel::Error::NoServer { .. }) => {}
-            Err(error) => refused = error.to_string(),
+    let refused = testing::until_ok("a refusal", || {
+        match accel::Client::connect(&fixture.socket).map(drop) {
+            Ok(()) | Err(accel::Error::NoServer { .. }) => Err("let in"),
+            Err(error) => Ok(error.to_string()),
         }
-    }
+    });
     assert!(refused.contains("more than 20 times a second"), "{refused}");
     honest.run(1);
     // Each knock too many is counted, and few are worth a line.
@@ -235,11 +228,7 @@ fn connecting_in_a_loop_is_slowed_down() {
     };
     assert!(refusals() <= 10, "{} lines", refusals());
     // Patience is rewarded.
-    let start = Instant::now();
-    while accel::Client::connect(&fixture.socket).is_err() {
-        assert!(start.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    testing::until_ok("a place", || accel::Client::connect(&fixture.socket).map(drop));
     fixture.stop();
     assert!(fixture.logged("more lines about refused connections of user"));
 }
@@ -249,11 +238,10 @@ fn client_that_does_not_read_its_answers_is_ended() {
     let (fixture, mut honest) = fixture();
     let session = RawSession::open(&fixture);
     let ask = control::QueryStatus { kind: control::QueryStatus::KIND };
-    let start = Instant::now();
-    while fixture.server().counters().sessions == 2 {
-        assert!(start.elapsed() < PATIENCE);
+    fixture.until("its end", |counters| {
         session.raw.send(ask.as_bytes(), &[]);
-    }
+        counters.sessions != 2
+    });
     honest.run(1);
 }
 

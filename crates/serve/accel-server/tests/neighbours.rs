@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
-use support::{Busy, Fixture, PATIENCE, command_of, given, one_gpu, serve};
+use support::{Busy, Fixture, command_of, given, one_gpu, serve};
 
 fn refusal(error: Error) -> (Code, String) {
     match error {
@@ -121,7 +121,7 @@ fn client_of_another_user() {
         Ok(_) => println!("said: registered"),
         Err(error) => println!("said: {error}"),
     }
-    std::thread::sleep(PATIENCE);
+    support::stay();
 }
 
 /// Clients of another user, and what the server said to them.

@@ -1,15 +1,6 @@
 //! The checks of the fuzz targets on fixed pseudo-random inputs, for machines without the nightly
 //! toolchain. A coverage-guided run goes much deeper: see `fuzz/README.md`.
 
-#[path = "../../../../fuzz/checks/control_packet.rs"]
-mod control_packet;
-#[path = "../../../../fuzz/checks/random.rs"]
-mod random;
-#[path = "../../../../fuzz/checks/ring_consumer.rs"]
-mod ring_consumer;
-#[path = "../../../../fuzz/checks/ring_message.rs"]
-mod ring_message;
-
 use accel::Request;
 use accel::control::{Code, Deregister, Hello, MAGIC, Name, Packet, QueryStatus, Refused};
 use accel::control::{MAX_PACKET, Register, Reprioritise, VERSION, flag};
@@ -17,7 +8,8 @@ use accel::control::{
     QueryAccelerator, QueryBandwidth, QueryChain, QueryMemory, QueryServer, QuerySession,
 };
 use accel::request::Order;
-use random::Random;
+use checks::{control_packet, ring_consumer, ring_message};
+use testing::random::Random;
 use zerocopy::IntoBytes;
 
 const ROUNDS: usize = 200_000;

@@ -7,7 +7,6 @@ use device::{Device, Event, FailureCode, Launch, Level, OperationOutcome, Status
 use device_cuda::{Bytes, Config, CudaDevice, Program, Service, start};
 use shm::memory::PeerSlice;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use support::{
     Numbers, apart, begin, device, end, gpus, on_the_fake_driver, perceptron, stream, turn,
 };
@@ -61,18 +60,16 @@ fn scales(device: &CudaDevice, stream: StreamId, numbers: &Numbers, first: usize
 
 /// As many numbers as were at this address, in memory that takes their place when they are gone.
 fn numbers_at(address: usize) -> Numbers {
-    let start = Instant::now();
     // Kept, so that what is free above that address is not taken again and again.
     let mut others = Vec::new();
-    loop {
+    testing::until_ok("the device lets go of memory", || {
         let numbers = Numbers::new(5000);
         if numbers.input.as_ptr().addr() == address {
-            return numbers;
+            return Ok(numbers);
         }
-        assert!(start.elapsed() < support::PATIENCE, "the device does not let go of memory");
         others.push(numbers);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        Err(others.len())
+    })
 }
 
 const INPUTS: usize = 256;

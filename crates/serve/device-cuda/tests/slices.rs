@@ -6,10 +6,7 @@ mod support;
 use device::{Device, Event, FailureCode, Launch, Status, StreamId};
 use device_cuda::{Config, CudaDevice, Program, Service, start, thread_blocks};
 use shm::memory::PeerSlice;
-use std::time::Instant;
-use support::{
-    Numbers, PATIENCE, apart, begin, device, end, fault, gpus, on_the_fake_driver, stream, turn,
-};
+use support::{Numbers, apart, begin, device, end, fault, gpus, on_the_fake_driver, stream, turn};
 
 /// A unit's input, output and workspace.
 const BUFFERS: u64 = 3;
@@ -80,11 +77,7 @@ fn compute(device: &CudaDevice, stream: StreamId, launch: &Launch) -> Vec<u8> {
 
 /// Waits until so many slices more have ended.
 fn some_slices(device: &CudaDevice, before: u64, count: u64) {
-    let start = Instant::now();
-    while device.statistics().blocks < before + count {
-        assert!(start.elapsed() < PATIENCE, "nothing runs");
-        std::thread::yield_now();
-    }
+    testing::until("slices end", || device.statistics().blocks >= before + count);
 }
 
 /// The tests' `scale`, in slices.

@@ -1,13 +1,13 @@
 //! The conformance suite on a device whose work is runs of models.
 
-mod common;
+mod support;
 
-use common::{config, file};
 use device::conformance::{self, CaseResult};
 use device::{Device, Error, Status, kernels};
 use device_onnx::{Config, Model};
 use shm::memory::PeerSlice;
 use std::time::Instant;
+use support::{config, file};
 
 #[test]
 fn device_conforms() {
@@ -36,11 +36,7 @@ fn device_with_further_threads_and_a_model_conforms() {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
     };
-    let start = Instant::now();
-    while !names().any(|name| name.trim() == "unit-helper") {
-        assert!(start.elapsed().as_secs() < 60, "{:?}", names().collect::<Vec<_>>());
-        std::thread::yield_now();
-    }
+    testing::until("its thread", || names().any(|name| name.trim() == "unit-helper"));
     let report = conformance::run(device);
     assert!(report.passed(), "\n{report}");
 }
@@ -50,7 +46,7 @@ fn device_with_further_threads_and_a_model_conforms() {
 fn arguments_of_the_graphs_that_do_not_fit_are_refused() {
     let Some(config) = config() else { return };
     let device = device_onnx::start(&config).unwrap();
-    let (input, output) = (common::memory(&[0; 24]), common::memory(&[0; 12]));
+    let (input, output) = (support::memory(&[0; 24]), support::memory(&[0; 12]));
     let none = PeerSlice::empty();
     for (kernel, argument, input, output) in [
         ("vecadd", 4, &input, &output),
@@ -61,31 +57,47 @@ fn arguments_of_the_graphs_that_do_not_fit_are_refused() {
         ("busy", kernels::BUSY_MAX_NS + 1, &none, &none),
         ("busy", u64::MAX, &none, &none),
     ] {
-        let refused = device.check(&common::order(&device, kernel, argument, input, output));
+        let refused = device.check(&support::order(&device, kernel, argument, input, output));
         let fits = matches!(refused, Err(Error::ShortBuffer { .. } | Error::BadArgument { .. }));
         assert!(fits, "{kernel} {argument}: {refused:?}");
     }
-    let fits = common::order(&device, "vecadd", 3, &input, &output);
-    assert_eq!(common::run(&device, fits).status, Status::Done);
+    let fits = support::order(&device, "vecadd", 3, &input, &output);
+    assert_eq!(support::run(&device, fits).status, Status::Done);
 }
 
-/// The time is not checked closely: a shared machine changes its speed meanwhile.
 #[test]
-fn busy_takes_about_as_long_as_it_is_told() {
-    let Some(config) = config() else { return };
-    let device = device_onnx::start(&config).unwrap();
+fn busy_takes_as_long_as_it_is_told_in_as_many_blocks() {
+    let Some(times) = times_of_busy() else { return };
+    println!("busy for 5000 us took {} us at least, {} us usually", times[0], times[10]);
+    // A shared machine changes its speed meanwhile.
+    assert!(times[0] > 500, "{times:?}");
+}
+
+/// A bound in time, for a machine without other work: `cargo xtask soak` runs it.
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "soak"]
+    fn busy_for_5_ms_takes_less_than_50() {
+        let Some(times) = times_of_busy() else { return };
+        assert!(times[0] < 50_000, "{times:?}");
+    }
+}
+
+/// Times of requests to be busy for 5 ms, sorted, us.
+fn times_of_busy() -> Option<Vec<u128>> {
+    let device = device_onnx::start(&config()?).unwrap();
     let none = PeerSlice::empty();
     let mut times: Vec<u128> = (0..21)
         .map(|_| {
             let start = Instant::now();
-            let busy = common::order(&device, "busy", 5_000_000, &none, &none);
-            assert_eq!(common::run(&device, busy).status, Status::Done);
+            let busy = support::order(&device, "busy", 5_000_000, &none, &none);
+            assert_eq!(support::run(&device, busy).status, Status::Done);
             start.elapsed().as_micros()
         })
         .collect();
     times.sort_unstable();
-    println!("busy for 5000 us took {} us at least, {} us usually", times[0], times[10]);
-    assert!(times[0] > 500, "{times:?}");
-    assert!(times[0] < 50_000, "{times:?}");
     assert_eq!(device.statistics().blocks, 21 * 50);
+    Some(times)
 }

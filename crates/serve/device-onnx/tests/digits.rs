@@ -1,12 +1,12 @@
 //! A network that was trained for it reads digits on the device.
 
-mod common;
+mod support;
 
-use common::{config, file, memory, order, run};
 use device::{Device, Error, Event, Level, Status};
 use device_onnx::{Config, Model, OnnxDevice};
 use shm::memory::PeerSlice;
 use std::sync::Arc;
+use support::{config, file, memory, order, run};
 
 const PIXELS: usize = 16 * 16;
 const DIGITS: usize = 10;

@@ -1,10 +1,10 @@
 //! The runtime's library: missing, wrong, another one. In a process of its own, because a process
 //! loads one only.
 
-mod common;
+mod support;
 
-use common::{config, refusal};
 use device_onnx::{Config, LIBRARY_VARIABLE};
+use support::{config, refusal};
 
 #[test]
 fn a_library_that_is_missing_or_wrong_is_refused_with_its_path() {

@@ -1,10 +1,10 @@
 //! Models as kernels: their numbers, their sizes, and what is refused.
 
-mod common;
+mod support;
 
-use common::{bytes, config, memory, model, order, run};
 use device::{Device, Error, FailureCode, Status};
 use device_onnx::{Config, Provider};
+use support::{bytes, config, memory, model, order, run};
 
 /// Numbers of each type of the model `kinds`, one after the other.
 fn kinds(factor: u8) -> Vec<u8> {
@@ -83,7 +83,7 @@ fn models_that_do_not_fit_are_refused_with_the_file_and_the_reason() {
             model.path.set_file_name(name);
         }
         let path = model.path.display().to_string();
-        let text = common::refusal(&Config { models: vec![model], ..config.clone() });
+        let text = support::refusal(&Config { models: vec![model], ..config.clone() });
         println!("{text}");
         assert!(text.contains(&path), "{text}");
         let missing: Vec<_> = reasons.iter().filter(|reason| !text.contains(**reason)).collect();
@@ -98,7 +98,7 @@ fn names_and_numbers_are_checked_before_anything_is_loaded() {
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = config.clone();
         change(&mut config);
-        common::refusal(&config)
+        support::refusal(&config)
     };
     for name in ["", "busy", "empty", "vecadd"] {
         let text = with(&|config| config.models[0].name = name.into());

@@ -1,11 +1,11 @@
 //! The conformance suite on every Vulkan device that can be used.
 
-mod common;
+mod support;
 
-use common::{config, usable};
 use device::conformance::{self, CaseResult};
 use device::hosted::{Sharing, Unit};
 use device_vulkan::Config;
+use support::{config, usable};
 
 fn conforms(what: &str, config: Config) {
     let device = device_vulkan::start(config).expect("the device starts");

@@ -1,8 +1,7 @@
 //! Launches of many blocks, what runs meanwhile, and how devices are named.
 
-mod common;
+mod support;
 
-use common::{config, floats, launch, memory, read_floats, read_words, usable, words};
 use device::hosted::Unit;
 use device::software::{self, SoftwareDevice};
 use device::{Device, Event, Launch, Level, Status};
@@ -11,6 +10,7 @@ use realtime::clock::monotonic_ns;
 use realtime::work::Calibration;
 use shm::memory::PeerSlice;
 use std::time::Duration;
+use support::{config, floats, launch, memory, read_floats, read_words, usable, words};
 
 /// Numbers between -1 and 1, in no order.
 fn numbers(count: usize) -> Vec<f32> {
@@ -107,9 +107,7 @@ fn lower_work_leaves_the_unit_that_is_kept_for_urgent_launches() {
         let (long, urgent) = (Event::new(), Event::new());
         let minutes = Launch::new(device.kernel("busy").unwrap(), [300_000_000_000, 0, 0, 0]);
         device.launch(low, minutes, &long).unwrap();
-        while device.statistics().blocks == 0 {
-            std::thread::yield_now();
-        }
+        testing::until("a block ends", || device.statistics().blocks > 0);
         for _ in 0..50 {
             let empty = Launch::new(device.kernel("empty").unwrap(), [0; 4]);
             device.launch(high, empty, &urgent).unwrap();
@@ -127,7 +125,30 @@ fn lower_work_leaves_the_unit_that_is_kept_for_urgent_launches() {
 }
 
 #[test]
-fn busy_lasts_about_as_long_as_it_is_told() {
+fn busy_lasts_as_long_as_it_is_told() {
+    for (name, times) in times_of_busy() {
+        println!("{name}: 5 ms of busy last {} us (median)", times[7] / 1_000);
+        // A shared machine changes its speed meanwhile.
+        assert!(times[7] >= 1_000_000, "{times:?}");
+    }
+}
+
+/// A bound in time, for a machine without other work: `cargo xtask soak` runs it.
+mod soak {
+    use super::*;
+
+    #[test]
+    #[ignore = "soak"]
+    fn busy_for_5_ms_lasts_less_than_a_second() {
+        for (_, times) in times_of_busy() {
+            assert!(times[7] < 1_000_000_000, "{times:?}");
+        }
+    }
+}
+
+/// By device, the times of launches that are busy for 5 ms, sorted, ns.
+fn times_of_busy() -> Vec<(String, Vec<u64>)> {
+    let mut all = Vec::new();
     for found in usable() {
         let device = device_vulkan::start(config(&found)).unwrap();
         let mut times: Vec<u64> = (0..15)
@@ -138,10 +159,9 @@ fn busy_lasts_about_as_long_as_it_is_told() {
             })
             .collect();
         times.sort_unstable();
-        println!("{}: 5 ms of busy last {} us (median)", found.name, times[7] / 1_000);
-        // A wide range: a shared machine changes its speed meanwhile.
-        assert!((1_000_000..1_000_000_000).contains(&times[7]), "{times:?}");
+        all.push((found.name.clone(), times));
     }
+    all
 }
 
 #[test]

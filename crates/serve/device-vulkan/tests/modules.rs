@@ -1,10 +1,10 @@
 //! Kernels of one's own: what they see, what they do not see, and what is refused.
 
-mod common;
+mod support;
 
-use common::{config, launch, memory, module, read_words, usable, words};
 use device::{Device, Error, Event, Launch, Level, Status};
 use device_vulkan::{Config, Groups, Module, Source};
+use support::{config, launch, memory, module, read_words, usable, words};
 
 const SCALE: &str = "
     struct Arguments { low: vec4<u32>, high: vec4<u32> }

@@ -1,11 +1,11 @@
 //! Messages of Vulkan's validation layers on a device at work.
 
-mod common;
+mod support;
 
-use common::{config, floats, launch, memory, module, usable};
 use device::{Device, Status};
 use device_vulkan::{Config, Source, VulkanDevice};
 use std::process::Command;
+use support::{config, floats, launch, memory, module, usable};
 
 const LAYER: &str = "VK_LAYER_KHRONOS_validation";
 

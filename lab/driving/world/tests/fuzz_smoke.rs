@@ -1,13 +1,8 @@
 //! The checks of the fuzz targets `opendrive` and `traci_message` on fixed mutated inputs: see
 //! `fuzz/README.md`.
 
-#[path = "../../../../fuzz/checks/opendrive.rs"]
-mod opendrive;
-#[path = "../../../../fuzz/checks/random.rs"]
-#[allow(dead_code, reason = "other smoke tests use the rest")]
-mod random;
-#[path = "../../../../fuzz/checks/traci_message.rs"]
-mod traci_message;
+use checks::{opendrive, traci_message};
+use testing::random;
 
 const SEEDS: [&str; 2] = [
     include_str!("../../../../examples/drive/bend.xodr"),

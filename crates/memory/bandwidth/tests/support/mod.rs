@@ -15,10 +15,6 @@ use rustix::net::{
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-/// Longest time for which a test waits for an event that must come.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Holders at a socket of their own.
 pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
@@ -32,16 +28,6 @@ pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
     let mut config = config;
     change(&mut config);
     (Holders::start(config).unwrap(), socket)
-}
-
-/// Waits until it is so, and says how long that took.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::yield_now();
-    }
-    begun.elapsed()
 }
 
 /// A connection of somebody who does not use [`bandwidth::Hold`].

@@ -4,10 +4,9 @@ use crate::guarded::{Bytes, Guarded, me, reads_nothing, realtime_after};
 use guard::Deadline;
 use guard::rwlock::{Failure, Reads, Unlocked};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Barrier, LazyLock, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 
 unsafe extern "C" {
     fn pthread_self() -> usize;
@@ -56,17 +55,19 @@ fn step(guarded: &Guarded, number: u64, entered: &AtomicU64) {
     }
 }
 
+/// Number of times that a lock is taken.
+const ENTRIES: u64 = 100_000;
+
 #[test]
 fn nothing_is_torn_when_threads_do_everything_at_once() {
     let guarded = Guarded::new();
     let entered = AtomicU64::new(0);
-    let end = Instant::now() + Duration::from_secs(2);
     thread::scope(|scope| {
         for seed in 1..=6u64 {
             let (guarded, entered) = (&guarded, &entered);
             scope.spawn(move || {
                 let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                while Instant::now() < end {
+                while entered.load(Ordering::Relaxed) < ENTRIES {
                     number ^= number << 13;
                     number ^= number >> 7;
                     number ^= number << 17;
@@ -76,7 +77,6 @@ fn nothing_is_torn_when_threads_do_everything_at_once() {
             });
         }
     });
-    assert!(entered.load(Ordering::Relaxed) > 1000);
     guarded.check_idle();
 }
 
@@ -99,18 +99,17 @@ fn signal_handler_may_use_the_lock_that_it_interrupted() {
     unsafe { signal(SIGUSR1, handler as *const () as usize) };
     let workers = Mutex::new(Vec::new());
     let barrier = Barrier::new(4);
-    let end = Instant::now() + Duration::from_secs(1);
-    let entered = AtomicU64::new(0);
+    let (entered, over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for seed in 1..=3u64 {
-            let (workers, barrier, entered) = (&workers, &barrier, &entered);
+            let (workers, barrier, entered, over) = (&workers, &barrier, &entered, &over);
             scope.spawn(move || {
                 assert!(reads_nothing());
                 // SAFETY: it has no conditions.
                 workers.lock().unwrap().push(unsafe { pthread_self() });
                 barrier.wait();
                 let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                while Instant::now() < end {
+                while !over.load(Ordering::Relaxed) {
                     number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(seed);
                     step(&INTERRUPTED, number >> 32, entered);
                 }
@@ -119,16 +118,16 @@ fn signal_handler_may_use_the_lock_that_it_interrupted() {
         }
         barrier.wait();
         let workers = workers.lock().unwrap().clone();
-        while Instant::now() < end {
+        testing::until("handlers take the lock", || {
             for worker in &workers {
                 // SAFETY: the workers end after the second barrier.
                 unsafe { pthread_kill(*worker, SIGUSR1) };
             }
-            thread::yield_now();
-        }
+            HANDLED.load(Ordering::Relaxed) >= 1000
+        });
+        over.store(true, Ordering::Relaxed);
         barrier.wait();
     });
-    assert!(HANDLED.load(Ordering::Relaxed) > 0);
     INTERRUPTED.check_idle();
 }
 

@@ -64,9 +64,10 @@ impl Guarded {
 
     /// Waits until so many wait, which other threads bring about.
     pub fn await_waiting(&self, readers: u32, writers: u32) {
-        while self.lock.waiting(me()) != (Waiting { readers, writers }) {
-            thread::yield_now();
-        }
+        testing::until_ok("so many wait", || {
+            let waiting = self.lock.waiting(me());
+            if waiting == (Waiting { readers, writers }) { Ok(()) } else { Err(waiting) }
+        });
     }
 
     /// Looks at the pair, which nobody may be changing.

@@ -220,19 +220,13 @@ fn lock_whose_writers_come_first_in_the_library_keeps_its_order() {
             lock.write(me(), None).unwrap();
             lock.unlock(&Reads::new(), me()).unwrap();
         });
-        while lock.waiting(me()).writers == 0 {
-            thread::yield_now();
-        }
+        testing::until("the writer waits", || lock.waiting(me()).writers > 0);
         scope.spawn(|| {
             let until = Some(Deadline::after_ns(150 * MS));
             assert_eq!(lock.read(&Reads::new(), me(), until), Err(Failure::TimedOut));
         });
-        while lock.waiting(me()).readers == 0 {
-            thread::yield_now();
-        }
-        while lock.waiting(me()).readers != 0 {
-            thread::yield_now();
-        }
+        testing::until("the reader waits", || lock.waiting(me()).readers > 0);
+        testing::until("it gives up", || lock.waiting(me()).readers == 0);
         assert!(!lock.lets_readers_first() && !writer.is_finished());
         lock.unlock(&reads, me()).unwrap();
     });

@@ -2,12 +2,12 @@
 
 use crate::guarded::{Guarded, MS, me};
 use guard::Deadline;
-use guard::rwlock::Failure;
+use guard::rwlock::{Failure, Waiting};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use testing::until;
 
 unsafe extern "C" {
     fn sched_setscheduler(process: c_int, policy: c_int, parameters: *const c_int) -> c_int;
@@ -45,7 +45,9 @@ fn writer_that_gives_up_lets_in_the_readers_behind_it() {
     guarded.read(None).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| guarded.write(Some(Deadline::after_ns(200 * MS))));
-        while guarded.lock.waiting(me()).writers == 0 && !writer.is_finished() {}
+        until("the writer waits", || {
+            guarded.lock.waiting(me()).writers > 0 || writer.is_finished()
+        });
         let reader = scope.spawn(|| {
             guarded.read(None).unwrap();
             guarded.unlock().unwrap();
@@ -107,7 +109,7 @@ fn writers_get_in_by_urgency_and_then_in_order_of_arrival() {
 #[test]
 fn writer_waits_for_the_readers_present_at_its_arrival_only() {
     const READERS: u64 = 4;
-    let guarded = Guarded::new();
+    let (guarded, inside) = (Guarded::new(), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..READERS {
@@ -115,7 +117,15 @@ fn writer_waits_for_the_readers_present_at_its_arrival_only() {
                 while !stop.load(Ordering::Relaxed) {
                     guarded.read(None).unwrap();
                     guarded.look();
-                    thread::sleep(Duration::from_micros(200));
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    // It leaves when there is another one, or a writer waits.
+                    while inside.load(Ordering::SeqCst) < 2
+                        && guarded.lock.waiting(me()).writers == 0
+                        && !stop.load(Ordering::Relaxed)
+                    {
+                        thread::yield_now();
+                    }
+                    inside.fetch_sub(1, Ordering::SeqCst);
                     guarded.unlock().unwrap();
                 }
             });
@@ -130,7 +140,9 @@ fn writer_waits_for_the_readers_present_at_its_arrival_only() {
                     guarded.unlock().unwrap();
                     entries
                 });
-                while guarded.lock.waiting(me()).writers == 0 && !writer.is_finished() {}
+                until("the writer waits", || {
+                    guarded.lock.waiting(me()).writers > 0 || writer.is_finished()
+                });
                 before.store(guarded.entries.load(Ordering::SeqCst), Ordering::SeqCst);
                 let at_entry = writer.join().unwrap();
                 let later = at_entry.saturating_sub(before.load(Ordering::SeqCst));
@@ -147,6 +159,7 @@ fn writer_waits_for_the_readers_present_at_its_arrival_only() {
 #[test]
 fn reader_waits_for_one_writer_at_most() {
     let guarded = Guarded::new();
+    let nobody = Waiting { readers: 0, writers: 0 };
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -154,7 +167,10 @@ fn reader_waits_for_one_writer_at_most() {
                 while !stop.load(Ordering::Relaxed) {
                     guarded.write(None).unwrap();
                     guarded.change();
-                    thread::sleep(Duration::from_micros(200));
+                    // It leaves when the other one, or a reader, waits.
+                    while guarded.lock.waiting(me()) == nobody && !stop.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                    }
                     guarded.unlock().unwrap();
                 }
             });
@@ -167,7 +183,9 @@ fn reader_waits_for_one_writer_at_most() {
                 guarded.unlock().unwrap();
                 writes
             });
-            while guarded.lock.waiting(me()).readers == 0 && !reader.is_finished() {}
+            until("the reader waits", || {
+                guarded.lock.waiting(me()).readers > 0 || reader.is_finished()
+            });
             let before = guarded.writes.load(Ordering::SeqCst);
             let writes = reader.join().unwrap().saturating_sub(before);
             assert!(writes <= 1, "{writes} writers got in before a waiting reader");

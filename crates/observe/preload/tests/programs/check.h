@@ -99,10 +99,10 @@ static inline struct timespec in_ms(clockid_t clock, long ms) {
 #define FAR(clock) (&(struct timespec[1]){in_ms(clock, 600000)}[0])
 #define NONE (&(struct timespec){1, NEVER_NS})
 
-/* Waits until a thread of this process sleeps in the kernel. */
+/* Waits until a thread, or a process of one thread, sleeps in the kernel. */
 static inline void await_sleep(pid_t thread) {
     char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)thread);
     for (;;) {
         FILE *file = fopen(path, "r");
         MUST(file != NULL && fgets(line, sizeof line, file) != NULL);

@@ -180,7 +180,7 @@ static void *wait_to_be_told(void *unused) {
 }
 
 static void await_waiting(int count) {
-    for (bool enough = false; !enough; usleep(200)) {
+    for (bool enough = false; !enough; sched_yield()) {
         MUST(pthread_mutex_lock(&mutex) == 0);
         enough = waiting == count;
         MUST(pthread_mutex_unlock(&mutex) == 0);
@@ -206,7 +206,7 @@ static void conditions(void) {
     told = 1;
     EXPECT(pthread_cond_signal(&condition), 0);
     MUST(pthread_mutex_unlock(&mutex) == 0);
-    for (bool gone = false; !gone; usleep(200)) {
+    for (bool gone = false; !gone; sched_yield()) {
         MUST(pthread_mutex_lock(&mutex) == 0);
         gone = told == 0;
         MUST(pthread_mutex_unlock(&mutex) == 0);
@@ -239,9 +239,11 @@ static void *wait_for_ever(void *unused) {
     return unused;
 }
 
+static atomic_int waiter;
+
 /* Waiting for a mutex or a read-write lock is no point of cancellation. */
 static void *wait_for_mutex(void *unused) {
-    waiting++;
+    atomic_store(&waiter, gettid());
     MUST(pthread_mutex_lock(&crowded) == 0 && pthread_mutex_unlock(&crowded) == 0);
     had_it = true;
     pthread_testcancel();
@@ -263,9 +265,12 @@ static void cancellation(void) {
     had_it = false;
     MUST(pthread_mutex_lock(&crowded) == 0);
     MUST(pthread_create(&thread, NULL, wait_for_mutex, NULL) == 0);
-    usleep(20000);
+    while (atomic_load(&waiter) == 0)
+        sched_yield();
+    await_sleep(atomic_load(&waiter));
     EXPECT(pthread_cancel(thread), 0);
-    usleep(20000);
+    /* It goes on to wait. */
+    await_sleep(atomic_load(&waiter));
     HOLDS(!had_it);
     MUST(pthread_mutex_unlock(&crowded) == 0);
     MUST(pthread_join(thread, &result) == 0);

@@ -20,7 +20,7 @@ fn cost_of_a_switch_in_each_tier() {
         let mut times: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for _ in 0..7 {
             for (name, tier, futex) in kinds.into_iter().chain(more) {
-                let pauses = [("COMPUTE_US", "0"), ("PAUSE_US", "0")];
+                let pauses = [("COMPUTE_US", "0"), ("LOOKS", "0")];
                 let place = [("CORE", core.as_str()), ("ROUNDS", rounds), ("REAL_TIME", "1")];
                 let settings = [&pauses[..], &place[..]].concat();
                 let program = Program::waiting(role, &settings);

@@ -8,7 +8,7 @@ use realtime::thread::{Policy, pin, set_name, set_policy};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ pub fn compute(duration: Duration) {
 }
 
 /// Two threads on one processor that wait for each other; the first computes a while each time,
-/// the second sleeps a while, so that the first really waits.
+/// the second goes on when the first sleeps in the kernel, unless it is told not to look.
 #[test]
 #[ignore = "not a test: the program of the others"]
 fn ping_pong() {
@@ -88,13 +88,18 @@ fn ping_pong() {
         return;
     }
     let (rounds, compute_us) = (setting("ROUNDS", 40), setting("COMPUTE_US", 2000));
-    let (pause_us, core) = (setting("PAUSE_US", 100), setting("CORE", 0) as usize);
+    let (looks, core) = (setting("LOOKS", 1) == 1, setting("CORE", 0) as usize);
     let real_time = setting("REAL_TIME", 0) == 1;
+    let first = Arc::new(AtomicU32::new(0));
     let turn = Arc::new((Mutex::new(0_u64), Condvar::new()));
     let player = move |name: &'static str, mine: u64, turn: Arc<(Mutex<u64>, Condvar)>| {
+        let first = first.clone();
         std::thread::spawn(move || {
             set_name(name);
             say(name, realtime::thread::id().into());
+            if mine == 0 {
+                first.store(realtime::thread::id(), Ordering::Relaxed);
+            }
             pin(&[core]).unwrap();
             if real_time {
                 set_policy(Policy::Fifo(10)).unwrap();
@@ -105,8 +110,10 @@ fn ping_pong() {
                 if mine == 0 && compute_us > 0 {
                     compute(Duration::from_micros(compute_us));
                 }
-                if mine == 1 && pause_us > 0 {
-                    std::thread::sleep(Duration::from_micros(pause_us));
+                if mine == 1 && looks {
+                    let first = first.load(Ordering::Relaxed);
+                    // None: it has ended.
+                    testing::until("the first waits", || testing::sleeps(first) != Some(false));
                 }
                 *whose += 1;
                 turn.1.notify_all();
@@ -168,9 +175,7 @@ fn inherit() {
         let after_name = text.rsplit_once(") ").unwrap().1;
         after_name.split(' ').nth(15).unwrap().parse::<i64>().unwrap()
     };
-    while priority() >= 0 {
-        std::thread::yield_now();
-    }
+    testing::until("it inherits", || priority() < 0);
     drop(held);
     waiting.join().unwrap();
 }

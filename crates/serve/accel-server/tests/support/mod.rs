@@ -5,15 +5,13 @@ pub mod raw;
 
 use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
 use accel_server::{GpuHost, Options, Server};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use system::System;
-
-/// Longer than any of these steps takes on a busy machine; not a bound that is tested.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+pub use testing::PATIENCE;
 
 pub struct Fixture {
     pub server: Option<Server>,
@@ -73,28 +71,22 @@ impl Fixture {
 
     /// Waits until the server's counters are as they should become.
     pub fn until(&self, what: &str, condition: impl Fn(&accel::control::Counters) -> bool) {
-        let start = Instant::now();
-        while !condition(&self.server().counters()) {
-            assert!(start.elapsed() < PATIENCE, "{what}: {:?}", self.server().counters());
-            std::thread::yield_now();
-        }
+        testing::until_ok(what, || {
+            let counters = self.server().counters();
+            if condition(&counters) { Ok(()) } else { Err(counters) }
+        });
     }
 
     /// Waits until the device has finished its first block.
     pub fn until_begun(&self) {
-        let start = Instant::now();
-        while self.server().devices()[0].1.statistics().blocks == 0 {
-            assert!(start.elapsed() < PATIENCE, "the device does not begin");
-            std::thread::yield_now();
-        }
+        let device = &self.server().devices()[0].1;
+        testing::until("the device begins", || device.statistics().blocks > 0);
     }
 
     pub fn until_logged(&self, text: &str) {
-        let start = Instant::now();
-        while !self.logged(text) {
-            assert!(start.elapsed() < PATIENCE, "{text}: {:?}", self.log.lock().unwrap());
-            std::thread::yield_now();
-        }
+        testing::until_ok(text, || {
+            if self.logged(text) { Ok(()) } else { Err(self.log.lock().unwrap().clone()) }
+        });
     }
 
     pub fn logged(&self, text: &str) -> bool {
@@ -150,10 +142,15 @@ pub fn command_of(program: &Path, test: &str, fixture: &Fixture, word: &str) -> 
         .args(["--ignored", "--exact", "--nocapture", test])
         .env("KEEPTIME_TEST_SOCKET", &fixture.socket)
         .env("KEEPTIME_TEST_WORD", word)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     command
+}
+
+/// For such a process: stays until it is killed, or the test has gone.
+pub fn stay() {
+    let _ = std::io::stdin().read(&mut [0]);
 }
 
 /// Returns the socket and the word that `spawn` gave to this process; None if it did not start it.

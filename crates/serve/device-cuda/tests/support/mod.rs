@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-
-/// Longer than any of these steps takes on a busy machine; not a bound that is tested.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub use testing::PATIENCE;
+use testing::until;
 
 /// All GPUs; without a driver the test says so.
 pub fn gpus() -> Vec<usize> {
@@ -141,6 +140,35 @@ pub fn begin(
     let event = Event::new();
     device.launch(stream(device, level), launch, &event).unwrap();
     event
+}
+
+/// The same on a device that does nothing else, once its GPU's process has it.
+pub fn begin_alone(
+    device: &CudaDevice,
+    level: u8,
+    kernel: &str,
+    argument: u64,
+    budget: Option<Duration>,
+) -> Event {
+    until("the units wait for orders", || units_at_work() == 0);
+    let event = begin(device, level, kernel, argument, budget);
+    until("a unit has its order", || units_at_work() > 0);
+    event
+}
+
+/// Number of threads of a GPU's process that wait for no order, by the kernel's word.
+fn units_at_work() -> usize {
+    let tasks = |process: &str| {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter();
+        tasks.flatten().flatten().map(|task| task.path())
+    };
+    let read = |task: &Path, file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+    let children = tasks("self").map(|task| read(&task, "children")).collect::<String>();
+    let units = children.split_whitespace().flat_map(tasks);
+    let units = units.filter(|task| read(task, "comm").starts_with("gpu-unit-"));
+    // A mailbox is the only futex there that processes share: the operation is 0.
+    let calls = units.map(|task| read(&task, "syscall"));
+    calls.filter(|call| !call.is_empty() && call.split(' ').nth(2) != Some("0x0")).count()
 }
 
 pub fn end(event: &Event) -> OperationOutcome {

@@ -1,146 +1,36 @@
 //! Drives the real `keeptime regulate`, with real loads and holders.
 //!
-//! Times are compared with each other, never with a clock: other programs run on these cores too.
+//! Each step waits for what the regulator reports (`--verbose`), or for a load's processor time.
+//! How long something takes is for `soak.rs`.
 
-use std::io::{BufRead, BufReader, Read};
+mod running;
+mod soak;
+
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Output};
 
 use bandwidth::Hold;
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use realtime::clock::thread_cpu_ns;
+use running::{
+    HOLDER, Process, Regulate, Seen, alone, core, holder, keeptime, load, of_core, of_thread, text,
+};
+use rustix::process::Signal;
+use testing::until;
 
-const HOLDER: &str = "KEEPTIME_TEST_HOLDER";
-const PATIENCE: Duration = Duration::from_secs(60);
+const MS: u64 = 1_000_000;
 
-fn keeptime() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_keeptime"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The last core, if cores can be regulated here. The calling thread, which holds locks, is kept
-/// away from it: a holder on a stopped core cannot give the lock back.
-fn core() -> Option<usize> {
-    let cores = realtime::machine::online_cores();
-    if !rustix::process::geteuid().is_root() || cores.len() < 2 {
-        eprintln!("SKIP: regulating takes root and two cores");
-        return None;
+#[test]
+fn lines_of_a_core_are_added_up() {
+    let mut seen = Seen::default();
+    let said = "keeptime regulate:    1.0 s   core 1: 9 periods, 8 stops, 7.5 ms stopped";
+    let idle = "keeptime regulate:   12.0 s   core 1: 0 periods, 0 stops, 7.5 ms stopped";
+    for line in [said, "keeptime regulate: memory is not locked: x", idle] {
+        seen.add(line);
     }
-    let (core, others) = cores.split_last()?;
-    realtime::thread::pin(others).unwrap();
-    Some(*core)
-}
-
-/// Checks that one of a few attempts succeeds: something else, or a hypervisor, may have the core
-/// in any of them.
-fn in_one_of_a_few(mut attempt: impl FnMut() -> Result<(), String>) {
-    let failed: Vec<String> = (0..5).map_while(|_| attempt().err()).collect();
-    assert!(failed.len() < 5, "{failed:#?}");
-}
-
-/// One regulator at a time: it keeps others from their core.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// A process that is killed when the test ends, however it does.
-struct Process(Child);
-
-impl Process {
-    fn id(&self) -> i32 {
-        self.0.id() as i32
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A load that is on its core.
-fn load(name: &str, core: usize) -> Process {
-    let mut command = keeptime();
-    command.args(["regulate-load", name, &core.to_string()]).stdout(Stdio::piped());
-    let mut load = Process(command.spawn().unwrap());
-    let mut said = [0; 7];
-    load.0.stdout.take().unwrap().read_exact(&mut said).unwrap();
-    load
-}
-
-/// A running `keeptime regulate --json`, whose door is open.
-struct Regulate {
-    process: Process,
-    socket: PathBuf,
-    said: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Regulate {
-    fn start(core: usize, options: &[&str]) -> Regulate {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("bandwidth.sock");
-        Regulate::start_at(core, options, folder, &socket)
-    }
-
-    fn start_at(
-        core: usize,
-        options: &[&str],
-        folder: tempfile::TempDir,
-        socket: &Path,
-    ) -> Regulate {
-        let mut command = keeptime();
-        command.args(["regulate", "--json", "--cores", &core.to_string(), "--socket"]);
-        command.arg(socket).args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Process(command.spawn().unwrap());
-        let mut lines = BufReader::new(process.0.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("listening") {
-            assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
-        }
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        Regulate { process, socket: socket.into(), said, _folder: folder }
-    }
-
-    /// Ends it by a signal; what it did.
-    fn end(mut self, signal: Signal) -> Value {
-        self.process.signal(signal);
-        let mut text = String::new();
-        self.process.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        let status = self.process.0.wait().unwrap();
-        assert!(status.success(), "{status}: {text}");
-        serde_json::from_str(&text).unwrap()
-    }
-}
-
-fn of_core(totals: &Value, key: &str) -> u64 {
-    totals["statistics"]["cores"][0][key].as_u64().unwrap()
-}
-
-fn of_thread(totals: &Value, id: i32) -> &Value {
-    let threads = totals["statistics"]["threads"].as_array().unwrap();
-    threads.iter().find(|thread| thread["thread"] == id).unwrap_or_else(|| panic!("{totals}"))
+    assert_eq!((seen.periods, seen.stops, seen.stopped_ms, seen.idle), (9, 8, 15.0, 1));
 }
 
 /// The kernel's number of a process' policy, and its nice value.
@@ -219,105 +109,82 @@ fn implementation_of_throttle_fair_scheduling_is_named_with_why() {
 }
 
 #[test]
-fn core_has_its_share_while_the_lock_is_held_and_all_of_it_otherwise() {
+fn core_is_stopped_while_the_lock_is_held_and_never_otherwise() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
-    let share = |hold: &[&str]| {
+    let totals = |hold: &[&str], wait: &dyn Fn(&Process, &Regulate)| {
         let load = load("compute", core);
         let id = load.id().to_string();
         let options = [&["--budget", "25%", "--manage", &id][..], hold].concat();
         let regulate = Regulate::start(core, &options);
-        std::thread::sleep(Duration::from_millis(1500));
+        wait(&load, &regulate);
         let totals = regulate.end(Signal::TERM);
-        let ran = of_thread(&totals, load.id())["run_ns"].as_f64().unwrap();
-        (ran / totals["elapsed_ns"].as_f64().unwrap(), of_core(&totals, "stopped_ns"))
+        assert!(of_thread(&totals, load.id())["run_ns"].as_f64().unwrap() > 0.0, "{totals}");
+        totals
     };
-    in_one_of_a_few(|| {
-        let (held, stopped_ns) = share(&["--hold"]);
-        let (free, not_stopped_ns) = share(&[]);
-        assert_eq!(not_stopped_ns, 0);
-        // Its share without the lock depends on whatever else runs there.
-        let is_right = held < 0.35 && held > free / 20.0 && stopped_ns > 500_000_000;
-        let said = format!("{held} of the time with the lock held, {free} without; {stopped_ns}");
-        if is_right { Ok(()) } else { Err(said) }
+    let held = totals(&["--hold"], &|_, regulate| {
+        regulate.until("stops", |seen| seen.stops >= 100);
     });
+    assert!(of_core(&held, "stops") >= 100 && of_core(&held, "stopped_ns") > 0, "{held}");
+    let free = totals(&[], &|load, _| load.until_it_ran(50 * MS));
+    assert_eq!((of_core(&free, "stops"), of_core(&free, "stopped_ns")), (0, 0), "{free}");
 }
 
+/// If not, there is one stop in a period, at most.
 #[test]
 fn stop_ends_with_the_release_and_not_with_its_period() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
-    let _load = load("compute", core);
-    in_one_of_a_few(|| {
-        let regulate = Regulate::start(core, &["--budget", "5%", "--period", "1s"]);
-        let hold = Hold::attach(&regulate.socket).unwrap();
-        let begun = Instant::now();
-        for _ in 0..3 {
-            hold.acquire();
-            std::thread::sleep(Duration::from_millis(150));
-            hold.release();
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let most = begun.elapsed();
-        // A second more, in which a stop that went on would be seen.
-        std::thread::sleep(Duration::from_secs(1));
-        let totals = regulate.end(Signal::INT);
-        let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
-        let is_right = stopped > Duration::from_millis(50) && stopped < most;
-        if is_right { Ok(()) } else { Err(format!("{stopped:?} of {most:?}")) }
+    let load = load("compute", core);
+    let regulate = Regulate::start(core, &["--budget", "5%", "--period", "1s"]);
+    let hold = Hold::attach(&regulate.socket).unwrap();
+    until("more stops than periods", || {
+        hold.acquire();
+        regulate.until_awake();
+        hold.release();
+        load.until_it_ran(MS);
+        let seen = regulate.seen();
+        seen.stops > seen.periods
     });
+    regulate.end(Signal::INT);
 }
 
 #[test]
 fn many_short_holds_share_the_budget_of_a_period() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
-    let _load = load("compute", core);
-    in_one_of_a_few(|| {
-        let regulate = Regulate::start(core, &["--budget", "20%", "--period", "200ms"]);
-        let hold = Hold::attach(&regulate.socket).unwrap();
-        let begun = Instant::now();
-        // None of them is as long as the budget.
-        while begun.elapsed() < Duration::from_secs(2) {
-            hold.acquire();
-            std::thread::sleep(Duration::from_millis(20));
-            hold.release();
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let totals = regulate.end(Signal::TERM);
-        let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
-        if stopped > begun.elapsed() / 4 { Ok(()) } else { Err(format!("{stopped:?}")) }
+    let load = load("compute", core);
+    let regulate = Regulate::start(core, &["--budget", "20%", "--period", "200ms"]);
+    let hold = Hold::attach(&regulate.socket).unwrap();
+    // In none of them does the load run for as long as the budget.
+    until("a stop", || {
+        hold.acquire();
+        load.until_it_ran(10 * MS);
+        hold.release();
+        regulate.seen().stops > 0
     });
+    regulate.end(Signal::TERM);
 }
 
 #[test]
 fn killed_holder_holds_no_core() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
     let regulate = Regulate::start(core, &["--budget", "5%"]);
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "holder_for_others", "--nocapture"]);
-    command.env(HOLDER, &regulate.socket).stdout(Stdio::piped());
-    let mut holder = Process(command.spawn().unwrap());
-    let mut lines = BufReader::new(holder.0.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("holds")));
-    std::thread::sleep(Duration::from_millis(200));
+    let mut holder = holder(&regulate.socket);
+    regulate.until("a stop", |seen| seen.stops > 0);
     holder.signal(Signal::KILL);
     holder.0.wait().unwrap();
-    let begun = Instant::now();
-    std::thread::sleep(Duration::from_secs(3));
-    let free = begun.elapsed();
+    regulate.until_idle();
     let totals = regulate.end(Signal::TERM);
     assert_eq!(totals["statistics"]["died_holding"], 1, "{totals}");
-    let elapsed = Duration::from_nanos(totals["elapsed_ns"].as_u64().unwrap());
-    let stopped = Duration::from_nanos(of_core(&totals, "stopped_ns"));
-    assert!(stopped > Duration::ZERO && stopped < elapsed - free / 2, "{stopped:?} {elapsed:?}");
+    assert!(of_core(&totals, "stopped_ns") > 0, "{totals}");
 }
 
-/// Not a test by itself: the process that `killed_holder_holds_no_core` kills.
+/// Not a test by itself: the process that holds the lock until it is killed, or its parent ends.
 #[test]
 fn holder_for_others() {
     let Some(socket) = std::env::var_os(HOLDER) else { return };
     let hold = Hold::attach(Path::new(&socket)).unwrap();
     assert!(hold.acquire());
     println!("holds");
-    std::thread::sleep(PATIENCE);
+    let _ = std::io::stdin().read(&mut [0]);
 }
 
 #[test]
@@ -376,19 +243,15 @@ fn next_regulator_restores_what_a_killed_one_has_left() {
 }
 
 /// The kernel keeps real-time threads from a core for 50 ms of each second that they fill. That is
-/// no stop that does not end.
+/// no stop that does not end: nobody loses a priority, which would be a loss.
 #[test]
 fn core_that_is_stopped_for_nearly_all_of_the_time_stays_regulated() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
     let _load = load("compute", core);
-    in_one_of_a_few(|| {
-        let regulate = Regulate::start(core, &["--budget", "2%", "--hold"]);
-        std::thread::sleep(Duration::from_secs(5));
-        let totals = regulate.end(Signal::TERM);
-        let share = of_core(&totals, "stopped_ns") as f64 / totals["elapsed_ns"].as_f64().unwrap();
-        let has_all_back = of_core(&totals, "demotions") == of_core(&totals, "promotions");
-        if share > 0.7 && has_all_back { Ok(()) } else { Err(format!("{share}: {totals}")) }
-    });
+    let regulate = Regulate::start(core, &["--budget", "2%", "--hold"]);
+    regulate.until("stops for more than two such seconds", |seen| seen.stopped_ms > 2500.0);
+    let totals = regulate.end(Signal::TERM);
+    assert_eq!(of_core(&totals, "demotions"), of_core(&totals, "promotions"), "{totals}");
 }
 
 #[test]
@@ -398,44 +261,34 @@ fn more_urgent_thread_on_a_regulated_core_is_said() {
     let urgent = std::thread::spawn(move || {
         realtime::thread::pin(&[core]).unwrap();
         realtime::thread::set_policy(realtime::thread::Policy::Fifo(20)).unwrap();
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(600) {
+        let begun_ns = thread_cpu_ns();
+        while thread_cpu_ns() < begun_ns + 600 * MS {
             std::hint::spin_loop();
         }
     });
     urgent.join().unwrap();
     let totals = regulate.end(Signal::TERM);
+    // A period is a millisecond, and the thread had the core in each of 600.
     assert!(of_core(&totals, "missed") > 300, "{totals}");
     let said = totals["hindrances"][0].as_str().unwrap();
-    assert!(said.contains(&format!("core {core}: something more urgent")), "{said}");
+    assert!(said.starts_with(&format!("core {core}: ")), "{said}");
 }
 
 #[test]
-fn thread_that_looks_by_itself_costs_the_taker_no_wake_up() {
+fn core_is_stopped_at_each_hold_whether_its_thread_is_woken_or_looks_by_itself() {
     let (_alone, Some(core)) = (alone(), core()) else { return };
-    let taking = |attention: &str| {
+    for attention in ["bell", "look"] {
         let regulate = Regulate::start(core, &["--budget", "50%", "--attention", attention]);
         let hold = Hold::attach(&regulate.socket).unwrap();
-        let once = |_| {
-            let begun = Instant::now();
+        for _ in 0..2 {
+            let before = regulate.seen().stops;
             hold.acquire();
-            let took = begun.elapsed();
-            std::thread::sleep(Duration::from_millis(3));
+            regulate.until("a stop", |seen| seen.stops > before);
             hold.release();
-            // For much longer than it lingers.
-            std::thread::sleep(Duration::from_millis(20));
-            took
-        };
-        let mut took: Vec<_> = (0..25).map(once).collect();
-        took.sort_unstable();
-        let totals = regulate.end(Signal::TERM);
-        (took[took.len() / 2], of_core(&totals, "stops") >= 25, totals)
-    };
-    in_one_of_a_few(|| {
-        let [bell, look] = ["bell", "look"].map(taking);
-        let is_right = look.0 * 2 < bell.0 && look.1 && bell.1;
-        if is_right { Ok(()) } else { Err(format!("{bell:?} with the bell, {look:?} looking")) }
-    });
+            regulate.until_idle();
+        }
+        regulate.end(Signal::TERM);
+    }
 }
 
 #[test]

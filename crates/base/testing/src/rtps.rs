@@ -8,11 +8,13 @@ use crate::random::Random;
 pub struct Ids {
     /// Prefix of the remote participant's GUID.
     pub remote: [u8; 12],
-    /// Ids of the reader and of the remote writer that it is matched with.
+    /// Id of the reader.
     pub reader: [u8; 4],
+    /// Id of the remote writer that the reader is matched with.
     pub remote_writer: [u8; 4],
-    /// Ids of the writer and of the remote reader that is matched with it.
+    /// Id of the writer.
     pub writer: [u8; 4],
+    /// Id of the remote reader that is matched with the writer.
     pub remote_reader: [u8; 4],
 }
 
@@ -64,14 +66,19 @@ pub fn nack_frag(ids: &Ids, sample: i64, base: u32, bitmap: &[u32], count: i32) 
 
 /// Some fragments of a sample.
 pub struct Fragments {
+    /// Number of the sample.
     pub sample: i64,
-    /// From 1.
+    /// Number of the first fragment, from 1.
     pub first: u32,
+    /// Number of fragments.
     pub count: u16,
+    /// Bytes of each fragment but the last.
     pub fragment_bytes: u16,
+    /// Bytes of the whole sample.
     pub sample_bytes: u32,
 }
 
+/// Fragments with their payload.
 pub fn data_frag(ids: &Ids, of: &Fragments, payload: &[u8]) -> Vec<u8> {
     let mut body = vec![0, 0, 28, 0];
     body.extend([ids.reader, ids.remote_writer].concat());

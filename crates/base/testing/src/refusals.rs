@@ -3,6 +3,7 @@
 /// System call that a kernel before this version refuses, and the error.
 pub struct Refusal {
     before: &'static str,
+    /// Number of the system call.
     pub number: i64,
     error: i32,
     /// Only where this argument has this value behind this mask.

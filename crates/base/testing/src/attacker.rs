@@ -69,6 +69,7 @@ impl Attacker {
         self.send(&[rtps::header(prefix), rtps::submessage(0x15, 4, &body)].concat());
     }
 
+    /// Sends a packet to the victim.
     pub fn send(&self, packet: &[u8]) {
         self.socket.send_to(packet, self.victim).unwrap();
     }

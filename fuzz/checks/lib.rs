@@ -1,0 +1,30 @@
+//! The checks of the fuzz targets. Each target passes its bytes to one; the tests of the crate whose
+//! bytes they are do the same with fixed inputs (`tests/fuzz_smoke.rs`).
+#[cfg(feature = "bandwidth")]
+pub mod bandwidth_packet;
+#[cfg(feature = "accel")]
+pub mod control_packet;
+#[cfg(feature = "dataflow")]
+pub mod flow_records;
+#[cfg(feature = "world")]
+pub mod opendrive;
+#[cfg(feature = "trace")]
+pub mod perf_record;
+#[cfg(feature = "trace")]
+pub mod program_file;
+#[cfg(feature = "accel")]
+pub mod ring_consumer;
+#[cfg(feature = "accel")]
+pub mod ring_message;
+#[cfg(feature = "ros")]
+pub mod ros_message;
+#[cfg(feature = "ros")]
+pub mod rtps_packet;
+#[cfg(feature = "system")]
+pub mod system_file;
+#[cfg(feature = "trace")]
+pub mod trace_file;
+#[cfg(feature = "trace")]
+pub mod tracefs_page;
+#[cfg(feature = "world")]
+pub mod traci_message;
