@@ -26,7 +26,7 @@ const NEEDED: [(&str, &str); 9] = [
 ///
 /// # Errors
 /// If one is not built, or a test fails.
-pub fn tests() -> anyhow::Result<()> {
+pub(crate) fn tests() -> anyhow::Result<()> {
     let is_there = || NEEDED.iter().all(|(file, _)| Path::new(file).exists());
     let packages = NEEDED.map(|(_, package)| package);
     if !debian::have(&packages, is_there) {

@@ -17,7 +17,7 @@ const COVERED: &str = "crates/serve/accel-server/src/";
 const LEAST_PERCENT: f64 = 85.0;
 
 /// Runs the server's tests instrumented, and fails when too few lines were run.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let (profdata, cov) = tools()?;
     let folder = crate::target().join("coverage");
     let profiles = folder.join("profiles");

@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 use crate::step::Step;
 
 /// Returns true if the files of the packages are there, after they are installed if need be.
-pub fn have(packages: &[&str], is_there: impl Fn() -> bool) -> bool {
+pub(crate) fn have(packages: &[&str], is_there: impl Fn() -> bool) -> bool {
     is_there() || (install(packages) && is_there())
 }
 
 /// Installs packages with nothing that they only recommend. Returns true if that succeeded; says so
 /// if there is no `apt-get`, or it failed.
-pub fn install(packages: &[&str]) -> bool {
+pub(crate) fn install(packages: &[&str]) -> bool {
     if !runs(Command::new("apt-get").arg("--version")) {
         eprintln!("==> no apt-get to install {}", packages.join(" "));
         return false;
@@ -28,7 +28,7 @@ pub fn install(packages: &[&str]) -> bool {
 }
 
 /// Returns true if a command ends well; its output is not shown.
-pub fn runs(command: &mut Command) -> bool {
+pub(crate) fn runs(command: &mut Command) -> bool {
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }

@@ -7,7 +7,7 @@ const SYSTEM: &str = "examples/paam-case-study-1.yaml";
 
 /// The options of the demo.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Time for which each policy runs
     #[arg(long, default_value = "60s")]
     duration: String,
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 /// Builds, announces how long it takes, and runs.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     crate::laboratory()?;
     let policies = args.policy.split(',').count();
     let plural = if policies == 1 { "policy" } else { "policies" };

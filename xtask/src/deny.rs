@@ -17,7 +17,7 @@ use crate::step::Step;
 ///
 /// # Errors
 /// If one fails.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     if !debian::runs(cargo().args(["deny", "--version"])) {
         eprintln!("==> SKIP: advisories and licences: no cargo-deny (cargo install cargo-deny)");
         return Ok(());

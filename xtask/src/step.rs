@@ -8,14 +8,14 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 
 /// A command that is about to run.
-pub struct Step {
+pub(crate) struct Step {
     command: Command,
     shown: String,
 }
 
 impl Step {
     /// A step that runs `program`, shown as it would be typed.
-    pub fn program(program: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn program(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program.as_ref());
         command.current_dir(crate::root());
         let path = program.as_ref().to_string_lossy();
@@ -24,7 +24,7 @@ impl Step {
     }
 
     /// A step that runs cargo with `arguments`, which are separated by blanks.
-    pub fn cargo(arguments: &str) -> Self {
+    pub(crate) fn cargo(arguments: &str) -> Self {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut step = Self::program(cargo);
         step.shown = "cargo".into();
@@ -32,7 +32,7 @@ impl Step {
     }
 
     /// Adds an argument.
-    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         let argument = argument.as_ref();
         self.command.arg(argument);
         self.shown += &format!(" {}", argument.to_string_lossy());
@@ -40,12 +40,12 @@ impl Step {
     }
 
     /// Adds arguments.
-    pub fn args(self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+    pub(crate) fn args(self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         arguments.into_iter().fold(self, Self::arg)
     }
 
     /// Sets an environment variable.
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         let value = value.as_ref();
         self.command.env(name, value);
         self.shown = format!("{name}='{}' {}", value.to_string_lossy(), self.shown);
@@ -53,7 +53,7 @@ impl Step {
     }
 
     /// Runs it in another folder than the root of the repository.
-    pub fn folder(mut self, folder: &Path) -> Self {
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
@@ -62,7 +62,7 @@ impl Step {
     ///
     /// # Errors
     /// If the command cannot be started or does not succeed.
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
         let seconds = self.run_to(0)?;
         eprintln!("==> done in {seconds:.1} s");
         Ok(())
@@ -73,7 +73,7 @@ impl Step {
     ///
     /// # Errors
     /// If the command cannot be started or could not do its work.
-    pub fn answers(self) -> anyhow::Result<()> {
+    pub(crate) fn answers(self) -> anyhow::Result<()> {
         self.run_to(1).map(|_| ())
     }
 
@@ -81,7 +81,7 @@ impl Step {
     ///
     /// # Errors
     /// If the command cannot be started, or a signal ended it.
-    pub fn ends(self) -> anyhow::Result<()> {
+    pub(crate) fn ends(self) -> anyhow::Result<()> {
         self.run_to(i32::MAX).map(|_| ())
     }
 

@@ -33,7 +33,7 @@ use mode::Mode;
 
 /// Other people's test suites under `keeptime run`
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run only this suite; may be repeated
     #[arg(long, value_enum, value_name = "SUITE")]
     suite: Vec<Name>,
@@ -155,7 +155,7 @@ impl Program {
 ///
 /// # Errors
 /// If a suite cannot be had or built, the lists cannot be written, or a case differs.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let folder =
         std::path::absolute(args.folder.clone().unwrap_or_else(|| crate::target().join("suites")))?;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::step::Step;
 
 /// Environment variable by which the test finds the program `sumo`.
-pub const VARIABLE: &str = "KEEPTIME_SUMO";
+pub(crate) const VARIABLE: &str = "KEEPTIME_SUMO";
 
 /// The package and its version: 460 MB on disk.
 const PACKAGE: &str = "eclipse-sumo==1.28.0";
@@ -14,7 +14,7 @@ const PACKAGE: &str = "eclipse-sumo==1.28.0";
 ///
 /// # Errors
 /// If the environment cannot be made or the package not be had.
-pub fn program() -> anyhow::Result<PathBuf> {
+pub(crate) fn program() -> anyhow::Result<PathBuf> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return Ok(given.into());
     }

@@ -23,7 +23,7 @@ const VENDORED: &str = "vendor/";
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 /// Runs every check, and fails after the last if one of them failed.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let mut failures = Vec::new();
     let steps = [
         Step::cargo("fmt --all --check"),

@@ -21,7 +21,7 @@ use graph_bounds::TimeMargin;
 
 /// Options of `keeptime analyze`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
     /// Bounds to compute: tight, sound (the repaired theorem) or published (unsound, for
@@ -105,7 +105,7 @@ impl std::fmt::Display for Factor {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A search replaces priorities, so that the file need not have any.
     let system = match args.assign.wanted() {
         true => System::read_draft(&args.system)?,
@@ -173,7 +173,7 @@ struct Output<'a> {
 }
 
 /// Bounds the model of a system file; an error names the file and the chain.
-pub fn analyze(
+pub(crate) fn analyze(
     system: &System,
     model: &analysis::System,
     variant: Variant,
@@ -182,7 +182,7 @@ pub fn analyze(
 }
 
 /// The error of the analysis with the file's name for the chain.
-pub fn named(error: analysis::Error, system: &System) -> anyhow::Error {
+pub(crate) fn named(error: analysis::Error, system: &System) -> anyhow::Error {
     match error {
         analysis::Error::Model { chain, what, found, expected } => anyhow::anyhow!(
             "{}: chain {}: {what}: found {found}, expected {expected}",
@@ -194,7 +194,7 @@ pub fn named(error: analysis::Error, system: &System) -> anyhow::Error {
 }
 
 /// Names that the file gives to the indices of its model.
-pub fn names(system: &System) -> Names {
+pub(crate) fn names(system: &System) -> Names {
     Names {
         accelerators: system.accelerators.iter().map(|a| a.id.clone()).collect(),
         executors: system.executors.iter().map(|e| e.id.clone()).collect(),
@@ -203,7 +203,7 @@ pub fn names(system: &System) -> Names {
 }
 
 /// The index of a chain that an option names.
-pub fn chain_index(system: &System, option: &str, id: &str) -> anyhow::Result<usize> {
+pub(crate) fn chain_index(system: &System, option: &str, id: &str) -> anyhow::Result<usize> {
     let index = system.chains.iter().position(|chain| chain.id == id);
     index.with_context(|| {
         let ids: Vec<&str> = system.chains.iter().map(|chain| chain.id.as_str()).collect();

@@ -36,7 +36,7 @@ const PRIORITY: u8 = 50;
 
 /// Options of `keeptime calibrate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file with the accelerators and services
     config: PathBuf,
     /// Measure this service only; may be repeated
@@ -74,7 +74,7 @@ fn parse_arguments(text: &str) -> Result<(String, Vec<u64>), String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let system = System::read(&args.config)?;
     let file = args.config.display().to_string();
     let services = chosen(args, &system)?;

@@ -27,7 +27,7 @@ const FAST_CLOCK_NS: u64 = 100;
 
 /// The options of `keeptime doctor`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -84,7 +84,7 @@ impl Diagnosis {
 }
 
 /// Runs all checks and prints them; the answer is no if something needed is missing.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let diagnosis = diagnose();
     if args.json {
         let json = serde_json::to_string_pretty(&diagnosis)?;

@@ -22,21 +22,21 @@ const MOST_BYTES: usize = 4000;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The log. Dropping it waits a moment for what is still to be written.
-pub struct Log {
+pub(crate) struct Log {
     lines: Option<Lines>,
     ended: Receiver<()>,
 }
 
 /// A way to the log, for any thread.
 #[derive(Clone)]
-pub struct Lines {
+pub(crate) struct Lines {
     pipe: Arc<OwnedFd>,
     lost: Arc<AtomicU64>,
 }
 
 impl Log {
     /// Starts the log of this command, such as `keeptime serve`.
-    pub fn start(command: &'static str) -> anyhow::Result<Log> {
+    pub(crate) fn start(command: &'static str) -> anyhow::Result<Log> {
         let (from, to) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("a pipe for the log")?;
         rustix::io::ioctl_fionbio(&to, true).context("a pipe for the log")?;
@@ -51,7 +51,7 @@ impl Log {
     }
 
     /// A way to the log.
-    pub fn lines(&self) -> Lines {
+    pub(crate) fn lines(&self) -> Lines {
         self.lines.clone().expect("taken by the drop alone")
     }
 }
@@ -66,7 +66,7 @@ impl Drop for Log {
 
 impl Lines {
     /// Writes a line. Never blocks, and never fails: what finds no room is counted.
-    pub fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         let mut clean = name::clean(line).into_owned();
         if clean.len() > MOST_BYTES {
             let cut = (0..=MOST_BYTES).rev().find(|at| clean.is_char_boundary(*at));

@@ -7,7 +7,7 @@
 
 mod fair;
 mod file;
-pub mod load;
+pub(crate) mod load;
 mod loss;
 mod output;
 mod program;
@@ -33,7 +33,7 @@ const LINE: Duration = Duration::from_secs(1);
 
 /// Options of `keeptime regulate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
     /// Hold the lock for as long as this runs, to try a budget
@@ -63,7 +63,7 @@ enum News {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::read(&args.options)?;
     if args.calibration.calibrate {
         ensure!(

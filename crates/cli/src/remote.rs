@@ -13,7 +13,7 @@ use ros::{Distribution, Mapping, Options};
 
 /// Options of `keeptime remote`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The domain, as in ROS_DOMAIN_ID
     #[arg(long, env = "ROS_DOMAIN_ID", default_value_t = 0)]
     domain: u16,
@@ -88,7 +88,7 @@ fn parse_middleware(name: &str) -> Result<Mapping, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         domain: args.domain,
         interfaces: args.interface.clone(),

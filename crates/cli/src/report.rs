@@ -28,7 +28,7 @@ const SEARCHED: usize = 64;
 
 /// Options of `keeptime report`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The trace, as `keeptime run --record` or `keeptime-lab drive --trace` wrote it
     file: PathBuf,
     /// Take apart so many of the worst calls
@@ -81,7 +81,7 @@ fn parse_focus(kind: &str) -> Result<Focus, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(&args.file)?;
     for (option, file) in [("--html", &args.html), ("--perfetto", &args.perfetto)] {
         ensure_other(option, file.as_deref(), &args.file)?;

@@ -16,7 +16,7 @@ use system::{Middleware, Ros, System};
 
 /// Options of `keeptime ros-gateway`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file with the `ros` section
     config: PathBuf,
     /// The socket of the server
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let system = System::read(&args.config)?;
     let file = args.config.display();
     let ros = system.ros.as_ref().with_context(|| format!("{file}: expected a section ros"))?;
@@ -71,7 +71,7 @@ fn follow(parent: u32) -> anyhow::Result<()> {
 }
 
 /// Checks that the gateway of a system can be secured as is asked for; sends nothing.
-pub fn check(system: &System) -> anyhow::Result<()> {
+pub(crate) fn check(system: &System) -> anyhow::Result<()> {
     match &system.ros {
         Some(ros) => Ok(options(system, ros)?.check()?),
         None => Ok(()),

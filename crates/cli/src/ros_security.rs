@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ros::security::Wish;
 
 /// The enclave's folder; none means no security. A warning says so where it was asked for.
-pub fn enclave(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn enclave(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
     if named.is_some() {
         return Ok(named);
     }

@@ -26,7 +26,7 @@ const LIBRARY_VARIABLE: &str = "KEEPTIME_PRELOAD";
 
 /// Options of `keeptime run`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Write a trace of the program to this file; without --guard and --bandwidth the default is
     /// PROGRAM.kt, or PROGRAM-2.kt and so on
     #[arg(long, value_name = "FILE")]
@@ -136,7 +136,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Runs the command. Does not return when the program was killed by a signal.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = options(args)?;
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]);

@@ -18,7 +18,7 @@ use crate::log::{Lines, Log};
 
 /// Options of `keeptime serve`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file: accelerators, services, chains, and the `server` section
     config: PathBuf,
     /// Arbitrate by this policy instead of the configured one
@@ -64,7 +64,7 @@ fn parse_accelerator_cores(text: &str) -> Result<(String, Vec<usize>), String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(parent) = args.parent {
         realtime::process::die_with(parent)?;
     }
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// This program, as the process that has a GPU for a server.
-pub fn gpu_host() -> anyhow::Result<GpuHost> {
+pub(crate) fn gpu_host() -> anyhow::Result<GpuHost> {
     let path = std::env::current_exe().context("this program's own file")?;
     Ok(GpuHost { path, arguments: vec!["gpu-host".into()] })
 }

@@ -29,7 +29,7 @@ const WIDTH: usize = 120;
 
 /// Options of `keeptime simulate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
     /// Release chains for so many periods of the one with the longest [default: a hyperperiod]
@@ -110,7 +110,7 @@ struct Subject<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let system = System::read(&args.system)?;
     system.require_chains()?;
     let model = system.model();

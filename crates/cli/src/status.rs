@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// Options of `keeptime status`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The server's socket, instead of $KEEPTIME_SOCKET or the usual places
     #[arg(long)]
     socket: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let socket = args.socket.clone().unwrap_or_else(accel::default_socket);
     let user = args.server_user.map_or(ServerUser::RootOrOwn, ServerUser::RootOr);
     let snapshot = Client::connect_to(&socket, user)?.snapshot()?;

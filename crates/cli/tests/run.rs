@@ -63,10 +63,10 @@ fn program_killed_by_a_signal_ends_keeptime_by_the_same_signal() {
 
 /// Numbers of signals.
 mod libc_signal {
-    pub const INT: i32 = 2;
-    pub const KILL: i32 = 9;
-    pub const SEGV: i32 = 11;
-    pub const TERM: i32 = 15;
+    pub(crate) const INT: i32 = 2;
+    pub(crate) const KILL: i32 = 9;
+    pub(crate) const SEGV: i32 = 11;
+    pub(crate) const TERM: i32 = 15;
 }
 
 #[test]

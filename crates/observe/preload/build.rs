@@ -11,7 +11,7 @@ fn main() {
     for (number, function) in record::cuda::FUNCTIONS.iter().enumerate() {
         writeln!(out, "hook!({number}, {});", function.symbol).expect("a string takes everything");
     }
-    out.push_str("pub static HOOKS: [Hook; super::COUNT] = [\n");
+    out.push_str("pub(crate) static HOOKS: [Hook; super::COUNT] = [\n");
     for function in record::cuda::FUNCTIONS {
         writeln!(out, "{},", function.symbol).expect("a string takes everything");
     }

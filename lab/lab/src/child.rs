@@ -9,7 +9,7 @@ use crate::{bench, chains, graph};
 
 /// Options of the hidden subcommand.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Process id of the starting process; this one ends with it
     #[arg(long)]
     parent: i32,
@@ -19,7 +19,7 @@ pub struct Args {
 
 /// First message to a child.
 #[derive(Serialize, Deserialize)]
-pub enum Order {
+pub(crate) enum Order {
     Attacker(bench::attacks::Attacker),
     ChainExecutor(chains::executor::Spec),
     /// The other side of a round trip between processes.
@@ -36,7 +36,7 @@ pub enum Order {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut parent = Parent::join(args.parent)?;
     match parent.hear()? {
         Order::Attacker(attacker) => attacker.run(&parent)?,

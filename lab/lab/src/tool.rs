@@ -17,7 +17,7 @@ const READY_NS: u64 = 20_000_000_000;
 ///
 /// # Errors
 /// Names the file that is not there.
-pub fn keeptime() -> anyhow::Result<PathBuf> {
+pub(crate) fn keeptime() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("this program's own file")?;
     let tool = own.with_file_name("keeptime");
     ensure!(
@@ -32,7 +32,7 @@ pub fn keeptime() -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// There is no such program.
-pub fn serve(file: &Path, socket: &Path, options: &[OsString]) -> anyhow::Result<Command> {
+pub(crate) fn serve(file: &Path, socket: &Path, options: &[OsString]) -> anyhow::Result<Command> {
     let mut command = Command::new(keeptime()?);
     command.arg("serve").args(trial::parent_option()).arg("--socket").arg(socket);
     command.args(options).arg("--").arg(file);
@@ -43,7 +43,7 @@ pub fn serve(file: &Path, socket: &Path, options: &[OsString]) -> anyhow::Result
 ///
 /// # Errors
 /// The server cannot start; the error is its message.
-pub fn start_server(
+pub(crate) fn start_server(
     command: Command,
     socket: &Path,
     interrupted: &AtomicBool,

@@ -184,7 +184,7 @@ pub(crate) struct Steps(Vec<Step>);
 
 impl Steps {
     /// Does a step.
-    pub fn step<T>(&mut self, name: &'static str, step: impl FnOnce() -> T) -> T {
+    pub(crate) fn step<T>(&mut self, name: &'static str, step: impl FnOnce() -> T) -> T {
         let begin = monotonic_ns();
         let made = step();
         self.0.push(Step { name, ns: monotonic_ns() - begin });
@@ -192,7 +192,7 @@ impl Steps {
     }
 
     /// All steps so far.
-    pub fn all(self) -> Vec<Step> {
+    pub(crate) fn all(self) -> Vec<Step> {
         self.0
     }
 }

@@ -20,16 +20,16 @@ use super::{Cases, Program};
 use crate::debian;
 
 /// The argument that becomes the file for a report.
-pub const REPORT: &str = "{report}";
+pub(super) const REPORT: &str = "{report}";
 /// Result of a case that did not end in time.
-pub const TIME_LIMIT: &str = "time limit";
+pub(super) const TIME_LIMIT: &str = "time limit";
 /// Status with which `timeout` says that it killed.
 const KILLED: i32 = 128 + 9;
 /// So much of the end of an output is looked at.
 const KEPT_BYTES: u64 = 64 << 10;
 
 /// Start of each line of `keeptime run`.
-pub const SAID: &str = "keeptime run: ";
+pub(super) const SAID: &str = "keeptime run: ";
 
 /// Script before the program of a run: it makes the run's folder for temporary files and its shared
 /// memory, and keeps there what lies in the ordinary `/tmp` of the trees that the run needs. No
@@ -55,11 +55,11 @@ cd "$PWD"
 exec "$@""#;
 
 /// Results of a program's cases, by name.
-pub type Outcome = BTreeMap<String, String>;
+pub(super) type Outcome = BTreeMap<String, String>;
 
 /// A run that is over.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub(super) struct Attempt {
     pub outcome: Outcome,
     /// Lines of `keeptime run` about the guard and the recording.
     pub said: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Attempt {
 }
 
 /// Runs programs.
-pub struct Runner {
+pub(super) struct Runner {
     keeptime: PathBuf,
     version: String,
     suites: PathBuf,
@@ -83,7 +83,7 @@ impl Runner {
     ///
     /// # Errors
     /// If there is no such command, or what isolates runs is not there.
-    pub fn new(keeptime: PathBuf, suites: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(keeptime: PathBuf, suites: &Path) -> anyhow::Result<Self> {
         let answer = Command::new(&keeptime).arg("--version").output();
         let answer = answer.with_context(|| keeptime.display().to_string())?;
         let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
@@ -118,12 +118,12 @@ impl Runner {
         Ok(())
     }
 
-    pub fn version(&self) -> &str {
+    pub(super) fn version(&self) -> &str {
         &self.version
     }
 
     /// Runs a program, bare if there is no mode.
-    pub fn run(&self, program: &Program, mode: Option<Mode>, limit: Duration) -> Attempt {
+    pub(super) fn run(&self, program: &Program, mode: Option<Mode>, limit: Duration) -> Attempt {
         self.try_run(program, mode, limit).unwrap_or_else(|error| Attempt {
             outcome: [(program.name.clone(), format!("not run: {error:#}"))].into(),
             said: Vec::new(),

@@ -22,7 +22,7 @@ const LINKED: [&str; 6] = [
     "-lpthread",
 ];
 
-pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
+pub(super) fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
     let packages = LIBRARIES.map(|library| format!("libboost-{library}{VERSION}-dev"));
     let packages = packages.each_ref().map(String::as_str);
     super::need(&packages, || {

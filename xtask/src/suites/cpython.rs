@@ -100,7 +100,7 @@ const FILES: [&str; 80] = [
     "test_generators",
 ];
 
-pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
+pub(super) fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
     super::need(&["python3.11"], || Path::new(PYTHON).exists())?;
     let unpacked = debian_source::unpacked_binary(folder, "libpython3.11-testsuite")?;
     let library = library(folder, &unpacked)?;
@@ -138,7 +138,7 @@ fn library(folder: &Path, unpacked: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The cases of a report; none if it is not one, as where the program did not end by itself.
-pub fn cases(report: &str) -> Outcome {
+pub(super) fn cases(report: &str) -> Outcome {
     let Ok(document) = roxmltree::Document::parse(report) else { return Outcome::new() };
     let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
     let mut outcome = Outcome::new();

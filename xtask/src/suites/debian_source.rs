@@ -15,7 +15,11 @@ const SYSTEM: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d"];
 ///
 /// # Errors
 /// If there is no `apt-get`, no such package, or it cannot be unpacked.
-pub fn unpacked(folder: &Path, package: &str, version: Option<&str>) -> anyhow::Result<PathBuf> {
+pub(super) fn unpacked(
+    folder: &Path,
+    package: &str,
+    version: Option<&str>,
+) -> anyhow::Result<PathBuf> {
     let place = folder.join("src").join(package);
     let found = || -> anyhow::Result<Option<PathBuf>> {
         let Ok(entries) = std::fs::read_dir(&place) else { return Ok(None) };
@@ -44,7 +48,7 @@ pub fn unpacked(folder: &Path, package: &str, version: Option<&str>) -> anyhow::
 ///
 /// # Errors
 /// If there is no such package or it cannot be unpacked.
-pub fn unpacked_binary(folder: &Path, package: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn unpacked_binary(folder: &Path, package: &str) -> anyhow::Result<PathBuf> {
     let place = folder.join("build").join(package);
     super::once(&folder.join(format!("build/{package}.done")), || {
         std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -69,7 +73,7 @@ pub fn unpacked_binary(folder: &Path, package: &str) -> anyhow::Result<PathBuf> 
 ///
 /// # Errors
 /// If it is not installed.
-pub fn source_version(package: &str) -> anyhow::Result<String> {
+pub(super) fn source_version(package: &str) -> anyhow::Result<String> {
     let query = ["--show", "--showformat=${source:Version}", package];
     let answer = Command::new("dpkg-query").args(query).output().context("dpkg-query")?;
     let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();

@@ -22,7 +22,7 @@ words=$(printf '%s\x1f' "$PWD" "$@")
 printf '%s\x1e' "$words" >> "${0%/*}/commands"
 "#;
 
-pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
+pub(super) fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
     let version = debian_source::source_version("libc6")?;
     let source = debian_source::unpacked(folder, "glibc", Some(&version))?;
     let build = folder.join("build/glibc");

@@ -18,7 +18,7 @@ const ABSENT: &str = "absent";
 const LONGER: (u32, Duration) = (5, Duration::from_secs(20));
 
 /// All runs of a program.
-pub struct Judged {
+pub(super) struct Judged {
     pub name: String,
     pub bare: Vec<Attempt>,
     pub modes: BTreeMap<Mode, Vec<Attempt>>,
@@ -28,7 +28,7 @@ pub struct Judged {
 
 /// Result of a case in a mode, against bare.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// A result that it had bare, each time.
     Equal,
     /// Something else, but not most of the times.
@@ -39,7 +39,7 @@ pub enum Verdict {
 
 /// A case, and what it came to in each mode.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Case {
+pub(super) struct Case {
     pub name: String,
     /// Of all runs. More than one: it is not the same each time.
     pub bare: BTreeSet<String>,
@@ -47,7 +47,7 @@ pub struct Case {
 }
 
 /// Plan by which a suite is run.
-pub struct Plan<'a> {
+pub(super) struct Plan<'a> {
     pub modes: &'a [Mode],
     /// Programs that run at once.
     pub jobs: usize,
@@ -56,7 +56,12 @@ pub struct Plan<'a> {
 }
 
 /// Runs all programs, in each mode.
-pub fn judge(runner: &Runner, suite: &str, programs: &[Program], plan: &Plan) -> Vec<Judged> {
+pub(super) fn judge(
+    runner: &Runner,
+    suite: &str,
+    programs: &[Program],
+    plan: &Plan,
+) -> Vec<Judged> {
     let Plan { modes, jobs, until } = *plan;
     eprintln!("==> {suite}: {} programs, bare twice and in {} modes", programs.len(), modes.len());
     let mut judged = pool::map(programs, jobs, |index, program| {
@@ -133,7 +138,7 @@ impl Judged {
 
     /// A line that only the runs in a mode wrote, or only the bare ones, where those agree in all
     /// that they wrote but numbers and the order of lines, and no run in the mode wrote the same.
-    pub fn other_output(&self, mode: Mode) -> Option<String> {
+    pub(super) fn other_output(&self, mode: Mode) -> Option<String> {
         let shown = |attempts: &[Attempt]| {
             attempts.iter().map(|attempt| shown(&attempt.output)).collect::<BTreeSet<_>>()
         };
@@ -151,7 +156,7 @@ impl Judged {
     }
 
     /// Each case with its verdicts.
-    pub fn cases(&self) -> Vec<Case> {
+    pub(super) fn cases(&self) -> Vec<Case> {
         let attempts = self.bare.iter().chain(self.modes.values().flatten());
         let names: BTreeSet<&String> =
             attempts.flat_map(|attempt| attempt.outcome.keys()).collect();
@@ -222,10 +227,10 @@ fn verdict(bare: &BTreeSet<String>, here: &[String]) -> Verdict {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub fn attempt(outcome: &[(&str, &str)]) -> Attempt {
+    pub(crate) fn attempt(outcome: &[(&str, &str)]) -> Attempt {
         let outcome = outcome.iter().map(|(name, end)| ((*name).into(), (*end).into())).collect();
         Attempt { outcome, said: Vec::new(), output: String::new(), took: Duration::ZERO }
     }

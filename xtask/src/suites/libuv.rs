@@ -15,7 +15,7 @@ const AS_ROOT: &str = "UV_RUN_AS_ROOT";
 /// Tests have time limits of their own, for idle machines.
 const PATIENCE: (&str, &str) = ("UV_TEST_TIMEOUT_MULTIPLIER", "10");
 
-pub fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
+pub(super) fn suite(folder: &Path, limit: Duration) -> anyhow::Result<Suite> {
     let source = debian_source::unpacked(folder, "libuv1", None)?;
     let build = folder.join("build/libuv");
     super::once(&folder.join("build/libuv.done"), || {

@@ -10,7 +10,7 @@ use super::judge::{Case, Judged, Verdict};
 use super::mode::Mode;
 
 /// A suite whose programs have run.
-pub struct List<'a> {
+pub(super) struct List<'a> {
     pub suite: &'a str,
     pub version: &'a str,
     pub keeptime: &'a str,
@@ -34,7 +34,7 @@ impl List<'_> {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         for (end, text) in [("txt", self.table()), ("csv", self.csv())] {
             let file = folder.join(format!("suites-{}.{end}", self.suite));
@@ -48,7 +48,7 @@ impl List<'_> {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write_outputs(&self, folder: &Path) -> anyhow::Result<()> {
+    pub(super) fn write_outputs(&self, folder: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         for program in self.ran() {
             let cases = program.cases();
@@ -75,7 +75,7 @@ impl List<'_> {
     }
 
     /// Returns the number of verdicts that say that a case differs.
-    pub fn different(&self) -> usize {
+    pub(super) fn different(&self) -> usize {
         self.counts().values().map(|count| count.different).sum()
     }
 
@@ -100,7 +100,7 @@ impl List<'_> {
     }
 
     /// The table, and below it all that was not equal.
-    pub fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let mut text = format!("suite     {} ({})\n", self.suite, self.version);
         let cases: usize = self.ran().map(|program| program.cases().len()).sum();
         let unsteady =
@@ -209,7 +209,7 @@ impl List<'_> {
 
     /// A line for each program, with how many of its cases are equal in each mode, and for each
     /// case that was not equal in some mode.
-    pub fn csv(&self) -> String {
+    pub(super) fn csv(&self) -> String {
         let modes: Vec<&str> = self.modes.iter().map(|mode| mode.text()).collect();
         let mut text = format!("program,case,bare,{}\n", modes.join(","));
         for program in self.ran() {

@@ -11,7 +11,7 @@ use super::{Program, Suite};
 use crate::step::Step;
 
 /// Advice if there is no checkout.
-pub const MISSING: &str = "Debian has no sources of the Linux Test Project: \
+pub(super) const MISSING: &str = "Debian has no sources of the Linux Test Project: \
     git clone https://github.com/linux-test-project/ltp, and name the folder with --ltp";
 
 /// Folders of `testcases/kernel/syscalls` whose tests are run.
@@ -43,7 +43,7 @@ const CALLS: [&str; 24] = [
 ];
 
 /// A copy of the checkout that is configured; the one of an earlier time if no checkout is given.
-pub fn tree(checkout: Option<&Path>, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+pub(super) fn tree(checkout: Option<&Path>, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let tree = folder.join("build/ltp");
     let stamp = folder.join("build/ltp.done");
     if !stamp.exists() {
@@ -69,7 +69,7 @@ pub fn tree(checkout: Option<&Path>, folder: &Path) -> anyhow::Result<Option<Pat
 }
 
 /// Programs below these folders of the open POSIX tests.
-pub fn open_posix(tree: &Path, folders: &[&str], limit: Duration) -> anyhow::Result<Suite> {
+pub(super) fn open_posix(tree: &Path, folders: &[&str], limit: Duration) -> anyhow::Result<Suite> {
     let posix = tree.join("testcases/open_posix_testsuite");
     let mut files = Vec::new();
     for folder in folders {
@@ -91,7 +91,7 @@ pub fn open_posix(tree: &Path, folders: &[&str], limit: Duration) -> anyhow::Res
 }
 
 /// Its programs that test some system calls.
-pub fn system_calls(tree: &Path, limit: Duration) -> anyhow::Result<Suite> {
+pub(super) fn system_calls(tree: &Path, limit: Duration) -> anyhow::Result<Suite> {
     let calls = tree.join("testcases/kernel/syscalls");
     let (mut programs, mut left_out) = (Vec::new(), Vec::new());
     for call in CALLS {

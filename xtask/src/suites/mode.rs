@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// A way to run a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
-pub enum Mode {
+pub(super) enum Mode {
     /// `--record FILE --all-locks --memory 32MiB`
     Record,
     /// `--guard inherit --guard-all`
@@ -16,7 +16,7 @@ pub enum Mode {
     Both,
 }
 
-pub const ALL: [Mode; 4] = [Mode::Record, Mode::Inherit, Mode::FairInherit, Mode::Both];
+pub(super) const ALL: [Mode; 4] = [Mode::Record, Mode::Inherit, Mode::FairInherit, Mode::Both];
 
 /// Name of a run's trace in its folder for temporary files, which is removed after the run.
 const TRACE: &str = "t.kt";
@@ -24,7 +24,7 @@ const TRACE: &str = "t.kt";
 const MEMORY: &str = "32MiB";
 
 impl Mode {
-    pub fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Mode::Record => "record",
             Mode::Inherit => "inherit",
@@ -34,7 +34,7 @@ impl Mode {
     }
 
     /// Returns the words before the program. Not `-q`: the lines after the run are read.
-    pub fn prefix(self, keeptime: &Path, scratch: &Path) -> Vec<String> {
+    pub(super) fn prefix(self, keeptime: &Path, scratch: &Path) -> Vec<String> {
         let trace = scratch.join(TRACE).to_string_lossy().into_owned();
         let record = ["--record", &trace, "--all-locks", "--memory", MEMORY];
         let guard = |mode| ["--guard", mode, "--guard-all"];

@@ -483,9 +483,9 @@ impl Log {
 /// Point at which tests let a signal handler come; nothing in all other builds.
 mod interrupt {
     #[cfg(all(test, not(loom)))]
-    pub use super::tests::interrupted as here;
+    pub(super) use super::tests::interrupted as here;
 
     #[cfg(not(all(test, not(loom))))]
     #[inline(always)]
-    pub fn here() {}
+    pub(super) fn here() {}
 }

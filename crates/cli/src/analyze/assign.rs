@@ -12,7 +12,7 @@ use super::named;
 
 /// Options of the search.
 #[derive(clap::Args)]
-pub struct Options {
+pub(super) struct Options {
     /// Search for priorities and buckets with which every chain meets its deadline, and write that
     /// system file here
     #[arg(long, value_name = "FILE")]
@@ -33,13 +33,13 @@ pub struct Options {
 
 impl Options {
     /// Returns true if a search was asked for.
-    pub fn wanted(&self) -> bool {
+    pub(super) fn wanted(&self) -> bool {
         self.assign.is_some()
     }
 }
 
 /// Result of a search.
-pub struct Assigned {
+pub(super) struct Assigned {
     pub assignment: Assignment,
     /// The file that was written.
     pub file: String,
@@ -47,7 +47,7 @@ pub struct Assigned {
 }
 
 /// Searches where the options say so, and writes the file.
-pub fn run(
+pub(super) fn run(
     args: &Options,
     system: &System,
     model: &analysis::System,
@@ -95,12 +95,12 @@ fn unit(group: &str, system: &System) -> anyhow::Result<Vec<usize>> {
 
 impl Assigned {
     /// Returns the changes that the search made, for a terminal.
-    pub fn changes(&self, names: &Names) -> String {
+    pub(super) fn changes(&self, names: &Names) -> String {
         report::analysis::changes(&self.before, &self.assignment, names, true)
     }
 
     /// Returns the result of the search and its method, for machines.
-    pub fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "file": self.file,
             "schedulable": self.assignment.schedulable,

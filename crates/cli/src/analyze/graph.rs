@@ -14,7 +14,7 @@ use graph_bounds::bounds;
 ///
 /// # Errors
 /// Names an option that a graph has no use for, or says why nothing can be bounded.
-pub fn run(args: &Args, system: &System) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, system: &System) -> anyhow::Result<ExitCode> {
     let chains_only = [
         ("--variant", args.variant != Variant::Tight),
         ("--explain", !args.explain.is_empty()),

@@ -5,13 +5,13 @@ use device::{Device, Error, Launch};
 use shm::{PeerSlice, Segment};
 
 /// Input and output of one service together.
-pub const MAX_BYTES: u64 = 1 << 30;
+pub(super) const MAX_BYTES: u64 = 1 << 30;
 /// Alignment of the output: it begins on a cache line of its own.
 const ALIGNMENT: usize = 64;
 
 /// Sizes of input and output in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub(super) struct Needs {
     pub input: usize,
     pub output: usize,
 }
@@ -21,7 +21,11 @@ impl Needs {
     ///
     /// # Errors
     /// In the device's words, when it does not accept the arguments at all.
-    pub fn of(device: &dyn Device, kernel: &str, arguments: [u64; 4]) -> anyhow::Result<Needs> {
+    pub(super) fn of(
+        device: &dyn Device,
+        kernel: &str,
+        arguments: [u64; 4],
+    ) -> anyhow::Result<Needs> {
         let id = device.kernel(kernel).with_context(|| format!("no kernel {kernel:?}"))?;
         let mut needs = Needs::default();
         // Each round finds one size; a device that asks for more and more is not believed.
@@ -49,12 +53,12 @@ impl Needs {
     }
 
     /// Returns the offset at which the output begins.
-    pub fn output_offset(&self) -> usize {
+    pub(super) fn output_offset(&self) -> usize {
         self.input.next_multiple_of(ALIGNMENT)
     }
 
     /// Both together.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self.output {
             0 => self.input,
             output => self.output_offset() + output,

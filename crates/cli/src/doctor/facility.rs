@@ -48,12 +48,12 @@ const FACILITIES: [Facility; 5] = [
 ];
 
 /// Tries every facility.
-pub fn checks() -> Vec<Check> {
+pub(super) fn checks() -> Vec<Check> {
     FACILITIES.iter().map(check).collect()
 }
 
 /// Returns true if this process holds a capability now.
-pub fn has_capability(capability: CapabilitySet) -> bool {
+pub(super) fn has_capability(capability: CapabilitySet) -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 

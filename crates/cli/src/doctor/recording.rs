@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Check, State};
 
 /// Records `true`, and reads what came of it.
-pub fn recording() -> Check {
+pub(super) fn recording() -> Check {
     match record() {
         Ok(said) => judge(&said),
         Err(error) => missing(format!("{error:#}")),

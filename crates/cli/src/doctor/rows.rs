@@ -38,7 +38,7 @@ impl State {
 }
 
 /// Prints the diagnosis to standard output.
-pub fn print(diagnosis: &Diagnosis) -> std::io::Result<()> {
+pub(super) fn print(diagnosis: &Diagnosis) -> std::io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(render(diagnosis, terminal_width()).as_bytes())?;
     out.flush()

@@ -6,7 +6,7 @@ use throttle_fair::By;
 
 /// Value of `--fair`: an implementation, none, or rho, which was the only value once.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fair {
+pub(super) enum Fair {
     By(By),
     None,
     Rho(f64),

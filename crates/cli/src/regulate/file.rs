@@ -22,7 +22,7 @@ use super::settings::{Amount, Count, Options, parse_amount, parse_attention, par
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Fills in what the options leave open.
-pub fn fill(options: &mut Options, file: &Path) -> anyhow::Result<()> {
+pub(super) fn fill(options: &mut Options, file: &Path) -> anyhow::Result<()> {
     let file: Options = files::Tree::open(file, MAX_BYTES)?.read()?;
     let given = std::mem::take(options);
     *options = Options {
@@ -52,7 +52,7 @@ fn either<T>(given: Vec<T>, other: Vec<T>) -> Vec<T> {
 }
 
 /// Returns the text of a file.
-pub fn text(cores: &[usize], period: Duration, count: Count, amount: Amount) -> String {
+pub(super) fn text(cores: &[usize], period: Duration, count: Count, amount: Amount) -> String {
     let count = count.to_possible_value().map_or_else(String::new, |value| value.get_name().into());
     let period = humantime::format_duration(period).to_string().replace(' ', "");
     let mut text = String::new();
@@ -74,31 +74,31 @@ fn option<'de, D: Deserializer<'de>, T>(from: D, parse: Parse<T>) -> Result<Opti
     files::checked(from, expected(parse), |text| parse(text).ok().map(Some))
 }
 
-pub fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     option(from, terminal::time)
 }
 
-pub fn budget<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+pub(super) fn budget<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
     option(from, parse_amount)
 }
 
-pub fn fair<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fair>, D::Error> {
+pub(super) fn fair<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fair>, D::Error> {
     option(from, str::parse)
 }
 
-pub fn attention<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Attention>, D::Error> {
+pub(super) fn attention<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Attention>, D::Error> {
     option(from, parse_attention)
 }
 
-pub fn managed<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Managed>, D::Error> {
+pub(super) fn managed<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Managed>, D::Error> {
     files::checked_texts(from, &expected(parse_managed), |text| parse_managed(text).ok())
 }
 
-pub fn cores<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usize>>, D::Error> {
+pub(super) fn cores<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<usize>>, D::Error> {
     files::checked_texts(from, "the number of a core", |text| text.parse().ok()).map(Some)
 }
 
-pub fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+pub(super) fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     files::checked_texts(from, "a name", |text| Some(text.to_owned()))
 }
 

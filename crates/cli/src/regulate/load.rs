@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Load, and its core.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[arg(value_parser = parse)]
     load: Load,
     core: usize,
@@ -22,7 +22,7 @@ fn parse(name: &str) -> Result<Load, String> {
 }
 
 /// Is the load.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.load.run(args.core, || {
         // Whoever does not read it has ended.
         let _ = writeln!(std::io::stdout(), "begins");
@@ -31,11 +31,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A load that runs until this is dropped.
-pub struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     /// Starts one, and waits until it is on its core.
-    pub fn start(load: Load, core: usize) -> anyhow::Result<Running> {
+    pub(crate) fn start(load: Load, core: usize) -> anyhow::Result<Running> {
         let program = std::env::current_exe().context("where is this program?")?;
         let mut command = Command::new(program);
         command.args(["regulate-load", load.name(), &core.to_string()]).stdout(Stdio::piped());
@@ -49,12 +49,12 @@ impl Running {
     }
 
     /// Halts it, until it is to go on.
-    pub fn halt(&self) {
+    pub(crate) fn halt(&self) {
         self.signal(Signal::STOP);
     }
 
     /// Lets it go on.
-    pub fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 

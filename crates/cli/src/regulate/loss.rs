@@ -6,13 +6,13 @@ use crate::log::Lines;
 
 /// Losses that have been reported so far.
 #[derive(Default)]
-pub struct Losses {
+pub(super) struct Losses {
     said: Vec<(&'static str, u64)>,
 }
 
 impl Losses {
     /// Says what is new.
-    pub fn tell(&mut self, statistics: &Statistics, log: &Lines) {
+    pub(super) fn tell(&mut self, statistics: &Statistics, log: &Lines) {
         let losses = statistics.losses();
         let now: Vec<_> = losses.iter().map(event).collect();
         for (loss, event) in losses.iter().zip(&now) {
@@ -36,7 +36,7 @@ fn event(loss: &Loss) -> (&'static str, u64) {
 }
 
 /// For the totals: what was lost, and who was in the way.
-pub fn text(statistics: &Statistics) -> String {
+pub(super) fn text(statistics: &Statistics) -> String {
     let lost = statistics.losses().into_iter().map(|loss| format!("not regulated: {loss}\n"));
     let hindered = statistics.hindrances().into_iter().map(|hindrance| hindrance + "\n");
     lost.chain(hindered).collect()

@@ -16,14 +16,14 @@ use throttle_fair::Chosen;
 const CORE_LIMIT: f64 = 0.95;
 
 /// Sharing of the regulated cores.
-pub struct Fair {
+pub(super) struct Fair {
     pub chosen: Chosen,
     /// Failure of the implementation, if there is one.
     pub trouble: Option<String>,
 }
 
 /// Says what is regulated, and what is not as it could be.
-pub fn announce(settings: &Settings, chosen: &Chosen, restored: usize, log: &Lines) {
+pub(super) fn announce(settings: &Settings, chosen: &Chosen, restored: usize, log: &Lines) {
     let config = &settings.config;
     let (count, budget) = budget(&config.budget);
     let rule = config.rho.map_or_else(String::new, |rho| format!(", throttle-fair with rho {rho}"));
@@ -89,7 +89,7 @@ fn budget(budget: &Budget) -> (String, String) {
 }
 
 /// One line of `--verbose`.
-pub fn line(elapsed: Duration, before: &Statistics, now: &Statistics, log: &Lines) {
+pub(super) fn line(elapsed: Duration, before: &Statistics, now: &Statistics, log: &Lines) {
     let mut text = format!("{:6.1} s", elapsed.as_secs_f64());
     for (old, new) in before.cores.iter().zip(&now.cores) {
         text += &format!(
@@ -104,7 +104,7 @@ pub fn line(elapsed: Duration, before: &Statistics, now: &Statistics, log: &Line
 }
 
 /// The totals.
-pub fn total(
+pub(super) fn total(
     settings: &Settings,
     fair: &Fair,
     (statistics, elapsed): (&Statistics, Duration),

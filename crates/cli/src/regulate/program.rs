@@ -11,19 +11,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::News;
 
 /// A program, and its process once it is started.
-pub struct Program {
+pub(super) struct Program {
     words: Vec<OsString>,
     process: Option<Pid>,
 }
 
 impl Program {
     /// Not started yet.
-    pub fn new(words: &[OsString]) -> Program {
+    pub(super) fn new(words: &[OsString]) -> Program {
         Program { words: words.to_vec(), process: None }
     }
 
     /// Starts it on the cores; its end goes to `sender`.
-    pub fn start(&mut self, cores: &[usize], sender: Sender<News>) -> anyhow::Result<()> {
+    pub(super) fn start(&mut self, cores: &[usize], sender: Sender<News>) -> anyhow::Result<()> {
         let name = self.words[0].to_string_lossy().into_owned();
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
@@ -44,7 +44,7 @@ impl Program {
     }
 
     /// Passes a signal on.
-    pub fn signal(&self, signal: i32) {
+    pub(super) fn signal(&self, signal: i32) {
         if let (Some(process), Some(signal)) = (self.process, Signal::from_named_raw(signal)) {
             // The program may have ended by itself.
             let _ = kill_process(process, signal);
@@ -53,7 +53,7 @@ impl Program {
 }
 
 /// The status with which a shell would end: of a program that was killed by a signal, 128 more.
-pub fn exit_code(status: ExitStatus) -> ExitCode {
+pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(code as u8)
 }

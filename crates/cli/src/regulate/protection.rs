@@ -36,7 +36,7 @@ const TRIALS: u32 = 5;
 
 /// Options of the calibration.
 #[derive(clap::Args)]
-pub struct CalibrationOptions {
+pub(super) struct CalibrationOptions {
     /// Find the budget that protects PROGRAM from memory hogs on the best-effort cores
     #[arg(long)]
     pub calibrate: bool,
@@ -80,7 +80,7 @@ struct Way {
 }
 
 /// Runs the command. The answer is no when no budget is known to protect the program.
-pub fn run(
+pub(super) fn run(
     options: &CalibrationOptions,
     settings: Settings,
     program: &[OsString],

@@ -21,7 +21,7 @@ const RHO: f64 = 1.0;
 /// Options that a file can have, too.
 #[derive(Clone, Debug, Default, clap::Args, serde::Deserialize)]
 #[serde(default)]
-pub struct Options {
+pub(super) struct Options {
     /// Best-effort cores, as in 1,2; without it all but the first
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     #[serde(deserialize_with = "file::cores")]
@@ -97,7 +97,7 @@ pub struct Options {
 /// Counter of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Count {
+pub(super) enum Count {
     Hardware,
     Software,
     Time,
@@ -106,7 +106,7 @@ pub enum Count {
 
 /// A budget as it is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Amount {
+pub(super) enum Amount {
     Share(f64),
     Events(u64),
     BytesPerSecond(u64),
@@ -114,7 +114,7 @@ pub enum Amount {
 
 /// Configuration of a regulator, with the findings that led to it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub(super) struct Settings {
     pub config: Config,
     /// Implementation of throttle-fair scheduling, if the configuration has a rho.
     pub by: By,
@@ -124,7 +124,7 @@ pub struct Settings {
 
 impl Settings {
     /// Puts together options, file and what is usual.
-    pub fn read(options: &Options) -> anyhow::Result<Settings> {
+    pub(super) fn read(options: &Options) -> anyhow::Result<Settings> {
         let mut options = options.clone();
         if let Some(file) = &options.config.clone() {
             file::fill(&mut options, file)?;
@@ -263,7 +263,7 @@ fn hardware(options: &Options) -> anyhow::Result<Budget> {
 }
 
 /// `10%`, `40`, `100MB/s`.
-pub fn parse_amount(text: &str) -> Result<Amount, String> {
+pub(super) fn parse_amount(text: &str) -> Result<Amount, String> {
     let expected = "expected a share (10%), events in a period (40) or bytes a second (100MB/s)";
     let parse = || {
         if let Some(percent) = text.strip_suffix('%') {
@@ -297,7 +297,7 @@ impl std::fmt::Display for Amount {
     }
 }
 
-pub fn parse_attention(text: &str) -> Result<Attention, String> {
+pub(super) fn parse_attention(text: &str) -> Result<Attention, String> {
     match text {
         "bell" => Ok(Attention::Bell),
         "look" => Ok(Attention::Look),
@@ -305,7 +305,7 @@ pub fn parse_attention(text: &str) -> Result<Attention, String> {
     }
 }
 
-pub fn parse_managed(text: &str) -> Result<Managed, String> {
+pub(super) fn parse_managed(text: &str) -> Result<Managed, String> {
     let expected = "expected the number of a running process, or the folder of a control group";
     if let Ok(process) = text.parse::<i32>() {
         let runs = process > 0 && std::path::Path::new(&format!("/proc/{process}")).exists();

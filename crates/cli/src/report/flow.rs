@@ -12,7 +12,7 @@ use trace::{Stream, StreamKind, Trace};
 const MOST_RECORDS: u64 = 1 << 24;
 
 /// Reads the drives of a trace, with the `worst` frames of each.
-pub fn read(trace: &Trace, flow: &Flow, worst: usize) -> anyhow::Result<FlowRun> {
+pub(super) fn read(trace: &Trace, flow: &Flow, worst: usize) -> anyhow::Result<FlowRun> {
     let streams = trace.streams().iter().filter(|stream| stream.kind == StreamKind::Flow);
     let streams: HashMap<u32, &Stream> = streams.map(|stream| (stream.process, stream)).collect();
     let drives = (0..).zip(&flow.drives).map(|(number, about)| {

@@ -16,7 +16,7 @@ use trace::session::bandwidth::Bandwidth;
 
 /// Locks that are alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Row {
+pub(super) struct Row {
     /// File name of the library that takes them most.
     library: String,
     /// Kind of the locks: mutex or read-write lock.
@@ -31,21 +31,21 @@ pub struct Row {
 
 /// Number of locks, and counts of their acquisitions.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Count {
+pub(super) struct Count {
     locks: u64,
     acquisitions: u64,
     contended: u64,
 }
 
 /// All locks of a program.
-pub struct Audit {
+pub(super) struct Audit {
     rows: BTreeMap<Row, Count>,
     /// Locks that were made, used without anybody waiting, and destroyed.
     passing: Count,
 }
 
 /// Judges the locks of a recorded program; `everywhere` as in `--guard-all`.
-pub fn audit(file: &Path, everywhere: bool) -> anyhow::Result<Audit> {
+pub(super) fn audit(file: &Path, everywhere: bool) -> anyhow::Result<Audit> {
     let trace = Trace::open(file)?;
     let survey = late::survey(&trace, &Options::default(), &mut |_, _| ())?;
     let mut rows: BTreeMap<Row, Count> = BTreeMap::new();
@@ -103,7 +103,7 @@ fn why_unfit(unfit: Unfit) -> &'static str {
 
 impl Audit {
     /// Tables, a line for each kind of lock.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = String::from("Which locks a guard would take care of\n");
         let mut library = None;
         for (row, count) in &self.rows {
@@ -140,7 +140,7 @@ impl Audit {
     }
 
     /// The same as one object, with what came of the bandwidth lock, if it was to be held.
-    pub fn json(&self, bandwidth: Option<&Bandwidth>) -> anyhow::Result<String> {
+    pub(super) fn json(&self, bandwidth: Option<&Bandwidth>) -> anyhow::Result<String> {
         #[derive(Serialize)]
         struct Line<'a> {
             #[serde(flatten)]

@@ -10,7 +10,7 @@ use trace::session;
 
 /// Options of the bandwidth lock.
 #[derive(clap::Args)]
-pub struct BandwidthOptions {
+pub(super) struct BandwidthOptions {
     /// Hold the memory-bandwidth lock while the accelerator works for the program, so that a
     /// regulator (keeptime regulate) keeps the best-effort cores to their budgets. Its socket is
     /// $KEEPTIME_BANDWIDTH, or where the regulator of the user or of the machine listens
@@ -32,7 +32,7 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 impl BandwidthOptions {
     /// Returns the way in which the program takes the lock, if it does. A regulator that would
     /// refuse it refuses here.
-    pub fn settings(&self) -> anyhow::Result<Option<Bandwidth>> {
+    pub(super) fn settings(&self) -> anyhow::Result<Option<Bandwidth>> {
         if !self.bandwidth {
             return Ok(None);
         }
@@ -46,7 +46,7 @@ impl BandwidthOptions {
 }
 
 /// One line about a program that held the lock.
-pub fn summary(bandwidth: &session::bandwidth::Bandwidth, processes: usize) -> String {
+pub(super) fn summary(bandwidth: &session::bandwidth::Bandwidth, processes: usize) -> String {
     let b = bandwidth;
     let mut line = "bandwidth lock: ".to_owned();
     if processes == 0 {

@@ -9,7 +9,7 @@ const ACCELERATOR: [&str; 6] =
 
 /// Options of the guard.
 #[derive(clap::Args)]
-pub struct GuardOptions {
+pub(super) struct GuardOptions {
     /// Guard the program's locks: make every mutex an inheritance mutex (inherit), let no waiter
     /// be overtaken for longer than the bound (fair), or that, and let real-time threads come
     /// first and lend their priority to the owner (fair+inherit); or change nothing, and print
@@ -63,22 +63,22 @@ fn parse_bound(text: &str) -> Result<u64, String> {
 
 impl GuardOptions {
     /// Returns true if nothing is to be changed.
-    pub fn is_audit(&self) -> bool {
+    pub(super) fn is_audit(&self) -> bool {
         self.guard == Some(Mode::Audit)
     }
 
     /// Returns true if locks of all libraries are meant.
-    pub fn everywhere(&self) -> bool {
+    pub(super) fn everywhere(&self) -> bool {
         self.guard_all
     }
 
     /// The libraries whose locks are meant.
-    pub fn libraries(&self) -> &[String] {
+    pub(super) fn libraries(&self) -> &[String] {
         &self.guard_from
     }
 
     /// Returns the settings of the guard; `None` without a guard and in an audit.
-    pub fn settings(&self) -> Option<Guard> {
+    pub(super) fn settings(&self) -> Option<Guard> {
         let mutexes = match self.guard? {
             Mode::Inherit => Mutexes::Inherit,
             Mode::Fair => Mutexes::Fair,
@@ -97,7 +97,7 @@ impl GuardOptions {
 }
 
 /// One line about a guarded program.
-pub fn summary(guard: &metadata::Guard, processes: usize) -> String {
+pub(super) fn summary(guard: &metadata::Guard, processes: usize) -> String {
     let counts = &guard.counts;
     let mut line = format!("guard {}", guard.mutexes);
     if processes == 0 {

@@ -23,14 +23,14 @@ const SOON: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The gateway, kept alive until this is dropped.
-pub struct Gateway {
+pub(super) struct Gateway {
     end: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Gateway {
     /// Starts the gateway that a system file describes, for the server at a socket.
-    pub fn start(config: &Path, socket: &Path, log: Lines) -> anyhow::Result<Gateway> {
+    pub(super) fn start(config: &Path, socket: &Path, log: Lines) -> anyhow::Result<Gateway> {
         let program = std::env::current_exe().context("this program's own file")?;
         let (end, ended) = channel();
         let (config, socket) = (config.to_path_buf(), socket.to_path_buf());

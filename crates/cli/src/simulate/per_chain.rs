@@ -8,7 +8,7 @@ use system::System;
 /// which the chains that are not named have `default`; everything else is one value for all.
 ///
 /// Names may contain any character, also the ones that separate, so they are recognised as wholes.
-pub fn parse<T: Clone>(
+pub(super) fn parse<T: Clone>(
     option: &str,
     text: &str,
     system: &System,
@@ -49,7 +49,7 @@ fn named<'t>(text: &'t str, system: &System) -> Option<(usize, &'t str)> {
 
 /// The value that all chains share, or a list of those that differ from `default`; none where
 /// every chain has the default.
-pub fn write<T: PartialEq>(
+pub(super) fn write<T: PartialEq>(
     values: &[T],
     system: &System,
     default: &T,

@@ -9,7 +9,7 @@ use super::scenario::{DEFAULT, EXECUTIONS, JITTERS, KAPPAS, SPLITS, TIES};
 use super::{Args, per_chain};
 
 /// The command that simulates this scenario and looks at this chain.
-pub fn command(args: &Args, system: &System, chain: usize, scenario: &Scenario) -> String {
+pub(super) fn command(args: &Args, system: &System, chain: usize, scenario: &Scenario) -> String {
     let file = args.system.display().to_string();
     let mut words = vec!["keeptime".to_owned(), "simulate".to_owned(), file];
     words.extend(["--chain".to_owned(), system.chains[chain].id.clone()]);

@@ -15,22 +15,23 @@ const DEFAULT_JOBS: u64 = 50_000;
 /// Jobs that are simulated at most: all that happens to them is kept.
 const MAX_JOBS: u64 = 1_000_000;
 
-pub const JITTERS: [(&str, Jitter); 4] = [
+pub(super) const JITTERS: [(&str, Jitter); 4] = [
     ("none", Jitter::None),
     ("random", Jitter::Random),
     ("alternate", Jitter::Alternate),
     ("first", Jitter::First),
 ];
-pub const EXECUTIONS: [(&str, Execution); 3] =
+pub(super) const EXECUTIONS: [(&str, Execution); 3] =
     [("worst", Execution::Worst), ("least", Execution::Least), ("random", Execution::Random)];
-pub const SPLITS: [(&str, Split); 4] = [
+pub(super) const SPLITS: [(&str, Split); 4] = [
     ("first", Split::First),
     ("last", Split::Last),
     ("even", Split::Even),
     ("random", Split::Random),
 ];
-pub const KAPPAS: [(&str, Kappa); 2] = [("worst", Kappa::Worst), ("physical", Kappa::Physical)];
-pub const TIES: [(&str, Tie); 4] = [
+pub(super) const KAPPAS: [(&str, Kappa); 2] =
+    [("worst", Kappa::Worst), ("physical", Kappa::Physical)];
+pub(super) const TIES: [(&str, Tie); 4] = [
     ("completion", Tie::CompletionFirst),
     ("release", Tie::ReleaseFirst),
     ("decision", Tie::DecisionFirst),
@@ -38,7 +39,7 @@ pub const TIES: [(&str, Tie); 4] = [
 ];
 
 /// Behaviour of a chain unless options say otherwise.
-pub const DEFAULT: Behaviour = Behaviour {
+pub(super) const DEFAULT: Behaviour = Behaviour {
     offset_ns: 0,
     execution: Execution::Worst,
     split: Split::First,
@@ -46,11 +47,11 @@ pub const DEFAULT: Behaviour = Behaviour {
     jitter: Jitter::None,
 };
 
-pub fn parse_kappa(text: &str) -> Result<Kappa, String> {
+pub(super) fn parse_kappa(text: &str) -> Result<Kappa, String> {
     word(text, &KAPPAS).ok_or_else(|| format!("expected {}", expected(&KAPPAS)))
 }
 
-pub fn parse_tie(text: &str) -> Result<Tie, String> {
+pub(super) fn parse_tie(text: &str) -> Result<Tie, String> {
     word(text, &TIES).ok_or_else(|| format!("expected {}", expected(&TIES)))
 }
 
@@ -77,7 +78,7 @@ fn release(text: &str) -> Option<Release> {
 }
 
 /// The scenario that the options describe.
-pub fn scenario(args: &Args, system: &System, model: &Model) -> anyhow::Result<Scenario> {
+pub(super) fn scenario(args: &Args, system: &System, model: &Model) -> anyhow::Result<Scenario> {
     let chains = behaviours(args, system, model)?;
     let offset_ns = chains.iter().map(|chain| chain.offset_ns).max().unwrap_or(0);
     let horizon_ns = horizon_ns(args, model, offset_ns)?;
@@ -184,7 +185,7 @@ fn jobs(model: &Model, ns: u64) -> u64 {
 }
 
 /// Describes the simulation: `514800 ms (one hyperperiod), offsets synchronous, execution worst`.
-pub fn in_words(args: &Args, model: &Model, scenario: &Scenario) -> String {
+pub(super) fn in_words(args: &Args, model: &Model, scenario: &Scenario) -> String {
     let span = match hyperperiod_ns(model) {
         Some(all_ns) if all_ns == scenario.horizon_ns => " (one hyperperiod)",
         _ => "",

@@ -7,7 +7,7 @@ use analysis::simulate::{Job, Trace};
 const PERIODS: u64 = 2;
 
 /// From when to when: around the worst job of the chain in focus, or else from the beginning.
-pub fn window(
+pub(super) fn window(
     system: &System,
     trace: &Trace,
     focus: Option<usize>,

@@ -10,7 +10,7 @@ use super::{exceeds, standing};
 use terminal::table::Table;
 
 /// The whole page; `own_pid` is the process that asks.
-pub fn render(socket: &Path, snapshot: &Snapshot, own_pid: u32) -> String {
+pub(super) fn render(socket: &Path, snapshot: &Snapshot, own_pid: u32) -> String {
     let mut text = server(socket, snapshot);
     text += "\n";
     text += &chains(snapshot);

@@ -7,14 +7,14 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use trace::Trace;
 
-pub use testing::preload_library;
+pub(crate) use testing::preload_library;
 
 /// A folder that no other test uses, removed when it goes out of scope.
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub PathBuf);
 
 impl Folder {
     /// A new one.
-    pub fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("run-{}-{number}", std::process::id());
@@ -25,12 +25,12 @@ impl Folder {
     }
 
     /// Returns the path of the trace.
-    pub fn trace(&self) -> PathBuf {
+    pub(crate) fn trace(&self) -> PathBuf {
         self.0.join("t.kt")
     }
 
     /// `keeptime run --record TRACE OPTIONS --`, to which the program is to be added.
-    pub fn keeptime(&self, options: &[&str]) -> Command {
+    pub(crate) fn keeptime(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_keeptime"));
         command.env("KEEPTIME_PRELOAD", preload_library()).env_remove("LD_PRELOAD");
         command.arg("run").arg("--record").arg(self.trace()).args(options);
@@ -42,17 +42,17 @@ impl Folder {
     }
 
     /// Records a program to its end.
-    pub fn run(&self, options: &[&str], program: &[&str]) -> Output {
+    pub(crate) fn run(&self, options: &[&str], program: &[&str]) -> Output {
         self.keeptime(options).args(program).output().expect("keeptime starts")
     }
 
     /// Opens the trace.
-    pub fn open(&self) -> Trace {
+    pub(crate) fn open(&self) -> Trace {
         Trace::open(&self.trace()).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Compiles a C program.
-    pub fn compile(&self, source: &str) -> String {
+    pub(crate) fn compile(&self, source: &str) -> String {
         let (file, program) = (self.0.join("program.c"), self.0.join("program"));
         fs::write(&file, source).expect("a source file");
         let mut command = Command::new("cc");

@@ -5,20 +5,20 @@ use dataflow::trace::{Class, Point};
 use dataflow::{Cx, Input, Load, Message, Module, Part, Path, Stop, Virtual};
 use std::marker::PhantomData;
 
-pub const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 
 /// Passes a number on, in `chunks` chunks. On the fast path, it publishes part 1 of 2 after the first.
-pub struct Stage {
+pub(crate) struct Stage {
     pub chunks: u32,
     pub declared_ns: u64,
 }
 
 impl Stage {
-    pub fn new(chunks: u32) -> Stage {
+    pub(crate) fn new(chunks: u32) -> Stage {
         Stage { chunks, declared_ns: 0 }
     }
 
-    pub fn declared(chunks: u32, declared_ns: u64) -> Stage {
+    pub(crate) fn declared(chunks: u32, declared_ns: u64) -> Stage {
         Stage { chunks, declared_ns }
     }
 }
@@ -43,13 +43,13 @@ impl Module for Stage {
 }
 
 /// Reads whatever it is wired to, and publishes how often it has run.
-pub struct Count<I> {
+pub(crate) struct Count<I> {
     runs: u64,
     reads: PhantomData<fn(I)>,
 }
 
 impl<I> Count<I> {
-    pub fn new() -> Count<I> {
+    pub(crate) fn new() -> Count<I> {
         Count { runs: 0, reads: PhantomData }
     }
 }
@@ -65,7 +65,7 @@ impl<I: Input> Module for Count<I> {
 }
 
 /// Does what a function says.
-pub struct Do<F>(pub F);
+pub(crate) struct Do<F>(pub F);
 
 impl<F> Module for Do<F>
 where
@@ -84,11 +84,11 @@ where
 }
 
 /// Publications: the time, the part, and the number of all parts.
-pub type Parts = Vec<(u64, u16, u16)>;
+pub(crate) type Parts = Vec<(u64, u16, u16)>;
 
 /// A run as the trace shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub(crate) struct Run {
     pub module: Option<usize>,
     pub class: Class,
     pub path: Path,
@@ -99,7 +99,7 @@ pub struct Run {
 }
 
 /// All runs that ended, in the order in which they began.
-pub fn runs(clock: &Virtual) -> Vec<Run> {
+pub(crate) fn runs(clock: &Virtual) -> Vec<Run> {
     assert_eq!(clock.trace().lost(), 0);
     let mut runs: std::collections::BTreeMap<u64, Run> = Default::default();
     for event in clock.trace().events() {
@@ -133,7 +133,7 @@ pub fn runs(clock: &Virtual) -> Vec<Run> {
 }
 
 /// Fails if two runs have a core at the same time.
-pub fn assert_one_at_a_time(clock: &Virtual) {
+pub(crate) fn assert_one_at_a_time(clock: &Virtual) {
     let mut cores = std::collections::HashMap::new();
     let mut has = std::collections::HashMap::new();
     for event in clock.trace().events() {
@@ -155,10 +155,10 @@ pub fn assert_one_at_a_time(clock: &Virtual) {
 }
 
 /// Numbers that look random, the same ones for each seed.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -166,11 +166,11 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    pub fn between(&mut self, start: u64, end: u64) -> u64 {
+    pub(crate) fn between(&mut self, start: u64, end: u64) -> u64 {
         start + self.below(end - start)
     }
 }

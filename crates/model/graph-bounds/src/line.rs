@@ -18,7 +18,7 @@ use super::unit::{Pace, Unit};
 
 /// Units in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// The units, by number.
     pub units: Vec<usize>,
     /// Number of this copy of a unit that only has a rate; copies share its executions.
@@ -27,7 +27,7 @@ pub struct Line {
 
 /// The lines of a graph, the least urgent first. Units that cost nothing and whose response nobody
 /// can bound are left out.
-pub fn lines(units: &[Unit]) -> Vec<Line> {
+pub(crate) fn lines(units: &[Unit]) -> Vec<Line> {
     let before = ancestors(units);
     let mut lines = Vec::new();
     for run in runs(units) {

@@ -27,7 +27,7 @@ pub fn callback_name(node: &Node, input: Option<&Input>) -> String {
 
 /// Something that is released, runs on an executor, and ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unit {
+pub(crate) struct Unit {
     /// Its callbacks, as results call them.
     pub name: String,
     /// Its node, by number in the file.
@@ -53,7 +53,7 @@ pub struct Unit {
 
 /// Pace of a unit's executions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pace {
+pub(crate) enum Pace {
     /// Once for each release of its roots.
     Periodic,
     /// At most `ceil(t / period) + burst` times are in a window of length `t`.
@@ -91,7 +91,7 @@ impl Rate {
 ///
 /// # Errors
 /// Names a node whose processor time the file does not say.
-pub fn units(system: &System, graph: &Graph) -> Result<Vec<Unit>, String> {
+pub(crate) fn units(system: &System, graph: &Graph) -> Result<Vec<Unit>, String> {
     let mut builder = Builder { system, graph, units: Vec::new(), topics: BTreeMap::new() };
     for (number, node) in graph.nodes.iter().enumerate() {
         builder.timer(number, node)?;
@@ -114,7 +114,7 @@ pub fn units(system: &System, graph: &Graph) -> Result<Vec<Unit>, String> {
 }
 
 /// The bucket of each callback priority on an accelerator, as the server gives them.
-pub fn buckets(graph: &Graph, accelerator: &system::Accelerator) -> BTreeMap<u32, u32> {
+pub(crate) fn buckets(graph: &Graph, accelerator: &system::Accelerator) -> BTreeMap<u32, u32> {
     let uses = |segments: &[Segment]| segments.iter().any(|s| s.accel == accelerator.id);
     let mut priorities = BTreeSet::new();
     for node in &graph.nodes {

@@ -113,7 +113,7 @@ mod real {
     const TIMED_OUT: isize = -110;
 
     /// Returns true if waits have limits of their own.
-    pub const fn have_limits() -> bool {
+    pub(crate) const fn have_limits() -> bool {
         true
     }
 
@@ -125,7 +125,7 @@ mod real {
     }
 
     /// Nanoseconds on a clock.
-    pub fn now(clock: Clock) -> i64 {
+    pub(crate) fn now(clock: Clock) -> i64 {
         let ns = match clock {
             Clock::Realtime => realtime::clock::realtime_ns(),
             Clock::Monotonic => realtime::clock::monotonic_ns(),
@@ -148,7 +148,12 @@ mod real {
 
     /// Sleeps while the word has this value. Of those that sleep the kernel wakes the most urgent
     /// first, and equals in the order in which they came.
-    pub fn wait(word: &AtomicU32, value: u32, until: Option<Deadline>, private: bool) -> Woken {
+    pub(crate) fn wait(
+        word: &AtomicU32,
+        value: u32,
+        until: Option<Deadline>,
+        private: bool,
+    ) -> Woken {
         let time = until.map(time);
         let mut operation = if private { WAIT_BITSET | PRIVATE } else { WAIT_BITSET };
         if until.is_some_and(|until| until.clock == Clock::Realtime) {
@@ -162,14 +167,14 @@ mod real {
 
     /// Wakes so many of those that sleep on a word. The word may be gone by now: whoever let a
     /// lock go has no right to look at it any more, and the kernel takes the address as a name.
-    pub fn wake(word: *const AtomicU32, count: u32, private: bool) {
+    pub(crate) fn wake(word: *const AtomicU32, count: u32, private: bool) {
         let operation = if private { WAKE | PRIVATE } else { WAKE };
         // SAFETY: this system call reads and writes no memory of this process.
         unsafe { call(FUTEX, [word.addr(), operation, count as usize, 0, 0, 0]) };
     }
 
     /// Sleeps while both private words have these values.
-    pub fn wait_either(
+    pub(crate) fn wait_either(
         words: [(&AtomicU32, u32); 2],
         until: Option<Deadline>,
         poll_ns: i64,
@@ -223,7 +228,7 @@ mod real {
 
     /// Lends the calling thread's priority to the thread whose id is in the private word, until
     /// that one gives it back by [`unlock_pi`] or ends. The word then has the caller's id.
-    pub fn lock_pi(word: &AtomicU32, _me: u32, until: Deadline) -> Result<(), NotLent> {
+    pub(crate) fn lock_pi(word: &AtomicU32, _me: u32, until: Deadline) -> Result<(), NotLent> {
         /// True if the kernel is older than Linux 5.14: deadlines of the realtime clock only.
         static IS_OLD: AtomicBool = AtomicBool::new(false);
         if is_restricted() {
@@ -252,7 +257,7 @@ mod real {
     }
 
     /// Gives back what was lent through a word that has the caller's id; else does nothing.
-    pub fn unlock_pi(word: &AtomicU32, me: u32) {
+    pub(crate) fn unlock_pi(word: &AtomicU32, me: u32) {
         const ID: u32 = 0x3fff_ffff;
         // The kernel checks that too; here it saves the call.
         if word.load(Ordering::SeqCst) & ID == me {

@@ -22,7 +22,7 @@ mod real {
     use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     /// A set of signals as the kernel takes it; None when they were left alone.
-    pub type Signals = Option<u64>;
+    pub(crate) type Signals = Option<u64>;
 
     const RT_SIGPROCMASK: usize = 14;
     const GETPID: usize = 39;
@@ -36,7 +36,7 @@ mod real {
     /// # Safety
     /// The call does what it does: the caller knows which memory it reads and writes.
     #[inline]
-    pub unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
+    pub(crate) unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
         let result: isize;
         // SAFETY: the kernel keeps all registers but these; memory is the caller's concern.
         unsafe {
@@ -58,7 +58,7 @@ mod real {
     }
 
     /// Returns true if only the system calls of the C library's locks may be made.
-    pub fn is_restricted() -> bool {
+    pub(crate) fn is_restricted() -> bool {
         // Relaxed: whoever restricts itself has stored it.
         RESTRICTED.load(Ordering::Relaxed)
     }
@@ -73,12 +73,12 @@ mod real {
     }
 
     /// Blocks all signals of the calling thread, and returns which were blocked before.
-    pub fn block_signals() -> Signals {
+    pub(crate) fn block_signals() -> Signals {
         (!is_restricted()).then(|| set_signals(u64::MAX))
     }
 
     /// Blocks the signals again that were blocked before.
-    pub fn restore_signals(signals: Signals) {
+    pub(crate) fn restore_signals(signals: Signals) {
         signals.map(set_signals);
     }
 
@@ -92,7 +92,7 @@ mod real {
     }
 
     /// The number of this process' memory.
-    pub fn memory() -> u32 {
+    pub(crate) fn memory() -> u32 {
         // Relaxed: the address of a function.
         match NUMBER.load(Ordering::Relaxed) {
             0 => process(),
@@ -108,7 +108,7 @@ mod real {
 
     /// The id of the calling thread as the kernel knows it. What it takes for its id itself is
     /// another one's in a process that was made to share memory, thread-local storage too.
-    pub fn own_id(believed: u32) -> u32 {
+    pub(crate) fn own_id(believed: u32) -> u32 {
         if is_restricted() {
             return believed;
         }
@@ -117,7 +117,7 @@ mod real {
     }
 
     /// Returns true if there is such a thread in this process, as far as that may be asked.
-    pub fn is_thread_of_this_process(thread: u32) -> bool {
+    pub(crate) fn is_thread_of_this_process(thread: u32) -> bool {
         const NO_SUCH_PROCESS: isize = -3;
         if is_restricted() {
             return false;
@@ -129,7 +129,7 @@ mod real {
 
     /// Returns true if no thread of any process has this id any more. False where that may not be
     /// asked.
-    pub fn has_ended(thread: u32) -> bool {
+    pub(crate) fn has_ended(thread: u32) -> bool {
         const NO_SUCH_PROCESS: isize = -3;
         let arguments = [thread as usize, 0, 0, 0, 0, 0];
         // SAFETY: it writes no memory, and signal 0 is none.

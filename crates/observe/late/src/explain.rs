@@ -9,7 +9,7 @@
 
 pub(crate) mod account;
 mod name;
-pub mod part;
+pub(crate) mod part;
 pub(crate) mod raw;
 pub(crate) mod scene;
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 
 /// No kind: a place outside of every call.
-pub const NO_KIND: u32 = u32::MAX;
+pub(crate) const NO_KIND: u32 = u32::MAX;
 
 /// Kinds of calls that are ranked apart from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -69,7 +69,7 @@ impl Host {
 
 /// Effect of a call on the device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// Puts a kernel into a stream's queue.
     Launch,
     /// Puts a graph into a stream's queue.
@@ -94,17 +94,17 @@ pub enum Role {
 
 impl Role {
     /// Returns true if it adds to a queue of the device, and so may find it full.
-    pub fn queues(self) -> bool {
+    pub(crate) fn queues(self) -> bool {
         matches!(self, Role::Launch | Role::GraphLaunch | Role::Copy | Role::Memset)
     }
 }
 
 /// Sizes of copies that are kinds of their own: at most so many bytes.
-pub const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, u64::MAX];
+pub(crate) const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, u64::MAX];
 
 /// All versions and variants of one function.
 #[derive(Clone, Debug)]
-pub struct Base {
+pub(crate) struct Base {
     pub name: String,
     pub group: Group,
     pub role: Role,
@@ -123,7 +123,7 @@ struct Function {
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug)]
-pub struct KindOf {
+pub(crate) struct KindOf {
     /// Its function.
     pub base: u32,
     /// Its place in [`SIZES`], if sizes matter.
@@ -134,7 +134,7 @@ pub struct KindOf {
 
 /// The functions of a trace by number, and the kinds of calls met so far.
 #[derive(Clone, Debug, Default)]
-pub struct Functions {
+pub(crate) struct Functions {
     functions: Vec<Function>,
     bases: Vec<Base>,
     kinds: Vec<KindOf>,
@@ -142,7 +142,7 @@ pub struct Functions {
 
 impl Functions {
     /// The functions with these symbols; further numbers are one unnamed function.
-    pub fn new(symbols: &[String]) -> Functions {
+    pub(crate) fn new(symbols: &[String]) -> Functions {
         let known: HashMap<&str, usize> =
             FUNCTIONS.iter().enumerate().map(|(at, function)| (function.symbol, at)).collect();
         let mut by_name: HashMap<String, u32> = HashMap::new();
@@ -165,7 +165,7 @@ impl Functions {
 
     /// The kind of a call of a function, with the detail of its record.
     #[inline]
-    pub fn kind(&mut self, number: u32, detail: u64) -> u32 {
+    pub(crate) fn kind(&mut self, number: u32, detail: u64) -> u32 {
         let base_at = self.function(number).base;
         let base = &mut self.bases[base_at as usize];
         let (mut size, mut host) = (None, Host::Unknown);
@@ -184,7 +184,7 @@ impl Functions {
 
     /// The detail of a call of a function as it is shown: of a copy, the bytes alone.
     #[inline]
-    pub fn detail(&self, number: u32, detail: u64) -> u64 {
+    pub(crate) fn detail(&self, number: u32, detail: u64) -> u64 {
         let sized = self.bases[self.function(number).base as usize].sized;
         if sized { detail & BYTES_MASK } else { detail }
     }
@@ -192,13 +192,13 @@ impl Functions {
     /// Returns the properties of a kind without the size of its copies: the place of its function,
     /// and the host's memory.
     #[inline]
-    pub fn sizeless(&self, kind: u32) -> (u32, Host) {
+    pub(crate) fn sizeless(&self, kind: u32) -> (u32, Host) {
         let KindOf { base, host, .. } = self.kinds[kind as usize];
         (base, host)
     }
 
     /// The host's memory in copies of a kind.
-    pub fn host(&self, kind: u32) -> Host {
+    pub(crate) fn host(&self, kind: u32) -> Host {
         self.kinds[kind as usize].host
     }
 
@@ -209,18 +209,18 @@ impl Functions {
     }
 
     /// Returns true if the function's default stream is one for each thread.
-    pub fn per_thread(&self, number: u32) -> bool {
+    pub(crate) fn per_thread(&self, number: u32) -> bool {
         self.function(number).per_thread
     }
 
     /// Returns the number of kinds.
-    pub fn kinds(&self) -> usize {
+    pub(crate) fn kinds(&self) -> usize {
         self.kinds.len()
     }
 
     /// Returns the function of a kind, and the index of its size in [`SIZES`] if it is a copy.
     #[inline]
-    pub fn of(&self, kind: u32) -> (&Base, Option<usize>) {
+    pub(crate) fn of(&self, kind: u32) -> (&Base, Option<usize>) {
         let KindOf { base, size, .. } = self.kinds[kind as usize];
         (&self.bases[base as usize], size)
     }

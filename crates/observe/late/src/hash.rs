@@ -7,18 +7,18 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A table with [`Mix`].
-pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// The state of a hash.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mix(u64);
+pub(crate) struct Mix(u64);
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Mix {
     /// The hash with a word added to it.
     #[inline(always)]
-    pub fn with(self, word: u64) -> Mix {
+    pub(crate) fn with(self, word: u64) -> Mix {
         Mix((self.0.rotate_left(5) ^ word).wrapping_mul(FACTOR))
     }
 }

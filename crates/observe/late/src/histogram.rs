@@ -12,7 +12,7 @@ type Layout = stats::Layout<5>;
 
 /// Counts of durations.
 #[derive(Clone, Debug, Default)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     counts: Vec<u32>,
     /// The bucket of `counts[0]`.
     base: usize,
@@ -25,7 +25,7 @@ pub struct Histogram {
 impl Histogram {
     /// Adds a value.
     #[inline]
-    pub fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         let at = Layout::bucket(value);
         match self.counts.get_mut(at.wrapping_sub(self.base)) {
             Some(count) => *count = count.saturating_add(1),
@@ -57,13 +57,13 @@ impl Histogram {
     }
 
     /// Returns the number of values.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// A value that at least `share` of all values do not exceed: the upper edge of its bucket,
     /// but never more than the greatest value. 0 for none.
-    pub fn quantile(&self, share: f64) -> u64 {
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
         let wanted = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
         for (at, count) in self.counts.iter().enumerate() {
@@ -76,12 +76,12 @@ impl Histogram {
     }
 
     /// In nanoseconds.
-    pub fn durations(&self, clock: &Calibration) -> Distribution {
+    pub(crate) fn durations(&self, clock: &Calibration) -> Distribution {
         self.distribution(|ticks| clock.duration_ns(ticks))
     }
 
     /// Values that are no durations, such as numbers of locks.
-    pub fn numbers(&self) -> Distribution {
+    pub(crate) fn numbers(&self) -> Distribution {
         self.distribution(|value| value)
     }
 

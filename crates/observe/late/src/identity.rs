@@ -10,7 +10,7 @@ use record::Class;
 use serde::Serialize;
 
 /// No lock.
-pub const NO_LOCK: u32 = u32::MAX;
+pub(crate) const NO_LOCK: u32 = u32::MAX;
 
 /// Family of a lock, whichever way it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -69,7 +69,7 @@ impl Family {
 
 /// Identity of a lock at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     pub process: u32,
     pub family: Family,
     pub address: u64,
@@ -87,7 +87,7 @@ struct Line {
 
 /// A lock of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub key: Key,
     /// 0 for the first lock at an address that is not forgotten, then 1, 2 and so on.
     pub generation: u32,
@@ -97,7 +97,7 @@ pub struct Identity {
 
 /// All locks.
 #[derive(Clone, Debug, Default)]
-pub struct Identities {
+pub(crate) struct Identities {
     lines: Map<Key, Line>,
     locks: Vec<Identity>,
     free: Vec<u32>,
@@ -108,22 +108,22 @@ pub struct Identities {
 impl Identities {
     /// Grows whenever an address may have got another meaning.
     #[inline]
-    pub fn epoch(&self) -> u32 {
+    pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
 
     /// The lock at a place of the table.
-    pub fn identity(&self, lock: u32) -> &Identity {
+    pub(crate) fn identity(&self, lock: u32) -> &Identity {
         &self.locks[lock as usize]
     }
 
     /// Places of the table.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.locks.len()
     }
 
     /// The lock that an address means now, which is a new one if it meant none.
-    pub fn current(&mut self, key: Key, now: u64) -> u32 {
+    pub(crate) fn current(&mut self, key: Key, now: u64) -> u32 {
         let fresh = || Line { current: NO_LOCK, generations: Vec::new(), count: 0 };
         let line = self.lines.entry(key).or_insert_with(fresh);
         if line.current != NO_LOCK {
@@ -151,12 +151,12 @@ impl Identities {
     }
 
     /// The lock that an address means now, if any.
-    pub fn known(&self, key: Key) -> Option<u32> {
+    pub(crate) fn known(&self, key: Key) -> Option<u32> {
         self.lines.get(&key).map(|line| line.current).filter(|lock| *lock != NO_LOCK)
     }
 
     /// Ends the meaning of an address.
-    pub fn end(&mut self, key: Key) {
+    pub(crate) fn end(&mut self, key: Key) {
         if let Some(line) = self.lines.get_mut(&key) {
             line.current = NO_LOCK;
             self.epoch += 1;
@@ -164,7 +164,7 @@ impl Identities {
     }
 
     /// Forgets the latest lock of an address, whose meaning has ended.
-    pub fn forget(&mut self, lock: u32) {
+    pub(crate) fn forget(&mut self, lock: u32) {
         let key = self.locks[lock as usize].key;
         if let Some(line) = self.lines.get_mut(&key) {
             line.generations.retain(|(_, generation)| *generation != lock);
@@ -178,14 +178,14 @@ impl Identities {
 
     /// The lock that an address meant at a time. Before the first that is known, it is that one:
     /// earlier ones were forgotten.
-    pub fn at(&self, key: Key, time: u64) -> Option<u32> {
+    pub(crate) fn at(&self, key: Key, time: u64) -> Option<u32> {
         let generations = &self.lines.get(&key)?.generations;
         let after = generations.partition_point(|(since, _)| *since <= time);
         generations.get(after.saturating_sub(1)).map(|(_, lock)| *lock)
     }
 
     /// Returns, for each place of the table, true if it is in use.
-    pub fn places(&self) -> Vec<bool> {
+    pub(crate) fn places(&self) -> Vec<bool> {
         let mut used = vec![true; self.locks.len()];
         for lock in &self.free {
             used[*lock as usize] = false;

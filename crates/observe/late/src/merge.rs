@@ -15,7 +15,7 @@ use trace::{Error, Trace};
 
 /// Streams being merged.
 #[derive(Debug)]
-pub struct Merge<'t> {
+pub(crate) struct Merge<'t> {
     trace: &'t Trace,
     cursors: Vec<Cursor>,
     /// Time of the next record and stream, the earliest on top.
@@ -40,7 +40,7 @@ struct Cursor {
 
 /// Blocks of one stream to merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub(crate) struct Range {
     /// The stream, as its place in [`Trace::streams`].
     pub stream: u32,
     /// The first block.
@@ -51,7 +51,7 @@ pub struct Range {
 
 /// Consecutive records of one stream.
 #[derive(Debug)]
-pub struct Run<'m> {
+pub(crate) struct Run<'m> {
     /// The stream, as its place in [`Trace::streams`].
     pub stream: u32,
     /// The block that they are from, as its place in the stream.
@@ -66,7 +66,7 @@ pub struct Run<'m> {
 
 impl<'t> Merge<'t> {
     /// Merges these blocks; a stream may be given once.
-    pub fn new(trace: &'t Trace, ranges: &[Range]) -> Merge<'t> {
+    pub(crate) fn new(trace: &'t Trace, ranges: &[Range]) -> Merge<'t> {
         let mut merge =
             Merge { trace, cursors: Vec::new(), heap: Vec::new(), spare: Vec::new(), skipped: 0 };
         for range in ranges {
@@ -84,7 +84,7 @@ impl<'t> Merge<'t> {
     }
 
     /// Merges the whole trace.
-    pub fn all(trace: &'t Trace) -> Merge<'t> {
+    pub(crate) fn all(trace: &'t Trace) -> Merge<'t> {
         let ranges: Vec<Range> = (0u32..)
             .zip(trace.streams())
             .map(|(stream, of)| Range { stream, from: 0, to: of.blocks.len() })
@@ -93,7 +93,7 @@ impl<'t> Merge<'t> {
     }
 
     /// Records of unknown kinds met so far.
-    pub fn skipped(&self) -> u64 {
+    pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
 
@@ -111,7 +111,7 @@ impl<'t> Merge<'t> {
     ///
     /// # Errors
     /// As [`Trace::read`].
-    pub fn next_run(&mut self) -> Result<Option<Run<'_>>, Error> {
+    pub(crate) fn next_run(&mut self) -> Result<Option<Run<'_>>, Error> {
         let top = loop {
             let Some((time, top)) = self.heap.first().copied() else { return Ok(None) };
             let cursor = &self.cursors[top as usize];

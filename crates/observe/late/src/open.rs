@@ -70,7 +70,7 @@ pub(super) struct Holding {
 impl Left {
     /// Returns the holders of the lock of each wait. `tid` is a stream's thread id; `living` finds
     /// the stream of a thread id in the process of another stream, at a time.
-    pub fn holders(
+    pub(crate) fn holders(
         &self,
         tid: impl Fn(u32) -> u32,
         living: impl Fn(u32, u32, u64) -> Option<u32>,

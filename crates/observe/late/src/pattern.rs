@@ -15,13 +15,13 @@ const MOST_PATTERNS: usize = 1024;
 /// Most distinct patterns that are told apart.
 const MOST_DISTINCT: usize = 1 << 16;
 /// Most steps of a call that are kept.
-pub const MOST_STEPS: usize = 512;
+pub(crate) const MOST_STEPS: usize = 512;
 /// Calls of a pattern whose times are kept.
 const SAMPLES: u64 = 31;
 
 /// One step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// The lock's serial number.
     pub serial: u32,
     /// Class of the use.
@@ -35,7 +35,7 @@ pub struct Step {
 impl Step {
     /// The hash of the steps so far and this one.
     #[inline(always)]
-    pub fn mixed(&self, hash: Mix) -> Mix {
+    pub(crate) fn mixed(&self, hash: Mix) -> Mix {
         let what = (self.class as u64) << 1 | u64::from(self.acquired);
         hash.with(u64::from(self.serial) << 8 | what)
     }
@@ -43,7 +43,7 @@ impl Step {
 
 /// A pattern.
 #[derive(Clone, Debug)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// Calls that had it.
     pub count: u64,
     /// Its steps, at the times of the first such call, relative to its begin.
@@ -54,7 +54,7 @@ pub struct Pattern {
 
 /// The patterns of one kind of call.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns {
+pub(crate) struct Patterns {
     kept: Map<u64, Pattern>,
     distinct: HashSet<u64>,
     /// Calls that took a lock.
@@ -67,7 +67,7 @@ pub struct Patterns {
 
 impl Patterns {
     /// Counts a call that began at `begin` and had these steps.
-    pub fn add(&mut self, hash: Mix, begin: u64, steps: &[Step]) {
+    pub(crate) fn add(&mut self, hash: Mix, begin: u64, steps: &[Step]) {
         self.calls += 1;
         let hash = hash.finish();
         let full = self.kept.len() >= MOST_PATTERNS;
@@ -87,12 +87,12 @@ impl Patterns {
     }
 
     /// Returns the number of distinct patterns; a lower bound if the second value is true.
-    pub fn distinct(&self) -> (usize, bool) {
+    pub(crate) fn distinct(&self) -> (usize, bool) {
         (self.distinct.len(), self.distinct.len() >= MOST_DISTINCT)
     }
 
     /// The kept patterns, the most frequent first.
-    pub fn ranked(&self) -> Vec<&Pattern> {
+    pub(crate) fn ranked(&self) -> Vec<&Pattern> {
         let mut ranked: Vec<&Pattern> = self.kept.values().collect();
         ranked.sort_by_key(|pattern| {
             let serials: Vec<u32> = pattern.steps.iter().map(|step| step.serial).collect();
@@ -130,7 +130,7 @@ impl Pattern {
     }
 
     /// For each step the median of its time relative to the call's begin.
-    pub fn medians(&self) -> Vec<u64> {
+    pub(crate) fn medians(&self) -> Vec<u64> {
         let length = self.steps.len();
         let calls = self.times.len().checked_div(length).unwrap_or(0);
         let median = |step: usize| {

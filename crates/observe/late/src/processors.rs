@@ -8,16 +8,16 @@ use std::collections::HashSet;
 use trace::metadata::Tier;
 
 /// A thread that is not known; thread 0 is an idle processor.
-pub const UNKNOWN_TID: u32 = u32::MAX;
+pub(crate) const UNKNOWN_TID: u32 = u32::MAX;
 /// The processor of a thread that is known to run, but not where.
 const SOMEWHERE: u32 = u32::MAX;
 
 /// No priority.
-pub const UNKNOWN_PRIORITY: u16 = u16::MAX;
+pub(crate) const UNKNOWN_PRIORITY: u16 = u16::MAX;
 
 /// A thread and its priority at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
+pub(crate) struct Who {
     pub tid: u32,
     /// As the kernel counts, or `UNKNOWN_PRIORITY`.
     pub priority: u16,
@@ -25,7 +25,7 @@ pub struct Who {
 
 /// State of a thread for the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stand {
+pub(crate) enum Stand {
     /// On a processor.
     Running,
     /// Taken off its processor, where this one runs now.
@@ -57,7 +57,7 @@ struct Task {
 
 /// All threads and processors.
 #[derive(Clone, Debug)]
-pub struct Processors {
+pub(crate) struct Processors {
     tier: Tier,
     tasks: Map<u32, Task>,
     running: Map<u32, (u32, u64)>,
@@ -68,7 +68,7 @@ pub struct Processors {
 
 /// Extent of a gap in a processor's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub(crate) enum Missing {
     /// One switch: it concerns who left and who came, and nobody else.
     Switch,
     /// Anything.
@@ -77,7 +77,7 @@ pub enum Missing {
 
 /// A thread's demand for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub(crate) enum Wants {
     /// No, or it is not known.
     No,
     /// It has one.
@@ -89,7 +89,7 @@ pub enum Wants {
 /// A thread came to another processor than the one it had left, where the same thread had run all
 /// the time since it was able to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Came {
+pub(crate) struct Came {
     pub tid: u32,
     /// Time at which the thread became able to run.
     pub able: u64,
@@ -98,7 +98,7 @@ pub struct Came {
 }
 
 impl Processors {
-    pub fn new(tier: Tier) -> Processors {
+    pub(crate) fn new(tier: Tier) -> Processors {
         Processors {
             tier,
             tasks: Map::default(),
@@ -109,7 +109,7 @@ impl Processors {
     }
 
     /// Returns the present state of a thread.
-    pub fn stand(&self, tid: u32) -> Stand {
+    pub(crate) fn stand(&self, tid: u32) -> Stand {
         if self.tier == Tier::Preload {
             return Stand::NotRecorded;
         }
@@ -135,7 +135,7 @@ impl Processors {
     }
 
     /// Returns a thread's demand for a processor.
-    pub fn wants(&self, tid: u32) -> Wants {
+    pub(crate) fn wants(&self, tid: u32) -> Wants {
         match self.tasks.get(&tid) {
             Some(Task { state: Recorded::Running, .. }) => Wants::Has,
             Some(Task { state: Recorded::Preempted | Recorded::Woken, since, .. }) => {
@@ -146,17 +146,17 @@ impl Processors {
     }
 
     /// Returns the number of threads that want a processor.
-    pub fn wanting(&self) -> u32 {
+    pub(crate) fn wanting(&self) -> u32 {
         self.tasks.keys().filter(|tid| self.wants(**tid) != Wants::No).count() as u32
     }
 
     /// Returns true if no records are missing now except for single switches.
-    pub fn follows(&self) -> bool {
+    pub(crate) fn follows(&self) -> bool {
         self.lost.iter().all(|(_, missing)| *missing == Missing::Switch)
     }
 
     /// Returns a copy of the state of these threads and of the threads that run.
-    pub fn of(&self, tids: &HashSet<u32>) -> Processors {
+    pub(crate) fn of(&self, tids: &HashSet<u32>) -> Processors {
         let kept = |tid: &u32| {
             tids.contains(tid) || self.running.values().any(|(running, _)| running == tid)
         };
@@ -172,17 +172,17 @@ impl Processors {
     }
 
     /// The processor that a thread is on, or was on last.
-    pub fn processor(&self, tid: u32) -> Option<u32> {
+    pub(crate) fn processor(&self, tid: u32) -> Option<u32> {
         self.tasks.get(&tid).map(|task| task.processor)
     }
 
     /// A thread with its latest priority.
-    pub fn who(&self, tid: u32) -> Who {
+    pub(crate) fn who(&self, tid: u32) -> Who {
         Who { tid, priority: self.priorities.get(&tid).copied().unwrap_or(UNKNOWN_PRIORITY) }
     }
 
     /// A thread did something, so it runs. True if that was not known.
-    pub fn acts(&mut self, tid: u32, now: u64) -> bool {
+    pub(crate) fn acts(&mut self, tid: u32, now: u64) -> bool {
         let running =
             self.tasks.get(&tid).is_some_and(|task| matches!(task.state, Recorded::Running));
         let anything = self.lost.iter().any(|(_, missing)| *missing == Missing::Anything);
@@ -194,7 +194,7 @@ impl Processors {
     }
 
     /// Records of a processor are missing from now on.
-    pub fn gap_begins(&mut self, processor: u32, missing: Missing) {
+    pub(crate) fn gap_begins(&mut self, processor: u32, missing: Missing) {
         self.lost.retain(|(lost, _)| *lost != processor);
         self.lost.push((processor, missing));
         if missing == Missing::Switch {
@@ -208,12 +208,12 @@ impl Processors {
     }
 
     /// Records of a processor come again.
-    pub fn gap_ends(&mut self, processor: u32) {
+    pub(crate) fn gap_ends(&mut self, processor: u32) {
         self.lost.retain(|(lost, _)| *lost != processor);
     }
 
     /// A kernel's record.
-    pub fn apply(&mut self, record: &Record) -> Option<Came> {
+    pub(crate) fn apply(&mut self, record: &Record) -> Option<Came> {
         let (now, processor) = (record.time, record.number);
         match record.kind {
             Kind::Switch => return self.switch(record),

@@ -6,7 +6,7 @@ use record::Class;
 
 /// A lock that a thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockHold {
+pub(crate) struct LockHold {
     /// The lock, as its place in the table of the first pass.
     pub lock: u32,
     /// For reading, together with others.
@@ -21,7 +21,7 @@ pub struct LockHold {
 
 /// A wait of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// The lock, as its place in the table of the first pass.
     pub lock: u32,
     /// Class of the use that the thread waits for.
@@ -38,7 +38,7 @@ pub struct Wait {
 
 /// A thread's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Kind and begin of each open call, the outermost first.
     pub calls: Vec<(u32, u64)>,
     /// The locks it holds.
@@ -51,7 +51,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Returns true if nothing is open.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Snapshot { calls, held, wait, lost } = self;
         calls.is_empty() && held.is_empty() && wait.is_none() && lost.is_empty()
     }
@@ -59,7 +59,7 @@ impl Snapshot {
 
 /// Snapshots of all streams.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshots {
+pub(crate) struct Snapshots {
     /// One for each so many blocks of a stream.
     stride: usize,
     /// For each stream the blocks at whose begin something was open.
@@ -70,7 +70,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// Room for a trace of so many streams and blocks, at most `most` snapshots.
-    pub fn new(streams: usize, blocks: usize, most: usize) -> Snapshots {
+    pub(crate) fn new(streams: usize, blocks: usize, most: usize) -> Snapshots {
         let stride = blocks.div_ceil(most.max(1)).max(1);
         Snapshots {
             stride,
@@ -80,24 +80,24 @@ impl Snapshots {
     }
 
     /// Returns true if there is to be a snapshot at the begin of a block.
-    pub fn wanted(&self, block: usize) -> bool {
+    pub(crate) fn wanted(&self, block: usize) -> bool {
         block % self.stride == 0
     }
 
     /// Keeps the one at the begin of a block.
-    pub fn keep(&mut self, stream: u32, block: usize, snapshot: Snapshot) {
+    pub(crate) fn keep(&mut self, stream: u32, block: usize, snapshot: Snapshot) {
         if !snapshot.is_empty() {
             self.streams[stream as usize].push((block, snapshot));
         }
     }
 
     /// Keeps the one at the end of a stream.
-    pub fn keep_end(&mut self, stream: u32, snapshot: Snapshot) {
+    pub(crate) fn keep_end(&mut self, stream: u32, snapshot: Snapshot) {
         self.ends[stream as usize] = snapshot;
     }
 
     /// The block at or before `block` at whose begin the state is known, and the state.
-    pub fn before(&self, stream: u32, block: usize) -> (usize, Snapshot) {
+    pub(crate) fn before(&self, stream: u32, block: usize) -> (usize, Snapshot) {
         let from = block / self.stride * self.stride;
         let kept = &self.streams[stream as usize];
         let found = kept.binary_search_by_key(&from, |(block, _)| *block);
@@ -105,7 +105,7 @@ impl Snapshots {
     }
 
     /// Returns the state at the end of a stream.
-    pub fn end(&self, stream: u32) -> &Snapshot {
+    pub(crate) fn end(&self, stream: u32) -> &Snapshot {
         &self.ends[stream as usize]
     }
 }

@@ -10,15 +10,15 @@
 //! If records of a thread are missing, all that was open in it is counted as unknown and forgotten;
 //! all that lies in a block with unfinished records is counted as unknown as well.
 
-pub mod calls;
+pub(crate) mod calls;
 mod graphs;
-pub mod load;
+pub(crate) mod load;
 mod locking;
-pub mod locks;
-pub mod sequence;
-pub mod summary;
-pub mod thread;
-pub mod work;
+pub(crate) mod locks;
+pub(crate) mod sequence;
+pub(crate) mod summary;
+pub(crate) mod thread;
+pub(crate) mod work;
 mod worst;
 
 use crate::function::Functions;
@@ -41,7 +41,7 @@ use trace::{Block, Error, Stream, StreamKind, Trace};
 
 /// Tables of the first pass that all threads share.
 #[derive(Debug)]
-pub struct World {
+pub(crate) struct World {
     pub functions: Functions,
     pub kinds: Vec<KindState>,
     pub locks: Locks,
@@ -55,7 +55,7 @@ pub struct World {
 
 /// Work on the GPU, as it was recorded there.
 #[derive(Debug, Default)]
-pub struct GpuState {
+pub(crate) struct GpuState {
     pub kernels: Histogram,
     pub copies: Histogram,
     pub memsets: Histogram,

@@ -43,20 +43,20 @@ static IMAGE: Page = Page {
 };
 
 /// State of the recording and of the guard of locks: the one word that every hook looks at.
-pub static GATE: AtomicU8 = AtomicU8::new(UNTRIED);
+pub(crate) static GATE: AtomicU8 = AtomicU8::new(UNTRIED);
 /// Nothing is recorded.
-pub const OFF: u8 = 0;
+pub(crate) const OFF: u8 = 0;
 /// Locks that were waited for.
-pub const CONTENDED: u8 = 1;
+pub(crate) const CONTENDED: u8 = 1;
 /// All locks.
-pub const FULL: u8 = 2;
+pub(crate) const FULL: u8 = 2;
 /// Nobody has tried to attach yet.
-pub const UNTRIED: u8 = 3;
+pub(crate) const UNTRIED: u8 = 3;
 const TRYING: u8 = 4;
 /// Added to the gate while locks are guarded.
-pub const GUARDED: u8 = 8;
+pub(crate) const GUARDED: u8 = 8;
 /// Added to the gate while mutexes are looked at before each use.
-pub const CONVERTING: u8 = 16;
+pub(crate) const CONVERTING: u8 = 16;
 /// In place of the guard in the gate when it has ended: locks that are ours stay ours.
 const ENDED: u8 = 32;
 const NOT_RECORDING: u8 = GUARDED | CONVERTING | ENDED;
@@ -80,20 +80,20 @@ static MEMORY: Memory = Memory(UnsafeCell::new(MaybeUninit::uninit()));
 
 /// The number of this process image, 0 while it has none.
 #[inline(always)]
-pub fn process() -> u32 {
+pub(crate) fn process() -> u32 {
     // Acquire: pairs with the release in `enter`; the memory is in place.
     IMAGE.process.load(Ordering::Acquire)
 }
 
 /// The log. Only for those who have a process number.
 #[inline(always)]
-pub fn log() -> &'static Log {
+pub(crate) fn log() -> &'static Log {
     // SAFETY: callers have a process number, which is given after the memory was written.
     unsafe { &(*MEMORY.0.get()).assume_init_ref().0 }
 }
 
 /// The side area, when this process is attached.
-pub fn side() -> Option<Side> {
+pub(crate) fn side() -> Option<Side> {
     if !is_on() && !is_guarded() && !bandwidth::is_on() {
         return None;
     }
@@ -104,14 +104,14 @@ pub fn side() -> Option<Side> {
 
 /// Returns the state of the recording: [`OFF`], [`CONTENDED`] or [`FULL`], or [`UNTRIED`].
 #[inline(always)]
-pub fn gate() -> u8 {
+pub(crate) fn gate() -> u8 {
     // Acquire: pairs with the release in `attach`.
     GATE.load(Ordering::Acquire) & !NOT_RECORDING
 }
 
 /// Returns true if locks are guarded; finds out if nobody has tried yet.
 #[inline(always)]
-pub fn is_guarded() -> bool {
+pub(crate) fn is_guarded() -> bool {
     match GATE.load(Ordering::Acquire) {
         UNTRIED => {
             attach();
@@ -123,7 +123,7 @@ pub fn is_guarded() -> bool {
 
 /// Returns true if there is a recording; finds out if nobody has tried yet.
 #[inline(always)]
-pub fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     match gate() {
         CONTENDED | FULL => true,
         UNTRIED => attach(),
@@ -133,30 +133,30 @@ pub fn is_on() -> bool {
 
 /// Returns true if this process ever attached, even if it is not recorded or guarded any more.
 #[inline(always)]
-pub fn is_attached() -> bool {
+pub(crate) fn is_attached() -> bool {
     ATTACHED.load(Ordering::Relaxed)
 }
 
 /// Returns true if the program has restricted its system calls, or is about to.
-pub fn is_suspended() -> bool {
+pub(crate) fn is_suspended() -> bool {
     SUSPENDED.load(Ordering::Relaxed)
 }
 
 /// Returns true if locks are recorded wherever they are taken from.
 #[inline(always)]
-pub fn everywhere() -> bool {
+pub(crate) fn everywhere() -> bool {
     EVERYWHERE.load(Ordering::Relaxed)
 }
 
 /// Returns true if work on the GPU is recorded.
-pub fn gpu() -> bool {
+pub(crate) fn gpu() -> bool {
     GPU.load(Ordering::Relaxed)
 }
 
 /// Puts memory in place for the records of a process that is about to use an accelerator. Where
 /// faults of a page are slow, in virtual machines above all, recording would make launches late.
 #[cold]
-pub fn prepare() {
+pub(crate) fn prepare() {
     if is_on() && !PREPARED.swap(true, Ordering::Relaxed) {
         log().prepare(PREPARED_BYTES);
     }
@@ -164,7 +164,7 @@ pub fn prepare() {
 
 /// Makes a call that counts all memory of the process, without that of the recording that it does not
 /// use. What is not there meanwhile is mapped again, and is not locked.
-pub fn without_unused<T>(call: impl FnOnce() -> T) -> T {
+pub(crate) fn without_unused<T>(call: impl FnOnce() -> T) -> T {
     let is_mapped = is_on() || is_guarded() || bandwidth::is_on();
     if !is_mapped {
         return call();
@@ -180,7 +180,7 @@ pub fn without_unused<T>(call: impl FnOnce() -> T) -> T {
 
 /// Gives this process image its number; `None` when there is no recording.
 #[cold]
-pub fn enter() -> Option<u32> {
+pub(crate) fn enter() -> Option<u32> {
     let side = side()?;
     let known = process();
     if known != 0 {
@@ -200,7 +200,7 @@ pub fn enter() -> Option<u32> {
 
 /// The number of this process' memory: another one in a forked child, the same in processes that
 /// share it.
-pub fn memory() -> u32 {
+pub(crate) fn memory() -> u32 {
     /// Set in numbers of the recording, so that they are no threads' ids.
     const RECORDED: u32 = 1 << 31;
     let known = IMAGE.memory.load(Ordering::Relaxed);
@@ -346,13 +346,13 @@ static IS_CAREFUL: AtomicBool = AtomicBool::new(false);
 /// The program has given up to gain privileges, as whoever restricts its system calls does before,
 /// perhaps where nobody notices: from now on the guard makes no system call that the C library's
 /// locks do not make.
-pub fn be_careful() {
+pub(crate) fn be_careful() {
     IS_CAREFUL.store(true, Ordering::Relaxed);
     guard::restrict(true);
 }
 
 /// State that [`suspend`] found.
-pub struct Suspended {
+pub(crate) struct Suspended {
     gate: u8,
     held: bool,
     /// The invitation in the environment, and its first byte.
@@ -361,7 +361,7 @@ pub struct Suspended {
 
 /// Ends the recording of this process and of all that it will start, without a system call: the
 /// gate closes, and the invitation in its environment becomes invalid.
-pub fn suspend() -> Suspended {
+pub(crate) fn suspend() -> Suspended {
     SUSPENDED.store(true, Ordering::Relaxed);
     // Each thread may restrict itself.
     let ended = |gate: u8| if gate & (GUARDED | ENDED) != 0 { ENDED } else { OFF };
@@ -389,7 +389,7 @@ pub fn suspend() -> Suspended {
 
 impl Suspended {
     /// The recording goes on after all.
-    pub fn resume(self) {
+    pub(crate) fn resume(self) {
         if let Some((at, byte)) = self.invitation {
             // SAFETY: as in `suspend`.
             unsafe { at.write_volatile(byte) };
@@ -403,7 +403,7 @@ impl Suspended {
     }
 
     /// The recording has ended for this process.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         if self.held {
             bandwidth::end();
         }

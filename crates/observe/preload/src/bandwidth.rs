@@ -95,13 +95,13 @@ static STATE: Wiped = Wiped {
 
 /// Returns true if the lock is taken around the driver's work.
 #[inline(always)]
-pub fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     // Acquire: pairs with the release in `begin`; the recording's memory is in place.
     WANTED.load(Ordering::Acquire)
 }
 
 /// Takes over whether the lock is wanted, when the process attaches to the recording's memory.
-pub fn begin(side: &Side) {
+pub(crate) fn begin(side: &Side) {
     if side.bandwidth().is_none() {
         return;
     }
@@ -118,7 +118,7 @@ pub fn begin(side: &Side) {
 }
 
 /// The program is about to restrict its system calls: whether the lock was wanted until now.
-pub fn suspend() -> bool {
+pub(crate) fn suspend() -> bool {
     let was_wanted = WANTED.swap(false, Ordering::AcqRel);
     if let Some(state) = State::get() {
         state.poller.stop();
@@ -127,7 +127,7 @@ pub fn suspend() -> bool {
 }
 
 /// It has not.
-pub fn resume() {
+pub(crate) fn resume() {
     WANTED.store(true, Ordering::Release);
     if let Some(state) = State::get() {
         state.poller.resume();
@@ -135,7 +135,7 @@ pub fn resume() {
 }
 
 /// It has: nothing is held any more. Makes no system call.
-pub fn end() {
+pub(crate) fn end() {
     if let Some(state) = State::get() {
         state.activity.each_place(|place| state.complete(place, Moment::END));
     }
@@ -224,7 +224,7 @@ enum Ends {
 /// # Safety
 /// The arguments must be what the program passed to function `number`, which `call` calls.
 #[inline]
-pub unsafe fn around(
+pub(crate) unsafe fn around(
     number: usize,
     arguments: &Arguments,
     thread: &'static Thread,

@@ -17,31 +17,31 @@
 mod arguments;
 mod call;
 mod cupti;
-pub mod driver;
-pub mod graph;
+pub(crate) mod driver;
+pub(crate) mod graph;
 mod kernel;
-pub mod pinned;
+pub(crate) mod pinned;
 mod resolve;
 
-pub use arguments::{CONFIGURATION_STREAM, has_suffix as is_per_thread};
-pub use resolve::{look_up, look_up_version};
+pub(crate) use arguments::{CONFIGURATION_STREAM, has_suffix as is_per_thread};
+pub(crate) use resolve::{look_up, look_up_version};
 
 /// Notes that libraries were closed.
-pub fn forget_closed() {
+pub(crate) fn forget_closed() {
     driver::refresh();
 }
 
 use record::cuda::FUNCTIONS;
 
 /// Number of functions that have hooks.
-pub const COUNT: usize = FUNCTIONS.len();
+pub(crate) const COUNT: usize = FUNCTIONS.len();
 
 /// Arguments of any function of the driver: six in registers, ten words of the caller's stack.
 /// All of them are integers, pointers, or structures that lie in those words.
-pub type Arguments = [usize; 16];
+pub(crate) type Arguments = [usize; 16];
 
 /// A hook, or a function of the driver. Called with more arguments than it has, it sees its own.
-pub type Hook = unsafe extern "C-unwind" fn(
+pub(crate) type Hook = unsafe extern "C-unwind" fn(
     usize,
     usize,
     usize,
@@ -61,6 +61,6 @@ pub type Hook = unsafe extern "C-unwind" fn(
 ) -> usize;
 
 /// The driver's result when all is well.
-pub const SUCCESS: u32 = 0;
+pub(crate) const SUCCESS: u32 = 0;
 /// Result for a function that the driver does not have.
 const NOT_FOUND: u32 = 500;

@@ -24,7 +24,7 @@ const STT_GNU_IFUNC: u8 = 10;
 
 /// One loaded library, as its symbol table needs it.
 #[derive(Clone, Copy)]
-pub struct Library {
+pub(crate) struct Library {
     base: usize,
     symbols: *const Elf64_Sym,
     strings: *const u8,
@@ -42,14 +42,14 @@ enum Hash {
 }
 
 #[repr(C)]
-pub struct Dynamic {
+pub(crate) struct Dynamic {
     tag: i64,
     value: usize,
 }
 
 /// The beginning of the dynamic linker's description of a library, as `link.h` shows it.
 #[repr(C)]
-pub struct LinkMap {
+pub(crate) struct LinkMap {
     base: usize,
     /// Empty for the program itself.
     pub path: *const c_char,
@@ -69,7 +69,7 @@ impl Library {
     }
 
     /// The kernel's own object (vDSO), if it gave this process one: Valgrind's processes have none.
-    pub fn of_kernel() -> Option<Library> {
+    pub(crate) fn of_kernel() -> Option<Library> {
         // SAFETY: plain calls. That there is none is said by `errno` too, which is the program's.
         let header = unsafe {
             let errno = libc::__errno_location();
@@ -138,17 +138,17 @@ impl Library {
     }
 
     /// Returns the address to which the library was loaded.
-    pub fn base(&self) -> usize {
+    pub(crate) fn base(&self) -> usize {
         self.base
     }
 
     /// An address in it.
-    pub fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.symbols as usize
     }
 
     /// The address of a function that the library defines.
-    pub fn find(&self, name: &CStr) -> Option<usize> {
+    pub(crate) fn find(&self, name: &CStr) -> Option<usize> {
         // SAFETY: `of` found the tables in a library that stays loaded.
         unsafe {
             match self.hash {
@@ -244,7 +244,7 @@ fn gnu_hash(name: &[u8]) -> u32 {
 
 /// Calls `visit` with each loaded library and its path, in the order of the search for symbols,
 /// until it returns true.
-pub fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
+pub(crate) fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
     unsafe extern "C" fn step(info: *mut dl_phdr_info, _: size_t, data: *mut c_void) -> c_int {
         // SAFETY: `data` is the closure's reference, below, which lives through the call.
         let visit = unsafe { &mut *data.cast::<&mut dyn FnMut(&Library, &CStr) -> bool>() };
@@ -268,7 +268,7 @@ pub fn each_library(visit: &mut dyn FnMut(&Library, &CStr) -> bool) {
 
 /// A function that was looked for.
 #[derive(Clone, Copy, Default)]
-pub struct Found {
+pub(crate) struct Found {
     /// Its address; 0 if it was not found.
     pub address: usize,
     /// True if another library, or the program, has put its own in place of the C library's.
@@ -277,7 +277,7 @@ pub struct Found {
 
 /// Finds several functions after this library, as `RTLD_NEXT` would: `found[i]` becomes what there
 /// is of `names[i]`. For the start of the process image, when no library goes.
-pub fn find_at_start(names: &[&CStr], found: &mut [Found]) {
+pub(crate) fn find_at_start(names: &[&CStr], found: &mut [Found]) {
     #[repr(C)]
     struct Debug {
         version: c_int,
@@ -320,7 +320,7 @@ unsafe fn is_the_c_librarys(map: &LinkMap) -> bool {
 }
 
 /// Calls `visit` with each library after this one.
-pub fn each_next(visit: &mut dyn FnMut(&Library)) {
+pub(crate) fn each_next(visit: &mut dyn FnMut(&Library)) {
     let own = own_base();
     let mut passed = false;
     each_library(&mut |library, _| {
@@ -333,7 +333,7 @@ pub fn each_next(visit: &mut dyn FnMut(&Library)) {
 }
 
 /// The loaded library whose file name begins with `prefix`, but not this one.
-pub fn library(prefix: &[u8]) -> Option<Library> {
+pub(crate) fn library(prefix: &[u8]) -> Option<Library> {
     let own = own_base();
     let mut answer = None;
     each_library(&mut |library, path| {
@@ -346,12 +346,12 @@ pub fn library(prefix: &[u8]) -> Option<Library> {
 }
 
 /// The last part of a path.
-pub fn file_name(path: &[u8]) -> &[u8] {
+pub(crate) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 /// Returns the address to which this library was loaded.
-pub fn own_base() -> usize {
+pub(crate) fn own_base() -> usize {
     unsafe extern "C" {
         static __ehdr_start: Elf64_Ehdr;
     }

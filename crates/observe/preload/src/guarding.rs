@@ -5,8 +5,8 @@
 //! area. When the program restricts its system calls the guard ends as the recording does: whoever
 //! waits in the table also sleeps where the C library wakes, or looks for itself.
 
-pub mod guarded_mutex;
-pub mod guarded_rwlock;
+pub(crate) mod guarded_mutex;
+pub(crate) mod guarded_rwlock;
 
 use crate::{attachment, origin, real};
 use guard::mutex::Policy;
@@ -20,22 +20,22 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 /// Pages of their own, so that the kernel can wipe them in a forked child: whoever waits or reads
 /// there is a thread of the parent's.
 #[repr(C, align(4096))]
-pub struct Wiped(Table, Readers);
+pub(crate) struct Wiped(Table, Readers);
 
 impl Wiped {
     /// The table in the pages.
-    pub fn table(&self) -> &Table {
+    pub(crate) fn table(&self) -> &Table {
         &self.0
     }
 
     /// The register in the pages.
-    pub fn readers(&self) -> &Readers {
+    pub(crate) fn readers(&self) -> &Readers {
         &self.1
     }
 }
 
 /// The waiters of this process, and its readers where they are to be known.
-pub static TABLE: Wiped = Wiped(Table::new(), Readers::new());
+pub(crate) static TABLE: Wiped = Wiped(Table::new(), Readers::new());
 
 /// True if mutexes are the C library's own, with the words that we know.
 static ARE_THE_C_LIBRARYS: AtomicBool = AtomicBool::new(false);
@@ -49,13 +49,13 @@ const FAIR: u8 = 2;
 const FAIR_INHERIT: u8 = 3;
 
 /// State that the gate is to show.
-pub struct Begun {
+pub(crate) struct Begun {
     /// Mutexes are looked at before each use, since they may have to be converted.
     pub converts: bool,
 }
 
 /// Takes over how locks are to be guarded, before the gate opens. `None` when they are not.
-pub fn begin(side: &Side) -> Option<Begun> {
+pub(crate) fn begin(side: &Side) -> Option<Begun> {
     let (flags, bound_ns): (GuardFlags, u64) = side.guard();
     if !flags.any() {
         return None;
@@ -96,13 +96,13 @@ pub fn begin(side: &Side) -> Option<Begun> {
 }
 
 /// Returns true if locks are guarded wherever they are taken from.
-pub fn everywhere() -> bool {
+pub(crate) fn everywhere() -> bool {
     EVERYWHERE.load(Ordering::Relaxed)
 }
 
 /// Measure for mutexes that are taken from an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// They are made inheritance mutexes.
     Convert,
     /// Bounded bypass, perhaps with inheritance.
@@ -111,7 +111,7 @@ pub enum Way {
 
 /// Returns the way in which mutexes that are taken from this address are guarded, if they are.
 #[inline(always)]
-pub fn mutexes(from: usize) -> Option<Way> {
+pub(crate) fn mutexes(from: usize) -> Option<Way> {
     if !attachment::is_guarded() || !origin::is_guarded(from) {
         return None;
     }
@@ -138,18 +138,18 @@ fn inherits() -> bool {
 
 /// The table, while mutexes may stand in it.
 #[inline(always)]
-pub fn table() -> Option<&'static Table> {
+pub(crate) fn table() -> Option<&'static Table> {
     (attachment::is_guarded() && hands_over()).then_some(&TABLE.0)
 }
 
 /// The calling thread's id.
-pub fn thread() -> u32 {
+pub(crate) fn thread() -> u32 {
     crate::thread::this().id()
 }
 
 /// Finds out the calling thread's id, which the short ways need.
 #[inline(always)]
-pub fn know_thread() {
+pub(crate) fn know_thread() {
     if crate::thread::this().known_id().is_none() {
         thread();
     }
@@ -164,7 +164,7 @@ fn waiter(policy: Policy) -> Waiter {
 
 /// Counts something about guarded locks.
 #[cold]
-pub fn count(what: GuardCount) {
+pub(crate) fn count(what: GuardCount) {
     if let Some(side) = attachment::side() {
         side.count_guard(what);
     }

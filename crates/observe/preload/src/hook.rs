@@ -16,7 +16,7 @@
 mod barrier;
 mod c11;
 mod condition;
-pub mod exec;
+pub(crate) mod exec;
 mod library;
 mod memory;
 mod mutex;
@@ -47,7 +47,7 @@ macro_rules! export {
         /// As the C library's function of this name.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
+        pub(crate) unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
                 concat!("mov ", $register, ", qword ptr [rsp]"),
                 "jmp {hook}",

@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char};
 
 /// A loaded library or the program.
 #[derive(Clone, Copy)]
-pub struct Object {
+pub(crate) struct Object {
     /// First address.
     pub start: usize,
     /// The address after the last.
@@ -32,7 +32,7 @@ struct Found {
 
 impl Object {
     /// The one that the address lies in; `None` for code that no library brought.
-    pub fn at(address: usize) -> Option<Object> {
+    pub(crate) fn at(address: usize) -> Option<Object> {
         let mut found =
             Found { flags: 0, start: 0, end: 0, map: std::ptr::null(), reserved: [0; 28] };
         let into = std::ptr::from_mut(&mut found).cast();
@@ -84,13 +84,13 @@ impl Object {
     }
 
     /// Returns true if it is the program itself.
-    pub fn is_program(&self) -> bool {
+    pub(crate) fn is_program(&self) -> bool {
         // SAFETY: a C string that lives as long as the library, whose code is running.
         self.path.is_null() || unsafe { *self.path } == 0
     }
 
     /// Its path.
-    pub fn path(&self) -> &[u8] {
+    pub(crate) fn path(&self) -> &[u8] {
         if self.is_program() {
             return crate::program::path();
         }
@@ -99,7 +99,7 @@ impl Object {
     }
 
     /// The last part of its path.
-    pub fn file_name(&self) -> &[u8] {
+    pub(crate) fn file_name(&self) -> &[u8] {
         elf::file_name(self.path())
     }
 }

@@ -13,11 +13,11 @@ use record::{NameKind, Side};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Entries of [`BY_PAGE`].
-pub const PAGES: usize = 2048;
+pub(crate) const PAGES: usize = 2048;
 const ENTRIES: usize = 1024;
 
 /// Lower bits of the entry of a page from which locks are known not to be recorded.
-pub const PASSED: u64 = 2;
+pub(crate) const PASSED: u64 = 2;
 
 /// An answer: locks from there are recorded.
 const RECORDED: u64 = 1;
@@ -25,7 +25,7 @@ const RECORDED: u64 = 1;
 const GUARDED: u64 = 4;
 
 /// Page number * 8 + [`GUARDED`] + known (2) + [`RECORDED`].
-pub static BY_PAGE: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
+pub(crate) static BY_PAGE: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
 static LIST: [Entry; ENTRIES] = [const { Entry::new() }; ENTRIES];
 
 /// One library.
@@ -75,13 +75,13 @@ impl Entry {
 
 /// Returns true if locks taken from this address are recorded.
 #[inline(always)]
-pub fn is_recorded(address: usize) -> bool {
+pub(crate) fn is_recorded(address: usize) -> bool {
     answer(address) & RECORDED != 0
 }
 
 /// Returns true if locks taken from this address are guarded.
 #[inline(always)]
-pub fn is_guarded(address: usize) -> bool {
+pub(crate) fn is_guarded(address: usize) -> bool {
     answer(address) & GUARDED != 0
 }
 
@@ -94,7 +94,7 @@ fn answer(address: usize) -> u64 {
 }
 
 /// Forgets the libraries that are no longer loaded.
-pub fn forget_closed() {
+pub(crate) fn forget_closed() {
     let mut is_any_gone = false;
     for entry in &LIST {
         let state = entry.state.load(Ordering::Acquire);
@@ -202,7 +202,7 @@ fn hash(path: &[u8]) -> u64 {
 
 /// Returns the calling thread, if locks that it takes from this address are recorded now.
 #[inline(always)]
-pub fn recorder(address: usize) -> Option<&'static thread::Thread> {
+pub(crate) fn recorder(address: usize) -> Option<&'static thread::Thread> {
     if !attachment::is_on() {
         return None;
     }

@@ -17,7 +17,7 @@ static PATH: Path = Path(UnsafeCell::new([MaybeUninit::uninit(); LONGEST]));
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds the path out. Only for the thread that attaches.
-pub fn learn_path() {
+pub(crate) fn learn_path() {
     // SAFETY: only this thread, once, while the length is 0 and nobody reads.
     let place = unsafe { &mut *PATH.0.get() };
     let found = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/exe", place);
@@ -26,7 +26,7 @@ pub fn learn_path() {
 }
 
 /// The program's path, `?` where there is no `/proc`.
-pub fn path() -> &'static [u8] {
+pub(crate) fn path() -> &'static [u8] {
     match LENGTH.load(Ordering::Acquire) {
         0 => b"?",
         // SAFETY: that many bytes were written, and are not written again.
@@ -36,7 +36,7 @@ pub fn path() -> &'static [u8] {
 
 /// Returns true if this process is emulated by Valgrind, as it tells those who ask in its own way:
 /// a sequence of instructions that do nothing anywhere else.
-pub fn is_under_valgrind() -> bool {
+pub(crate) fn is_under_valgrind() -> bool {
     const RUNNING_ON_VALGRIND: usize = 0x1001;
     let question = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];
     let mut answer = 0usize;
@@ -56,7 +56,7 @@ pub fn is_under_valgrind() -> bool {
 }
 
 /// The number of the namespace that this process' thread ids are in; 0 where there is no `/proc`.
-pub fn thread_space() -> u32 {
+pub(crate) fn thread_space() -> u32 {
     let mut place = [MaybeUninit::uninit(); 64];
     let found = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/ns/pid", &mut place);
     let text = found.map_or(&[] as &[u8], |(text, _)| text);
@@ -66,7 +66,7 @@ pub fn thread_space() -> u32 {
 }
 
 /// Names this process image to the recording.
-pub fn introduce(side: &Side, number: u32) {
+pub(crate) fn introduce(side: &Side, number: u32) {
     // SAFETY: plain system calls.
     let (own, parent) = unsafe { (libc::getpid() as u64, libc::getppid() as u64) };
     side.add(NameKind::Process, number, clock::now(), own << 32 | parent, path());

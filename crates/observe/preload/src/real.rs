@@ -22,7 +22,7 @@ macro_rules! functions {
         #[allow(non_camel_case_types, clippy::enum_variant_names)]
         #[derive(Clone, Copy)]
         #[repr(usize)]
-        pub enum Index { $($name,)* Count }
+        pub(crate) enum Index { $($name,)* Count }
 
         const NAMES: [&CStr; Index::Count as usize] =
             [$(match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -34,7 +34,7 @@ macro_rules! functions {
             /// The function of this name behind the hook.
             #[allow(dead_code)] // Some are only jumped to.
             #[inline(always)]
-            pub fn $name() -> unsafe extern "C-unwind" fn($($argument),*) -> $result {
+            pub(crate) fn $name() -> unsafe extern "C-unwind" fn($($argument),*) -> $result {
                 // SAFETY: the address is that of the C library's function of this name, or of
                 // `missing`, which can be called with any arguments.
                 unsafe { transmute::<usize, _>(address(Index::$name as usize)) }
@@ -115,14 +115,14 @@ functions! {
 
 const COUNT: usize = Index::Count as usize;
 /// Addresses by [`Index`]; 0 before they are known.
-pub static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+pub(crate) static ADDRESSES: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 static SOME_MISSING: AtomicBool = AtomicBool::new(false);
 
 /// An attempt to take a lock that the program did not ask for.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 #[allow(missing_docs)] // The table says it.
-pub enum Attempt {
+pub(crate) enum Attempt {
     Mutex,
     Read,
     Write,
@@ -134,7 +134,7 @@ pub enum Attempt {
 const ATTEMPT_COUNT: usize = 6;
 
 /// Result of an attempt that was not made, since somebody could see it. No function returns it.
-pub const NOT_TRIED: c_int = c_int::MIN;
+pub(crate) const NOT_TRIED: c_int = c_int::MIN;
 
 /// The function that attempts, and those that the program may call instead, in the order of
 /// [`Attempt`].
@@ -172,14 +172,15 @@ const MUTEX_OTHERS: &[Index] = &[
 const RWLOCK_OTHERS: &[Index] = &[Index::pthread_rwlock_unlock];
 
 /// Addresses by [`Attempt`]: of the C library's function, or of [`not_tried`].
-pub static ATTEMPTS: [AtomicUsize; ATTEMPT_COUNT] = [const { AtomicUsize::new(0) }; ATTEMPT_COUNT];
+pub(crate) static ATTEMPTS: [AtomicUsize; ATTEMPT_COUNT] =
+    [const { AtomicUsize::new(0) }; ATTEMPT_COUNT];
 static WRAPPED_MUTEXES: AtomicBool = AtomicBool::new(false);
 static WRAPPED_RWLOCKS: AtomicBool = AtomicBool::new(false);
 
 /// The function that attempts to take a lock, if nobody sees it; otherwise one that returns
 /// [`NOT_TRIED`].
 #[inline(always)]
-pub fn attempt(which: Attempt) -> unsafe extern "C-unwind" fn(Object) -> c_int {
+pub(crate) fn attempt(which: Attempt) -> unsafe extern "C-unwind" fn(Object) -> c_int {
     // Relaxed: as in `address`.
     let mut address = ATTEMPTS[which as usize].load(Ordering::Relaxed);
     if address == 0 {
@@ -192,17 +193,17 @@ pub fn attempt(which: Attempt) -> unsafe extern "C-unwind" fn(Object) -> c_int {
 
 /// Returns true if attempts of this kind are made.
 #[inline(always)]
-pub fn is_attempted(which: Attempt) -> bool {
+pub(crate) fn is_attempted(which: Attempt) -> bool {
     attempt(which) as usize != not_tried as *const () as usize
 }
 
 /// Returns true if somebody has put functions of mutexes in place of the C library's.
-pub fn wraps_mutexes() -> bool {
+pub(crate) fn wraps_mutexes() -> bool {
     WRAPPED_MUTEXES.load(Ordering::Relaxed)
 }
 
 /// Returns true if somebody has put functions of read-write locks in place of the C library's.
-pub fn wraps_rwlocks() -> bool {
+pub(crate) fn wraps_rwlocks() -> bool {
     WRAPPED_RWLOCKS.load(Ordering::Relaxed)
 }
 
@@ -220,7 +221,7 @@ fn address(index: usize) -> usize {
 /// Finds the functions; returns the address of one of them.
 #[cold]
 #[inline(never)]
-pub extern "C" fn find(index: usize) -> usize {
+pub(crate) extern "C" fn find(index: usize) -> usize {
     let mut found = [Found::default(); COUNT];
     elf::find_at_start(&NAMES, &mut found);
     for (at, (address, found)) in ADDRESSES.iter().zip(&found).enumerate() {
@@ -246,12 +247,12 @@ pub extern "C" fn find(index: usize) -> usize {
 }
 
 /// Finds the functions now, so that no thread does while it holds locks.
-pub fn prepare() {
+pub(crate) fn prepare() {
     address(0);
 }
 
 /// Returns true if a function was not found: an old C library lacks some of the newest.
-pub fn some_missing() -> bool {
+pub(crate) fn some_missing() -> bool {
     SOME_MISSING.load(Ordering::Relaxed)
 }
 

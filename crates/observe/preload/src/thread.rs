@@ -16,7 +16,7 @@ const REMEMBERED: usize = 4;
 
 /// A thread's own marks. Used by the thread and by signal handlers on it.
 #[repr(C)]
-pub struct Thread {
+pub(crate) struct Thread {
     cursor: Cursor,
     id: Cell<u32>,
     /// Number of the process image that `id` and `cursor` belong to.
@@ -51,7 +51,7 @@ const _: () = assert!(std::mem::size_of::<Thread>() <= 256);
 
 /// The calling thread's.
 #[inline(always)]
-pub fn this() -> &'static Thread {
+pub(crate) fn this() -> &'static Thread {
     let address: *const Thread;
     // SAFETY: the symbol is this library's thread-local block; its offset from the thread pointer
     // is in the global offset table, since the library is loaded at start-up.
@@ -70,11 +70,11 @@ pub fn this() -> &'static Thread {
 
 impl Thread {
     /// Offset of the word that is 0 unless the thread remembers a contended lock.
-    pub const REMEMBERED_OFFSET: usize = std::mem::offset_of!(Thread, remembered);
+    pub(crate) const REMEMBERED_OFFSET: usize = std::mem::offset_of!(Thread, remembered);
 
     /// Appends a record at `time` with this thread as its writer.
     #[inline(always)]
-    pub fn record(&self, time: u64, kind: Kind, subject: u64, detail: u64, number: u32) {
+    pub(crate) fn record(&self, time: u64, kind: Kind, subject: u64, detail: u64, number: u32) {
         let process = attachment::process();
         if process == self.process.get() && process != 0 {
             let writer = Writer { process, thread: self.id.get() };
@@ -114,19 +114,19 @@ impl Thread {
 
     /// The guarded read-write locks that the thread has for reading.
     #[inline(always)]
-    pub fn reads(&self) -> &Reads {
+    pub(crate) fn reads(&self) -> &Reads {
         &self.reads
     }
 
     /// The thread's id.
     #[inline(always)]
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.known_id().unwrap_or_else(|| self.learn_id())
     }
 
     /// The thread's id, once it was asked for.
     #[inline(always)]
-    pub fn known_id(&self) -> Option<u32> {
+    pub(crate) fn known_id(&self) -> Option<u32> {
         // A forked child has another process number, or none yet.
         let process = attachment::process();
         (process != 0 && process == self.known_in.get()).then(|| self.known_id.get())
@@ -145,7 +145,7 @@ impl Thread {
     }
 
     /// A number that no other thread of the process has or had.
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
         if self.number.get() == 0 {
             self.number.set(NUMBERS.fetch_add(1, Ordering::Relaxed) + 1);
@@ -155,13 +155,13 @@ impl Thread {
 
     /// Returns true if the thread is inside a call of this library's own.
     #[inline(always)]
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.quiet.get() != 0
     }
 
     /// Makes calls that are not recorded.
     #[inline]
-    pub fn quietly<T>(&self, call: impl FnOnce() -> T) -> T {
+    pub(crate) fn quietly<T>(&self, call: impl FnOnce() -> T) -> T {
         self.quiet.set(self.quiet.get() + 1);
         let answer = call();
         self.quiet.set(self.quiet.get() - 1);
@@ -169,7 +169,7 @@ impl Thread {
     }
 
     /// Remembers that a lock was waited for, so that its release will be recorded.
-    pub fn remember(&self, lock: usize) {
+    pub(crate) fn remember(&self, lock: usize) {
         let at = self.remembered.get() as usize;
         // If the thread holds more of them, the release of the oldest one is not recorded.
         self.contended[at % REMEMBERED].set(lock);
@@ -178,7 +178,7 @@ impl Thread {
 
     /// Returns true if the release of this lock is to be recorded; forgets it.
     #[inline(always)]
-    pub fn forget(&self, lock: usize) -> bool {
+    pub(crate) fn forget(&self, lock: usize) -> bool {
         if self.remembered.get() == 0 {
             return false;
         }
@@ -228,7 +228,7 @@ fn own_priority(thread: u32) -> u32 {
 
 /// Returns true if no thread that this process could know has this id. A signal of number 0 is not
 /// sent.
-pub fn is_dead(thread: u32) -> bool {
+pub(crate) fn is_dead(thread: u32) -> bool {
     raw_call(libc::SYS_tkill, thread as usize, 0) == -i64::from(libc::ESRCH)
 }
 

@@ -5,7 +5,7 @@ use report::late::{self, Findings, Focus, Look};
 use trace::Trace;
 
 /// Both passes and the verdicts.
-pub fn findings(trace: &Trace) -> Findings<'_> {
+pub(crate) fn findings(trace: &Trace) -> Findings<'_> {
     let options = Options::default();
     let survey = survey(trace, &options, &mut |_, _| {}).unwrap();
     let explained = explain(trace, &survey, &options).unwrap();
@@ -22,6 +22,6 @@ pub fn findings(trace: &Trace) -> Findings<'_> {
 }
 
 /// The report on 100 columns.
-pub fn text(findings: &Findings<'_>) -> String {
+pub(crate) fn text(findings: &Findings<'_>) -> String {
     late::text(findings, Look { width: 100, color: false })
 }

@@ -10,20 +10,20 @@ use trace::metadata::{Clock, LostRange, Machine, Metadata, Process, Task, Text, 
 use trace::{BlockHead, StreamKind, Trace, TraceWriter};
 
 /// Ticks of the counter when recording begins; one tick is one nanosecond.
-pub const START: u64 = 1_000_000;
+pub(crate) const START: u64 = 1_000_000;
 /// `CLOCK_MONOTONIC` then.
-pub const START_NS: u64 = 5_000_000_000;
+pub(crate) const START_NS: u64 = 5_000_000_000;
 /// Length of the recording, in ticks.
-pub const LENGTH: u64 = 100_000_000;
-pub const PROCESS: u32 = 1;
-pub const PID: u32 = 100;
+pub(crate) const LENGTH: u64 = 100_000_000;
+pub(crate) const PROCESS: u32 = 1;
+pub(crate) const PID: u32 = 100;
 
 /// The functions that calls may be of.
-pub const FUNCTIONS: [&str; 4] =
+pub(crate) const FUNCTIONS: [&str; 4] =
     ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuGraphLaunch"];
 
 /// A trace that is being made.
-pub struct Made {
+pub(crate) struct Made {
     writer: TraceWriter,
     path: PathBuf,
     pub metadata: Metadata,
@@ -32,7 +32,7 @@ pub struct Made {
 }
 
 impl Made {
-    pub fn new(name: &str, tier: Tier) -> Made {
+    pub(crate) fn new(name: &str, tier: Tier) -> Made {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.kt"));
         let writer = TraceWriter::create(&path).expect("the folder of the tests can be written");
         let metadata = Metadata {
@@ -60,21 +60,21 @@ impl Made {
     }
 
     /// A thread of the machine.
-    pub fn task(&mut self, thread: u32, pid: u32, name: &str) {
+    pub(crate) fn task(&mut self, thread: u32, pid: u32, name: &str) {
         self.metadata.tasks.push(Task { thread, pid, name: name.into() });
     }
 
-    pub fn text(&mut self, number: u64, text: &str) {
+    pub(crate) fn text(&mut self, number: u64, text: &str) {
         self.metadata.texts.push(Text { process: PROCESS, number, text: text.into() });
     }
 
     /// A block of a stream, after which nothing was lost.
-    pub fn block(&mut self, stream: StreamKind, id: u32, records: &[Record]) {
+    pub(crate) fn block(&mut self, stream: StreamKind, id: u32, records: &[Record]) {
         self.block_before_loss(stream, id, records, (0, 0, 0));
     }
 
     /// A block after which so many records were lost, from when to when.
-    pub fn block_before_loss(
+    pub(crate) fn block_before_loss(
         &mut self,
         stream: StreamKind,
         id: u32,
@@ -99,7 +99,7 @@ impl Made {
         self.had[at] = (stream, id, sequence + 1, before + records.len() as u64);
     }
 
-    pub fn finish(self) -> Trace {
+    pub(crate) fn finish(self) -> Trace {
         self.writer.finish(&self.metadata).expect("the file can be written");
         Trace::open(&self.path).expect("what was written can be read")
     }
@@ -110,76 +110,76 @@ fn record(at: u64, kind: Kind, subject: u64, detail: u64, number: u32) -> Record
 }
 
 /// The first record of a thread.
-pub fn named(at: u64, name: &str) -> Record {
+pub(crate) fn named(at: u64, name: &str) -> Record {
     let mut bytes = [0; 16];
     bytes[..name.len()].copy_from_slice(name.as_bytes());
     let word = |from: usize| u64::from_le_bytes(bytes[from..from + 8].try_into().expect("8"));
     record(at, Kind::Thread, word(0), word(8), 0)
 }
 
-pub fn enter(at: u64, symbol: &str, stream: u64, detail: u64) -> Record {
+pub(crate) fn enter(at: u64, symbol: &str, stream: u64, detail: u64) -> Record {
     let number = FUNCTIONS.iter().position(|known| *known == symbol).expect("a function above");
     record(at, Kind::Enter, stream, detail, number as u32)
 }
 
 /// The detail of a copy from memory that is not pinned.
-pub fn pageable(bytes: u64) -> u64 {
+pub(crate) fn pageable(bytes: u64) -> u64 {
     host_copy(bytes, false)
 }
 
-pub fn exit(at: u64, result: u32) -> Record {
+pub(crate) fn exit(at: u64, result: u32) -> Record {
     record(at, Kind::Exit, 0, 0, result)
 }
 
-pub fn waiting(at: u64, class: Class, lock: u64, owner: u32) -> Record {
+pub(crate) fn waiting(at: u64, class: Class, lock: u64, owner: u32) -> Record {
     record(at, Kind::Lock(class, Action::Waiting), lock, 0, owner)
 }
 
-pub fn acquired(at: u64, class: Class, lock: u64) -> Record {
+pub(crate) fn acquired(at: u64, class: Class, lock: u64) -> Record {
     record(at, Kind::Lock(class, Action::Acquired), lock, 0, 0)
 }
 
-pub fn released(at: u64, class: Class, lock: u64) -> Record {
+pub(crate) fn released(at: u64, class: Class, lock: u64) -> Record {
     record(at, Kind::Lock(class, Action::Released), lock, 0, 0)
 }
 
-pub fn condition(at: u64, action: Action, condition: u64, mutex: u64) -> Record {
+pub(crate) fn condition(at: u64, action: Action, condition: u64, mutex: u64) -> Record {
     record(at, Kind::Lock(Class::Condition, action), condition, mutex, 0)
 }
 
 /// A switch from one thread to another; state 0: it was preempted.
-pub fn switch(at: u64, processor: u32, from: u32, to: u32, from_state: u32) -> Record {
+pub(crate) fn switch(at: u64, processor: u32, from: u32, to: u32, from_state: u32) -> Record {
     let detail = SwitchDetail { from_priority: 120, to_priority: 120, from_state };
     record(at, Kind::Switch, u64::from(from) << 32 | u64::from(to), detail.pack(), processor)
 }
 
-pub fn wakeup(at: u64, processor: u32, waker: u32, wakee: u32) -> Record {
+pub(crate) fn wakeup(at: u64, processor: u32, waker: u32, wakee: u32) -> Record {
     record(at, Kind::Wakeup, u64::from(waker) << 32 | u64::from(wakee), 120, processor)
 }
 
-pub fn off(at: u64, processor: u32, thread: u32, preempted: bool) -> Record {
+pub(crate) fn off(at: u64, processor: u32, thread: u32, preempted: bool) -> Record {
     record(at, Kind::OffCpu, thread.into(), preempted.into(), processor)
 }
 
-pub fn on(at: u64, processor: u32, thread: u32) -> Record {
+pub(crate) fn on(at: u64, processor: u32, thread: u32) -> Record {
     record(at, Kind::OnCpu, thread.into(), 0, processor)
 }
 
-pub fn kernel(at: u64, end: u64, stream: u32, name: u32) -> Record {
+pub(crate) fn kernel(at: u64, end: u64, stream: u32, name: u32) -> Record {
     record(at, Kind::GpuKernel, START + end, u64::from(stream) << 32 | 9, name)
 }
 
-pub const MUTEX: u64 = 0x500;
-pub const INNER: u64 = 0x600;
-pub const QUEUE: u64 = 0x700;
-pub const DONE: u64 = 0x800;
-pub const LAUNCH: u32 = 101;
-pub const COPY: u32 = 102;
-pub const DEVICE: u32 = 103;
+pub(crate) const MUTEX: u64 = 0x500;
+pub(crate) const INNER: u64 = 0x600;
+pub(crate) const QUEUE: u64 = 0x700;
+pub(crate) const DONE: u64 = 0x800;
+pub(crate) const LAUNCH: u32 = 101;
+pub(crate) const COPY: u32 = 102;
+pub(crate) const DEVICE: u32 = 103;
 
 /// A launch waits for a mutex that a copy holds, which is preempted meanwhile; then it waits for a
 /// signal of the device's thread. Later the copying thread's records are missing for a while.
-pub fn late_launch(name: &str, tier: Tier) -> Made {
+pub(crate) fn late_launch(name: &str, tier: Tier) -> Made {
     let mut made = Made::new(name, tier);
     for (thread, name) in [(100, "app"), (LAUNCH, "launch"), (COPY, "copy"), (DEVICE, "device")] {
         made.task(thread, PID, name);
@@ -225,7 +225,7 @@ pub fn late_launch(name: &str, tier: Tier) -> Made {
 }
 
 /// Adds the scheduler's records from the time of [`late_launch`].
-pub fn scheduler(made: &mut Made) {
+pub(crate) fn scheduler(made: &mut Made) {
     let records = [
         switch(900, 0, 0, COPY, 0),
         switch(3_000, 0, COPY, 900, 0),

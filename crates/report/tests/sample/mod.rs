@@ -28,7 +28,7 @@ const CHAINS: [(&str, f64, f64, Option<f64>, bool); 8] = [
 ];
 
 /// The result of running [`CHAINS`] for a minute under each policy.
-pub fn sample() -> ChainsRun {
+pub(crate) fn sample() -> ChainsRun {
     let chains = CHAINS.iter().zip((1..=8).rev()).map(|(chain, priority)| ChainInfo {
         id: chain.0.to_owned(),
         priority,

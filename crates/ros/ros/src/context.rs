@@ -158,13 +158,13 @@ impl Dds {
         Ok(())
     }
 
-    pub fn remove(&self, name: &NodeName) {
+    pub(crate) fn remove(&self, name: &NodeName) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.remove(name);
         self.announce(&nodes);
     }
 
-    pub fn change(&self, name: &NodeName, change: impl FnOnce(&mut Entities)) {
+    pub(crate) fn change(&self, name: &NodeName, change: impl FnOnce(&mut Entities)) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entities) = nodes.get_mut(name) {
             change(entities);

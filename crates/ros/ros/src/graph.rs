@@ -66,7 +66,7 @@ struct Announced<G> {
 }
 
 impl Announcement {
-    pub fn new(participant: GUID, nodes: &BTreeMap<NodeName, Entities>) -> Announcement {
+    pub(crate) fn new(participant: GUID, nodes: &BTreeMap<NodeName, Entities>) -> Announcement {
         let bytes = |guids: &BTreeSet<GUID>| guids.iter().map(GUID::to_bytes).collect();
         let nodes = nodes.iter().map(|(name, entities)| Announced {
             namespace: name.namespace().to_owned(),
@@ -78,7 +78,7 @@ impl Announcement {
     }
 
     /// With ids of 24 bytes.
-    pub fn padded(&self) -> Announcement<[u8; 24]> {
+    pub(crate) fn padded(&self) -> Announcement<[u8; 24]> {
         self.map(|id| {
             let mut padded = [0; 24];
             padded[..16].copy_from_slice(id);
@@ -87,7 +87,7 @@ impl Announcement {
     }
 
     /// Reads either form: the one that takes all of the bytes.
-    pub fn read(bytes: &[u8], order: Order) -> Option<Announcement> {
+    pub(crate) fn read(bytes: &[u8], order: Order) -> Option<Announcement> {
         let whole = |taken: usize| taken.next_multiple_of(4) >= bytes.len();
         if let Ok((announcement, taken)) = cdr::decode::<Announcement>(bytes, order) {
             if whole(taken) {
@@ -132,7 +132,10 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub fn new(participant: &DomainParticipant, subscriber: &Subscriber) -> Result<Graph, Error> {
+    pub(crate) fn new(
+        participant: &DomainParticipant,
+        subscriber: &Subscriber,
+    ) -> Result<Graph, Error> {
         let qos = qos().reader();
         let topic = topic(participant, &qos)?;
         let reader = subscriber
@@ -141,7 +144,7 @@ impl Graph {
         Ok(Graph { reader, announced: BTreeMap::new() })
     }
 
-    pub fn nodes(&mut self, participant: &DomainParticipant) -> Vec<NodeEntry> {
+    pub(crate) fn nodes(&mut self, participant: &DomainParticipant) -> Vec<NodeEntry> {
         self.update();
         let mut alive = BTreeSet::new();
         for writer in participant.discovered_writers() {

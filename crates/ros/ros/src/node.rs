@@ -75,31 +75,31 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    pub fn new(dds: Arc<Dds>, name: NodeName) -> Endpoints {
+    pub(crate) fn new(dds: Arc<Dds>, name: NodeName) -> Endpoints {
         Endpoints { dds, name }
     }
 
-    pub fn context(&self) -> &Dds {
+    pub(crate) fn context(&self) -> &Dds {
         &self.dds
     }
 
-    pub fn name(&self) -> &NodeName {
+    pub(crate) fn name(&self) -> &NodeName {
         &self.name
     }
 
-    pub fn add_reader(&self, reader: GUID) {
+    pub(crate) fn add_reader(&self, reader: GUID) {
         self.dds.change(&self.name, |entities| _ = entities.readers.insert(reader));
     }
 
-    pub fn add_writer(&self, writer: GUID) {
+    pub(crate) fn add_writer(&self, writer: GUID) {
         self.dds.change(&self.name, |entities| _ = entities.writers.insert(writer));
     }
 
-    pub fn remove_reader(&self, reader: GUID) {
+    pub(crate) fn remove_reader(&self, reader: GUID) {
         self.dds.change(&self.name, |entities| _ = entities.readers.remove(&reader));
     }
 
-    pub fn remove_writer(&self, writer: GUID) {
+    pub(crate) fn remove_writer(&self, writer: GUID) {
         self.dds.change(&self.name, |entities| _ = entities.writers.remove(&writer));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum Due {
 
 impl Pace {
     /// For a request that is sent now, and takes so many bytes there and back.
-    pub fn begin(&self, now: Instant, bytes: u64) -> Retry {
+    pub(crate) fn begin(&self, now: Instant, bytes: u64) -> Retry {
         let size = Duration::from_secs_f64(bytes as f64 / SLOW_LINK);
         let learned = self.learned.map(|(mean, distance)| mean + 4.0 * distance);
         let learned = Duration::from_secs_f64(learned.unwrap_or(0.0));
@@ -59,7 +59,7 @@ impl Pace {
 
     /// Learns from an answer. One to a request that was sent more than once says nothing about
     /// time, since nobody knows to which copy it belongs.
-    pub fn answered(&mut self, retry: &Retry, took: Duration, sent: u32) {
+    pub(crate) fn answered(&mut self, retry: &Retry, took: Duration, sent: u32) {
         if sent > 1 {
             self.backed_off = retry.wait;
             return;
@@ -77,12 +77,12 @@ impl Pace {
 
 impl Retry {
     /// Returns the time at which to call [`due`](Retry::due) next.
-    pub fn next(&self) -> Instant {
+    pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
     /// Decides the action now, given whether the other side has acknowledged all that was sent.
-    pub fn due(&mut self, now: Instant, is_acknowledged: bool) -> Due {
+    pub(crate) fn due(&mut self, now: Instant, is_acknowledged: bool) -> Due {
         if now < self.next {
             return Due::Wait;
         }
@@ -94,13 +94,13 @@ impl Retry {
     }
 
     /// It was sent again: the next wait is twice as long.
-    pub fn repeated(&mut self, now: Instant) {
+    pub(crate) fn repeated(&mut self, now: Instant) {
         self.wait = (2 * self.wait).min(LONGEST.max(self.wait));
         *self = Retry { sent: now, next: now + self.wait, wait: self.wait, is_acknowledged: false };
     }
 
     /// It could not be sent: soon once more.
-    pub fn refused(&mut self, now: Instant) {
+    pub(crate) fn refused(&mut self, now: Instant) {
         self.sent = now.checked_sub(REPAIR).unwrap_or(now);
         self.next = now + LEAST;
     }

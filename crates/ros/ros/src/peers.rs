@@ -68,7 +68,7 @@ impl Neighbours {
 
 impl AnnouncementPort {
     /// The highest port that nobody has: participants take the lowest.
-    pub fn take(domain: u16) -> io::Result<AnnouncementPort> {
+    pub(crate) fn take(domain: u16) -> io::Result<AnnouncementPort> {
         let mut last = io::ErrorKind::AddrInUse.into();
         for participant in (0..PARTICIPANTS).rev() {
             match UdpSocket::bind((Ipv4Addr::LOCALHOST, port(domain, participant))) {
@@ -81,7 +81,7 @@ impl AnnouncementPort {
 
     /// Forwards what the participant with this prefix announces to the participants of each peer,
     /// from now on.
-    pub fn tell(self, prefix: [u8; 12], peers: &[Ipv4Addr]) -> io::Result<Relay> {
+    pub(crate) fn tell(self, prefix: [u8; 12], peers: &[Ipv4Addr]) -> io::Result<Relay> {
         let domain = self.domain;
         let of = |&peer| (0..PARTICIPANTS).map(move |n| SocketAddrV4::new(peer, port(domain, n)));
         self.forward(Some(prefix), peers.iter().flat_map(of).collect())

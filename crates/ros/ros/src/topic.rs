@@ -148,7 +148,7 @@ enum Matched {
 const KEPT_EVENTS: usize = 4;
 
 impl Writer {
-    pub fn new(
+    pub(crate) fn new(
         endpoints: &Arc<Endpoints>,
         topic: &str,
         type_name: &str,
@@ -170,7 +170,7 @@ impl Writer {
         Ok(Writer { writer, topic: topic.to_owned(), matched, endpoints: Arc::clone(endpoints) })
     }
 
-    pub fn write<T: Serialize>(
+    pub(crate) fn write<T: Serialize>(
         &self,
         message: &T,
         related: Option<SampleIdentity>,
@@ -180,7 +180,7 @@ impl Writer {
         self.send(bytes, related).map(|_| ())
     }
 
-    pub fn send(
+    pub(crate) fn send(
         &self,
         bytes: Vec<u8>,
         related: Option<SampleIdentity>,
@@ -196,11 +196,11 @@ impl Writer {
         })
     }
 
-    pub fn guid(&self) -> GUID {
+    pub(crate) fn guid(&self) -> GUID {
         self.writer.guid()
     }
 
-    pub fn readers(&self) -> usize {
+    pub(crate) fn readers(&self) -> usize {
         let mut matched = self.matched.lock().unwrap_or_else(PoisonError::into_inner);
         let events: Vec<_> = std::iter::from_fn(|| self.writer.try_recv_status()).collect();
         let last = events.iter().rev().find_map(|event| match event {
@@ -219,7 +219,7 @@ impl Writer {
     }
 
     /// Have all matched readers acknowledged all that was sent?
-    pub fn is_acknowledged(&self) -> bool {
+    pub(crate) fn is_acknowledged(&self) -> bool {
         // An error is that of a writer which is not there any more.
         self.writer.wait_for_acknowledgments(Duration::ZERO).unwrap_or(true)
     }
@@ -290,7 +290,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub fn new(
+    pub(crate) fn new(
         endpoints: &Arc<Endpoints>,
         topic: &str,
         type_name: &str,
@@ -326,7 +326,7 @@ impl Reader {
 
     /// The oldest message. When there is none, the bell is armed before the last look, so that
     /// what comes between is either returned or rings.
-    pub fn take(&self) -> Result<Option<Raw>, Error> {
+    pub(crate) fn take(&self) -> Result<Option<Raw>, Error> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.drain(&mut waiting);
         if waiting.is_empty() {
@@ -337,7 +337,7 @@ impl Reader {
         waiting.pop_front().transpose()
     }
 
-    pub fn on_message(&self, ring: Box<dyn Fn() + Send + Sync>) {
+    pub(crate) fn on_message(&self, ring: Box<dyn Fn() + Send + Sync>) {
         let ring = Waker::from(Arc::new(Ring(ring)));
         *self.ring.lock().unwrap_or_else(PoisonError::into_inner) = Some(ring.clone());
         self.reader.set_waker(Some(ring.clone()));
@@ -345,7 +345,7 @@ impl Reader {
     }
 
     /// Has a writer of the topic been found?
-    pub fn has_writer(&self) -> bool {
+    pub(crate) fn has_writer(&self) -> bool {
         let writers = self.endpoints.context().participant.discovered_writers();
         writers.iter().any(|writer| writer.publication_topic_data.topic_name == self.topic)
     }

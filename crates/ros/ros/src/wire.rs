@@ -13,7 +13,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    pub fn new(bytes: Vec<u8>) -> Payload {
+    pub(crate) fn new(bytes: Vec<u8>) -> Payload {
         Payload { bytes: Ok(bytes.into()), order: Order::Little }
     }
 }

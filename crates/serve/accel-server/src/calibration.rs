@@ -164,8 +164,7 @@ impl Calibration {
     /// [`Error::Calibration`] says what the file has and what was expected.
     pub fn read(path: &Path, system: &System) -> Result<Calibration, Error> {
         let refused = |reason: String| Error::Calibration { path: path.into(), reason };
-        let text =
-            files::text(path, MAX_BYTES).map_err(|error| refused(error.to_string()))?;
+        let text = files::text(path, MAX_BYTES).map_err(|error| refused(error.to_string()))?;
         let calibration = Calibration::parse(&text).map_err(refused)?;
         calibration.check(system, &machine::core_model()).map_err(refused)?;
         Ok(calibration)

@@ -9,7 +9,7 @@ const LEAST_BYTES: u64 = 1 << 16;
 /// driver waits for whatever runs when memory is freed. As it doubles each time, that is never
 /// more than the memory itself.
 #[derive(Default)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     pointer: sys::CUdeviceptr,
     bytes: u64,
     outgrown: Vec<sys::CUdeviceptr>,
@@ -20,7 +20,7 @@ impl Buffer {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn new() -> Result<Buffer, DriverError> {
+    pub(crate) fn new() -> Result<Buffer, DriverError> {
         let mut buffer = Buffer::default();
         buffer.room(LEAST_BYTES)?;
         Ok(buffer)
@@ -30,7 +30,7 @@ impl Buffer {
     ///
     /// # Errors
     /// The driver's error; it is as it was then.
-    pub fn room(&mut self, bytes: u64) -> Result<sys::CUdeviceptr, DriverError> {
+    pub(crate) fn room(&mut self, bytes: u64) -> Result<sys::CUdeviceptr, DriverError> {
         if bytes > self.bytes {
             let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes).max(LEAST_BYTES);
             // SAFETY: it is freed once, in `free`.
@@ -44,7 +44,7 @@ impl Buffer {
     }
 
     /// Gives all of it back. Nothing uses it any more.
-    pub fn free(&mut self) {
+    pub(crate) fn free(&mut self) {
         let last = (self.bytes > 0).then_some(self.pointer);
         for pointer in self.outgrown.drain(..).chain(last) {
             // SAFETY: allocated in `room`; the caller's promise.

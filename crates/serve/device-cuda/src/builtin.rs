@@ -5,9 +5,9 @@ use device::hosted::Plan;
 use device::{Error, Launch, kernels};
 
 /// The code of the kernels that every device offers, as the toolkit compiled it.
-pub const PTX: &str = include_str!("../kernels/builtin.ptx");
+pub(crate) const PTX: &str = include_str!("../kernels/builtin.ptx");
 /// Their names; the functions are called `kt_NAME`.
-pub const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 13] = [
     "empty",
     "busy",
     "vecadd",
@@ -23,16 +23,16 @@ pub const NAMES: [&str; 13] = [
     "lbm",
 ];
 /// Name of the kernel that follows the last slice of `reduce`.
-pub const REDUCE_PARTS: &str = "kt_reduce_parts";
+pub(crate) const REDUCE_PARTS: &str = "kt_reduce_parts";
 
 /// Threads of a block of `busy`.
-pub const BUSY_THREADS: u32 = 1024;
+pub(crate) const BUSY_THREADS: u32 = 1024;
 /// The most blocks that one grid can have here.
 const MOST_BLOCKS: u64 = u32::MAX as u64;
 
 /// Memory and blocks of a launch on the GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Bytes to copy in.
     pub input: u64,
     /// Bytes to copy out.
@@ -53,12 +53,12 @@ pub struct Shape {
 
 impl Shape {
     /// Returns the number of slices.
-    pub fn slices(&self) -> u64 {
+    pub(crate) fn slices(&self) -> u64 {
         self.blocks.div_ceil(self.slice.max(1)).max(1)
     }
 
     /// Returns true if its slices share memory of the GPU, which the launch has to itself.
-    pub fn is_resident(&self) -> bool {
+    pub(crate) fn is_resident(&self) -> bool {
         let shared = self.cleared || self.input > 0 || self.output > 0;
         self.slices() > 1 && !self.in_place && shared
     }
@@ -67,7 +67,7 @@ impl Shape {
     ///
     /// # Errors
     /// [`Error::BadArgument`] for more slices than can be counted.
-    pub fn plan(&self, kernel: &'static str, launch: &Launch) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, kernel: &'static str, launch: &Launch) -> Result<Plan, Error> {
         let (slices, value) = (self.slices(), launch.arguments[0]);
         match u32::try_from(slices) {
             Ok(blocks) if self.blocks <= MOST_BLOCKS => {
@@ -103,7 +103,7 @@ fn sums([width, height, radius, _]: [u64; 4]) -> u64 {
 
 /// Way in which a GPU runs the kernels of [`NAMES`].
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub(crate) struct Manner {
     /// Thread blocks of a slice; 0: all.
     pub blocks_per_slice: u32,
     /// On the client's own memory.
@@ -116,7 +116,7 @@ pub struct Manner {
 ///
 /// # Errors
 /// As [`kernels::check`].
-pub fn shape(name: &'static str, launch: &Launch, manner: Manner) -> Result<Shape, Error> {
+pub(crate) fn shape(name: &'static str, launch: &Launch, manner: Manner) -> Result<Shape, Error> {
     let Manner { blocks_per_slice, in_place, fill } = manner;
     kernels::check(name, launch)?;
     let [n, m, k, _] = launch.arguments;
@@ -165,7 +165,7 @@ pub fn shape(name: &'static str, launch: &Launch, manner: Manner) -> Result<Shap
 ///
 /// # Errors
 /// [`Error::ShortBuffer`].
-pub fn shape_of(service: &Service, launch: &Launch) -> Result<Shape, Error> {
+pub(crate) fn shape_of(service: &Service, launch: &Launch) -> Result<Shape, Error> {
     let items = launch.arguments[0];
     let fits = |buffer: &'static str, bytes: Bytes, length: usize| {
         let (needed, length) = (bytes.of(items), length as u64);

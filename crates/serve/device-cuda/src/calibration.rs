@@ -20,7 +20,7 @@ const MOST_STEPS: u64 = 1 << 30;
 
 /// Speed at which a GPU does the steps of `busy`, in threads that fill it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     steps_per_ns: f64,
 }
 
@@ -38,7 +38,7 @@ impl Calibration {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn measure(context: &Context, fill: u64) -> Result<Calibration, String> {
+    pub(crate) fn measure(context: &Context, fill: u64) -> Result<Calibration, String> {
         let measured = || {
             let mut trial = Trial::new(context, u32::try_from(fill).unwrap_or(u32::MAX))?;
             // Work before, so that a clock that saves power is up.
@@ -60,7 +60,7 @@ impl Calibration {
     }
 
     /// The steps that take so long.
-    pub fn steps(&self, ns: u64) -> u64 {
+    pub(crate) fn steps(&self, ns: u64) -> u64 {
         (ns as f64 * self.steps_per_ns) as u64
     }
 }

@@ -8,7 +8,7 @@ use device::hosted::Plan;
 use device::{Error, KernelId, KernelInfo, Launch, kernels};
 
 /// The kernels of a GPU: built in, then the users'.
-pub struct Catalog {
+pub(crate) struct Catalog {
     kernels: Vec<Kernel>,
     manner: Manner,
     /// Nothing is cut into slices.
@@ -16,7 +16,7 @@ pub struct Catalog {
 }
 
 /// A kernel, or a library in place of one.
-pub struct Kernel {
+pub(crate) struct Kernel {
     /// Entry in the list that clients see.
     pub info: KernelInfo,
     /// None for the built-in ones.
@@ -25,7 +25,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Returns true if it is the built-in one of this name.
-    pub fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         self.service.is_none() && self.info.name == name
     }
 }
@@ -35,7 +35,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Two have one name.
-    pub fn new(config: &Config, fill: u64) -> Result<Catalog, String> {
+    pub(crate) fn new(config: &Config, fill: u64) -> Result<Catalog, String> {
         let mut kernels: Vec<Kernel> = NAMES.into_iter().enumerate().map(built_in).collect();
         for service in &config.services {
             if kernels.iter().any(|kernel| kernel.info.name == service.name) {
@@ -57,17 +57,17 @@ impl Catalog {
     }
 
     /// Returns the number of blocks of `busy` that fill the GPU.
-    pub fn fill(&self) -> u64 {
+    pub(crate) fn fill(&self) -> u64 {
         self.manner.fill
     }
 
     /// All of them, as clients see them.
-    pub fn infos(&self) -> Vec<KernelInfo> {
+    pub(crate) fn infos(&self) -> Vec<KernelInfo> {
         self.kernels.iter().map(|kernel| kernel.info).collect()
     }
 
     /// The users'.
-    pub fn services(&self) -> impl Iterator<Item = &Service> {
+    pub(crate) fn services(&self) -> impl Iterator<Item = &Service> {
         self.kernels.iter().filter_map(|kernel| kernel.service.as_ref())
     }
 
@@ -75,7 +75,7 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`device::Device::check`].
-    pub fn shape(&self, launch: &Launch) -> Result<(&Kernel, Shape), Error> {
+    pub(crate) fn shape(&self, launch: &Launch) -> Result<(&Kernel, Shape), Error> {
         let unknown = Error::UnknownKernel(launch.kernel);
         let kernel = self.kernels.get(launch.kernel.0 as usize).ok_or(unknown)?;
         let shape = match &kernel.service {
@@ -91,7 +91,7 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`device::Device::check`].
-    pub fn plan(&self, launch: &Launch) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, launch: &Launch) -> Result<Plan, Error> {
         let (kernel, shape) = self.shape(launch)?;
         shape.plan(kernel.info.name, launch)
     }

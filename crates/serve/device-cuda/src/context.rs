@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A kernel on the GPU.
 #[derive(Clone, Copy)]
-pub struct Entry(pub sys::CUfunction);
+pub(crate) struct Entry(pub sys::CUfunction);
 
 /// Code of a user's kernel: the PTX, and the name of the function in it.
-pub struct Source {
+pub(crate) struct Source {
     /// Whose it is, for messages.
     pub what: String,
     /// The code.
@@ -27,7 +27,7 @@ pub struct Source {
 }
 
 /// A context with what is loaded.
-pub struct Context {
+pub(crate) struct Context {
     gpu: sys::CUdevice,
     handle: sys::CUcontext,
     /// The built-in kernels in the order of [`NAMES`], then the users'; libraries have none.
@@ -50,7 +50,7 @@ impl Context {
     ///
     /// # Errors
     /// The driver's error, and the thing that it is about.
-    pub fn open(ordinal: usize, sources: &[Option<Source>]) -> Result<Context, String> {
+    pub(crate) fn open(ordinal: usize, sources: &[Option<Source>]) -> Result<Context, String> {
         let (gpu, handle) = guarded(|| {
             let gpu = result::device::get(ordinal as i32)?;
             // SAFETY: the driver named this GPU just now.
@@ -88,7 +88,7 @@ impl Context {
     }
 
     /// The GPU's number in the driver's words.
-    pub fn gpu(&self) -> sys::CUdevice {
+    pub(crate) fn gpu(&self) -> sys::CUdevice {
         self.gpu
     }
 
@@ -96,13 +96,13 @@ impl Context {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn enter(&self) -> Result<(), String> {
+    pub(crate) fn enter(&self) -> Result<(), String> {
         // SAFETY: it was retained, and is released only when this goes.
         guarded(|| unsafe { result::ctx::set_current(self.handle) })
     }
 
     /// Does something with the context current to the calling thread, whichever that is.
-    pub fn with(&self, act: impl FnOnce()) {
+    pub(crate) fn with(&self, act: impl FnOnce()) {
         let _ = guarded(|| {
             let before = result::ctx::get_current()?;
             // SAFETY: as in `enter`.
@@ -114,12 +114,12 @@ impl Context {
     }
 
     /// Returns true if nothing can run in it any more.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
     /// Finds out if the driver refuses everything after an error; then it is broken.
-    pub fn find_out(&self) -> bool {
+    pub(crate) fn find_out(&self) -> bool {
         // Not by waiting for anything: something else may never end.
         // SAFETY: the stream that every context has.
         let answer = guarded(|| unsafe { Ok(sys::cuStreamQuery(std::ptr::null_mut())) });
@@ -133,12 +133,12 @@ impl Context {
 
     /// Lets go of the memory that only the driver still holds. Not by the calling thread, for the
     /// driver may wait for what runs.
-    pub fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         self.drop_aside(self.pins.unused());
     }
 
     /// Lets go of memory that only the driver and the caller still hold, likewise.
-    pub fn let_go(&self, memory: &Arc<Mapping>) {
+    pub(crate) fn let_go(&self, memory: &Arc<Mapping>) {
         self.drop_aside(self.pins.take(memory));
     }
 
@@ -158,14 +158,14 @@ impl Context {
     }
 
     /// Gives the context back. Nothing of it runs any more, and it is not broken.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.with(|| self.pins.clear());
         // SAFETY: it was retained when this was opened.
         let _ = guarded(|| unsafe { result::primary_ctx::release(self.gpu) });
     }
 
     /// Lets go of a context that is broken: it goes with the process.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.pins.leak();
     }
 }

@@ -30,7 +30,7 @@ pub fn devices() -> Result<Vec<Found>, String> {
 ///
 /// # Errors
 /// There is none of that number, or what the driver says.
-pub fn device(ordinal: usize) -> Result<Found, String> {
+pub(crate) fn device(ordinal: usize) -> Result<Found, String> {
     init()?;
     let count = guarded(result::device::get_count)?;
     if ordinal as i64 >= i64::from(count) {
@@ -61,7 +61,7 @@ fn found(ordinal: i32) -> Result<Found, String> {
 ///
 /// # Errors
 /// The driver's error.
-pub fn resident_blocks(gpu: sys::CUdevice, threads: u32) -> Result<u64, String> {
+pub(crate) fn resident_blocks(gpu: sys::CUdevice, threads: u32) -> Result<u64, String> {
     use sys::CUdevice_attribute as Attribute;
     guarded(|| {
         // SAFETY: the driver named this GPU.
@@ -85,7 +85,7 @@ fn init() -> Result<(), String> {
 ///
 /// # Errors
 /// The driver's error.
-pub fn guarded<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, String> {
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| describe(&error)),
         Err(_) => Err("the driver lacks a function that is needed".into()),
@@ -93,7 +93,7 @@ pub fn guarded<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, St
 }
 
 /// An error in the driver's words.
-pub fn describe(error: &DriverError) -> String {
+pub(crate) fn describe(error: &DriverError) -> String {
     let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
     format!("the driver says {}", name.unwrap_or_else(|_| format!("{:?}", error.0)))
 }

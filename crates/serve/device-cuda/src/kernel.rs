@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 
 /// Program of a service, ready to be loaded into a context or opened.
-pub enum Ready {
+pub(crate) enum Ready {
     /// Code of a kernel.
     Code(Source),
     /// A library in place of one.
@@ -19,7 +19,7 @@ pub enum Ready {
 ///
 /// # Errors
 /// The fault of the service.
-pub fn read(service: &Service) -> Result<Ready, String> {
+pub(crate) fn read(service: &Service) -> Result<Ready, String> {
     let what = format!("service {}", service.name);
     match &service.program {
         Program::Kernel(function) => source(&what, function).map(Ready::Code),

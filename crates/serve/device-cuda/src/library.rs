@@ -17,7 +17,7 @@ type Enqueue = unsafe extern "C" fn(*mut c_void, *mut c_void, u64, u64, *const [
 type Close = unsafe extern "C" fn(*mut c_void);
 
 /// A library with the interface.
-pub struct Interface {
+pub(crate) struct Interface {
     open: Open,
     enqueue: Enqueue,
     close: Close,
@@ -30,7 +30,7 @@ impl Interface {
     ///
     /// # Errors
     /// It cannot be loaded, or lacks one of the functions.
-    pub fn load(path: &Path) -> Result<Arc<Interface>, String> {
+    pub(crate) fn load(path: &Path) -> Result<Arc<Interface>, String> {
         let file = path.display();
         // SAFETY: whoever wrote the system file vouches for the library and its constructors.
         let library = unsafe { Library::new(path) }.map_err(|error| format!("{file}: {error}"))?;
@@ -50,7 +50,11 @@ impl Interface {
     ///
     /// # Errors
     /// The library's own words.
-    pub fn open(self: &Arc<Self>, configuration: &str, ordinal: usize) -> Result<Opened, String> {
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        configuration: &str,
+        ordinal: usize,
+    ) -> Result<Opened, String> {
         let zero = |_| "a zero byte in its configuration".to_owned();
         let configuration = CString::new(configuration).map_err(zero)?;
         let mut service = std::ptr::null_mut();
@@ -88,7 +92,7 @@ unsafe fn function<'a, T>(
 }
 
 /// A service of one unit.
-pub struct Opened {
+pub(crate) struct Opened {
     interface: Arc<Interface>,
     service: *mut c_void,
 }
@@ -99,7 +103,7 @@ impl Opened {
     /// # Safety
     /// The memory is as long as the service needs, and stays until the work has ended; the stream
     /// is one of the context in which the service was opened, which is current.
-    pub unsafe fn enqueue(
+    pub(crate) unsafe fn enqueue(
         &mut self,
         stream: sys::CUstream,
         input: sys::CUdeviceptr,

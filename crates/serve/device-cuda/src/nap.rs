@@ -25,7 +25,7 @@ const MOST_NS: f64 = 5_000_000.0;
 const LONG_NS: u64 = 10_000_000;
 
 /// The account of one thread.
-pub struct Naps {
+pub(crate) struct Naps {
     /// Share of the time that may be spent looking; None when nothing limits it.
     share: Option<f64>,
     account_ns: f64,
@@ -36,7 +36,7 @@ pub struct Naps {
 
 impl Naps {
     /// For the calling thread, at its policy.
-    pub fn new() -> Naps {
+    pub(crate) fn new() -> Naps {
         let limited = realtime::thread::policy() != realtime::thread::Policy::Normal;
         let share = limited.then(|| realtime_share(&realtime::machine::rt_limits())).flatten();
         Naps {
@@ -49,7 +49,7 @@ impl Naps {
 
     /// A wait begins, at a time of the monotonic clock. Since the last one the thread, and the
     /// server's beside it, have worked for a while, and slept if it took longer.
-    pub fn begin(&mut self, now_ns: u64) {
+    pub(crate) fn begin(&mut self, now_ns: u64) {
         self.looking_ns = now_ns;
         if let Some(share) = self.share {
             self.pass(share - 1.0, now_ns.min(self.settled_ns + BETWEEN_NS));
@@ -58,7 +58,7 @@ impl Naps {
     }
 
     /// Naps if it has to, because the end that it waits for has not come.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         let now_ns = monotonic_ns();
         if self.must_rest(now_ns) {
             std::thread::sleep(NAP);
@@ -67,7 +67,7 @@ impl Naps {
     }
 
     /// It has ended: the time since the wait began, or since the last nap, was spent looking.
-    pub fn end(&mut self, now_ns: u64) {
+    pub(crate) fn end(&mut self, now_ns: u64) {
         self.pass(self.share.map_or(0.0, |share| share - 1.0), now_ns);
     }
 

@@ -20,15 +20,15 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Start times of the slices that run on a GPU.
 #[derive(Default)]
-pub struct Running(Mutex<Vec<Arc<AtomicU64>>>);
+pub(crate) struct Running(Mutex<Vec<Arc<AtomicU64>>>);
 
 /// Start time of the slice of one unit.
 #[derive(Default)]
-pub struct Began(Arc<AtomicU64>);
+pub(crate) struct Began(Arc<AtomicU64>);
 
 impl Running {
     /// The place of one more unit.
-    pub fn join(&self) -> Began {
+    pub(crate) fn join(&self) -> Began {
         let began = Arc::new(AtomicU64::new(IDLE));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(began.clone());
         Began(began)
@@ -44,18 +44,18 @@ impl Running {
 
 impl Began {
     /// A slice begins.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.0.store(monotonic_ns(), Ordering::Relaxed);
     }
 
     /// It has ended.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 }
 
 /// Decides whether a unit waits on for its slice.
-pub struct Patience<'a> {
+pub(crate) struct Patience<'a> {
     running: &'a Running,
     began: &'a Began,
     /// None: for as long as it takes.
@@ -66,7 +66,11 @@ pub struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     /// For a slice, which has begun now, of a launch with this budget.
-    pub fn new(running: &'a Running, began: &'a Began, budget_ns: Option<u64>) -> Patience<'a> {
+    pub(crate) fn new(
+        running: &'a Running,
+        began: &'a Began,
+        budget_ns: Option<u64>,
+    ) -> Patience<'a> {
         let limit =
             budget_ns.map(|budget| Duration::from_nanos(budget).saturating_mul(FACTOR).max(LEAST));
         let first = (limit.is_some() && running.is_first(began)).then(Instant::now);
@@ -74,7 +78,7 @@ impl<'a> Patience<'a> {
     }
 
     /// Returns the time to wait before the next look.
-    pub fn step(&self) -> Duration {
+    pub(crate) fn step(&self) -> Duration {
         let left =
             self.limit.zip(self.first).map(|(limit, first)| limit - first.elapsed().min(limit));
         // A little more, so that the next look finds that it is over.
@@ -82,7 +86,7 @@ impl<'a> Patience<'a> {
     }
 
     /// Looks whether it counts as endless.
-    pub fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         match (self.limit, self.first) {
             (Some(limit), Some(first)) => first.elapsed() > limit,
             (Some(_), None) if self.running.is_first(self.began) => {

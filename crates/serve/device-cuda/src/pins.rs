@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The mappings that were seen; there are as many as clients.
 #[derive(Default)]
-pub struct Pins(Mutex<Known>);
+pub(crate) struct Pins(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -24,7 +24,7 @@ struct Known {
 
 /// A piece of client memory that was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reached {
+pub(crate) struct Reached {
     /// The number of its mapping, which no other mapping has or gets.
     pub number: u64,
     /// Place of its start in the mapping, in bytes.
@@ -34,11 +34,11 @@ pub struct Reached {
 }
 
 /// Memory that only the driver still holds.
-pub struct Unused(Vec<Pin>);
+pub(crate) struct Unused(Vec<Pin>);
 
 impl Unused {
     /// Returns true if there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -63,7 +63,7 @@ impl Known {
 impl Pins {
     /// Finds a piece of memory, whose mapping is registered when it is seen first; none if it has
     /// no mapping. The calling thread has the GPU's context.
-    pub fn reach(&self, memory: &PeerSlice) -> Option<Reached> {
+    pub(crate) fn reach(&self, memory: &PeerSlice) -> Option<Reached> {
         let (mapping, offset) = memory.mapping()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { pins, count } = &mut *known;
@@ -81,13 +81,13 @@ impl Pins {
 
     /// Takes out what nobody else has, to be dropped by a thread that has the GPU's context and may
     /// wait: not under the lock, and no launch's.
-    pub fn unused(&self) -> Unused {
+    pub(crate) fn unused(&self) -> Unused {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.take_out(|pin| !pin.is_used())
     }
 
     /// Takes out a mapping that only the caller has, too; as [`Pins::unused`].
-    pub fn take(&self, memory: &Arc<Mapping>) -> Unused {
+    pub(crate) fn take(&self, memory: &Arc<Mapping>) -> Unused {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_last =
             |pin: &Pin| Arc::ptr_eq(&pin.mapping, memory) && Arc::strong_count(memory) == 2;
@@ -95,12 +95,12 @@ impl Pins {
     }
 
     /// Forgets all, before the context goes.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pins.clear();
     }
 
     /// Nobody knows what the GPU still does with the memory: it stays for ever.
-    pub fn leak(&self) {
+    pub(crate) fn leak(&self) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.pins.drain(..).for_each(std::mem::forget);
     }

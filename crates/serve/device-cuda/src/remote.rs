@@ -7,7 +7,7 @@
 //! ([`crate::host`]). Each unit here has a twin there, which runs its slices; the two hand them
 //! over through a mailbox ([`board`]). Clients' memory is passed on as files, and never copied.
 
-pub mod board;
+pub(crate) mod board;
 mod memory;
 mod process;
 
@@ -39,7 +39,7 @@ pub struct HostProgram {
 }
 
 /// A slice that never ends.
-pub struct Endless;
+pub(crate) struct Endless;
 
 /// A GPU that another process has.
 pub struct Remote {

@@ -14,7 +14,7 @@ const SEEN: usize = 64;
 
 /// Properties that make two requests the same, on one unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key {
+pub(crate) struct Key {
     /// Number of the kernel.
     pub kernel: u32,
     /// Level of the stream.
@@ -29,7 +29,7 @@ pub struct Key {
 
 /// The graphs of a unit.
 #[derive(Default)]
-pub struct Replays {
+pub(crate) struct Replays {
     /// The last one was used last.
     graphs: Vec<(Key, Graph)>,
     seen: VecDeque<Key>,
@@ -38,7 +38,7 @@ pub struct Replays {
 }
 
 /// Way to run a request.
-pub enum Advice {
+pub(crate) enum Advice {
     /// Launch this.
     Launch(sys::CUgraphExec),
     /// Capture it, and keep the graph.
@@ -48,11 +48,11 @@ pub enum Advice {
 }
 
 /// An instantiated graph.
-pub struct Graph(sys::CUgraphExec);
+pub(crate) struct Graph(sys::CUgraphExec);
 
 impl Replays {
     /// Returns the way to run a request.
-    pub fn advise(&mut self, key: &Key) -> Advice {
+    pub(crate) fn advise(&mut self, key: &Key) -> Advice {
         if let Some(at) = self.graphs.iter().position(|(known, _)| known == key) {
             let found = self.graphs.remove(at);
             let graph = found.1.0;
@@ -74,7 +74,7 @@ impl Replays {
     }
 
     /// Keeps the graph of a request.
-    pub fn keep(&mut self, key: Key, graph: Graph) {
+    pub(crate) fn keep(&mut self, key: Key, graph: Graph) {
         if self.graphs.len() == MOST {
             self.graphs.remove(0);
         }
@@ -82,12 +82,12 @@ impl Replays {
     }
 
     /// A kernel cannot be captured.
-    pub fn refuse(&mut self, kernel: u32) {
+    pub(crate) fn refuse(&mut self, kernel: u32) {
         self.refused.push(kernel);
     }
 
     /// The context is gone, and the graphs with it.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.graphs.drain(..).for_each(|(_, graph)| std::mem::forget(graph));
         *self = Replays::default();
     }
@@ -103,7 +103,7 @@ impl Graph {
     /// # Safety
     /// The stream lives, and is the calling thread's alone. Memory that is used in it lives for as
     /// long as the graph may be launched.
-    pub unsafe fn capture(
+    pub(crate) unsafe fn capture(
         stream: sys::CUstream,
         submit: impl FnOnce() -> Result<(), DriverError>,
     ) -> Result<Graph, DriverError> {
@@ -132,7 +132,7 @@ impl Graph {
     }
 
     /// Returns the handle that the driver launches.
-    pub fn handle(&self) -> sys::CUgraphExec {
+    pub(crate) fn handle(&self) -> sys::CUgraphExec {
         self.0
     }
 }

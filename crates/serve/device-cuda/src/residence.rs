@@ -27,7 +27,7 @@ const ALIGNMENT: u64 = 256;
 
 /// All residences of a GPU.
 #[derive(Default)]
-pub struct Residences(Mutex<Table>);
+pub(crate) struct Residences(Mutex<Table>);
 
 /// A residence's number is its place here, from 1.
 #[derive(Default)]
@@ -42,7 +42,7 @@ struct KeptResidence {
 }
 
 /// Memory for one launch at a time.
-pub struct Residence {
+pub(crate) struct Residence {
     bytes: u64,
     state: Mutex<State>,
 }
@@ -80,7 +80,7 @@ unsafe impl Send for Memory {}
 
 impl Residences {
     /// The residence of a launch, whose word this is; it gets one if it has none.
-    pub fn of(&self, word: &AtomicU64, shape: &Shape) -> Arc<Residence> {
+    pub(crate) fn of(&self, word: &AtomicU64, shape: &Shape) -> Arc<Residence> {
         let mut table = self.lock();
         // Relaxed: the word is only used under the lock.
         let number = word.load(Ordering::Relaxed);
@@ -93,14 +93,14 @@ impl Residences {
     }
 
     /// A launch is over: its residence is free.
-    pub fn end(&self, word: &AtomicU64) {
+    pub(crate) fn end(&self, word: &AtomicU64) {
         if let Some(held) = self.lock().find(word.load(Ordering::Relaxed)) {
             held.taken = false;
         }
     }
 
     /// Gives all memory back. Nothing uses it any more; the calling thread has the context.
-    pub fn free(&self) {
+    pub(crate) fn free(&self) {
         for held in self.lock().held.drain(..) {
             if let Some(Memory { base, filled }) = held.residence.lock().memory.take() {
                 // SAFETY: made in `Memory::new`, and taken out; the caller's promise.
@@ -150,7 +150,7 @@ impl Residence {
     ///
     /// # Errors
     /// The driver's error, for this slice or for the one that filled it.
-    pub fn enter(
+    pub(crate) fn enter(
         &self,
         stream: sys::CUstream,
         shape: &Shape,
@@ -184,14 +184,14 @@ impl Residence {
     }
 
     /// So many slices have ended well: the input is there.
-    pub fn leave(&self, count: u64) {
+    pub(crate) fn leave(&self, count: u64) {
         let mut state = self.lock();
         state.stage = Stage::Filled;
         state.ended += count;
     }
 
     /// Returns true if the work that follows the last slice was put into a stream.
-    pub fn is_concluded(&self) -> bool {
+    pub(crate) fn is_concluded(&self) -> bool {
         self.lock().concluded
     }
 
@@ -199,7 +199,7 @@ impl Residence {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn conclude(&self, shape: &Shape) -> Result<SliceAddresses, DriverError> {
+    pub(crate) fn conclude(&self, shape: &Shape) -> Result<SliceAddresses, DriverError> {
         let state = &mut *self.lock();
         state.concluded = true;
         Ok(place(self.memory(state)?.base, shape))

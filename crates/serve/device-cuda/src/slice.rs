@@ -11,7 +11,7 @@ use std::ffi::c_void;
 
 /// Program that a slice runs.
 #[derive(Clone, Copy)]
-pub enum Program {
+pub(crate) enum Program {
     /// A kernel, and perhaps one thread block of another one after it.
     Kernel(Entry, Option<Entry>),
     /// A library, by its number.
@@ -20,7 +20,7 @@ pub enum Program {
 
 /// A part of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub(crate) enum Part {
     /// Slices that follow each other, as one grid: the first one's number, and how many.
     Slices(u32, u32),
     /// Work that follows the slices, once all have ended.
@@ -28,7 +28,7 @@ pub enum Part {
 }
 
 /// Slices of a launch, or what follows them.
-pub struct Slice<'a> {
+pub(crate) struct Slice<'a> {
     /// Whose it is.
     pub task: &'a Task<'a>,
     /// Program that runs.
@@ -45,7 +45,7 @@ pub struct Slice<'a> {
 
 /// Addresses on the GPU that a slice reads and writes.
 #[derive(Clone, Copy)]
-pub struct SliceAddresses {
+pub(crate) struct SliceAddresses {
     /// Address of the input.
     pub input: sys::CUdeviceptr,
     /// Address of the output.
@@ -58,7 +58,7 @@ pub struct SliceAddresses {
 
 /// Returns the key that tells a request from others; none for one that is one launch without a
 /// graph, or cannot be a graph: it has several slices or memory that the driver did not take.
-pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
+pub(crate) fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
     let Slice { task, shape, arguments, .. } = slice;
     let part = |bytes: u64, memory: Option<Reached>| match (bytes, memory) {
         (0, _) => Some((0, 0, 0)),
@@ -87,7 +87,7 @@ pub fn key(slice: &Slice<'_>, reached: [Option<Reached>; 2]) -> Option<Key> {
 ///
 /// # Safety
 /// The kernel has the parameters of a service; memory is large enough for what it does.
-pub unsafe fn start(
+pub(crate) unsafe fn start(
     kernel: Entry,
     (blocks, threads): (u32, u32),
     (mut input, mut output, mut workspace, mut first): (u64, u64, u64, u32),

@@ -15,16 +15,16 @@ use realtime::clock::monotonic_ns;
 use std::ffi::c_void;
 
 /// Memory that the GPU would have to reach, but the driver did not take.
-pub const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+pub(crate) const UNREACHABLE: sys::CUresult = sys::CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 /// A library did not take the request.
-pub const REFUSED: sys::CUresult = sys::CUresult::CUDA_ERROR_EXTERNAL_DEVICE;
+pub(crate) const REFUSED: sys::CUresult = sys::CUresult::CUDA_ERROR_EXTERNAL_DEVICE;
 
 /// Of an event whose waiters sleep.
 const SLEEPING: sys::CUevent_flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
 
 /// Streams, an event and memory of one unit. Used by its thread, which has the context, and dropped
 /// when no unit runs anything any more.
-pub struct Worker {
+pub(crate) struct Worker {
     /// By level, from the least on that this unit runs.
     streams: Vec<sys::CUstream>,
     least: u8,
@@ -48,7 +48,7 @@ impl Worker {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn new(
+    pub(crate) fn new(
         (least, levels): (u8, u8),
         spins: bool,
         libraries: Vec<Option<Opened>>,
@@ -83,7 +83,7 @@ impl Worker {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
+    pub(crate) fn run(&mut self, context: &Context, slice: &Slice<'_>) -> Result<(), DriverError> {
         let task = slice.task;
         let rank = usize::from(task.level.0.saturating_sub(self.least));
         let stream = self.streams[rank.min(self.streams.len() - 1)];
@@ -261,7 +261,7 @@ impl Worker {
     }
 
     /// The context is broken: nothing of it can be destroyed any more.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.streams.clear();
         self.event = std::ptr::null_mut();
         for buffer in [&mut self.input, &mut self.output, &mut self.workspace] {
@@ -346,7 +346,7 @@ unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> 
 ///
 /// # Errors
 /// The driver's error.
-pub fn has_priorities(levels: u8) -> Result<bool, DriverError> {
+pub(crate) fn has_priorities(levels: u8) -> Result<bool, DriverError> {
     let (least, greatest) = priority_range()?;
     Ok(i32::from(levels) <= least - greatest + 1)
 }

@@ -27,7 +27,7 @@ pub(crate) struct Busy {
 
 impl Busy {
     /// The graph, not calibrated yet.
-    pub fn new(graph: Loaded, provider: Provider) -> Busy {
+    pub(crate) fn new(graph: Loaded, provider: Provider) -> Busy {
         let clock = match provider {
             Provider::Cpu => thread_cpu_ns,
             Provider::Cuda { .. } => monotonic_ns,
@@ -36,7 +36,7 @@ impl Busy {
     }
 
     /// Measures on the calling thread.
-    pub fn calibrate(&mut self) -> Result<(), String> {
+    pub(crate) fn calibrate(&mut self) -> Result<(), String> {
         let mut samples = [Vec::new(), Vec::new()];
         for _ in 0..SAMPLES {
             for (rounds, samples) in [SHORT, LONG].into_iter().zip(&mut samples) {
@@ -59,7 +59,7 @@ impl Busy {
     }
 
     /// Computes for so many nanoseconds, but for one run at least.
-    pub fn run(&mut self, ns: u64) -> Result<(), FailureCode> {
+    pub(crate) fn run(&mut self, ns: u64) -> Result<(), FailureCode> {
         // A block is short: no more rounds than fit into 100 us of one nanosecond each.
         let rounds = ((ns as f64 - self.run_ns) / self.round_ns).round().max(0.0) as i64;
         self.rounds(rounds).map_err(|_| FailureCode::Kernel)

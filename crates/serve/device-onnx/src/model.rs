@@ -44,21 +44,21 @@ struct Frame {
 }
 
 impl Loader {
-    pub fn new(config: &Config) -> Result<Loader, Error> {
+    pub(crate) fn new(config: &Config) -> Result<Loader, Error> {
         let (library, environment) = library::load(config.library.as_deref())?;
         let Config { provider, threads, policy, .. } = *config;
         Ok(Loader { library, environment, provider, threads, policy })
     }
 
     /// Loads a model of this crate, for one thread.
-    pub fn built_in(&self, name: &str, model: &[u8]) -> Result<Loaded, Error> {
+    pub(crate) fn built_in(&self, name: &str, model: &[u8]) -> Result<Loaded, Error> {
         let session = self.builder(1)?.commit_from_memory(model);
         self.prepare(session, 1)
             .map_err(|why| Error::Start(format!("{}: graph {name}: {why}", self.library.display())))
     }
 
     /// Loads a model from its file.
-    pub fn file(&self, model: &Model) -> Result<Loaded, Error> {
+    pub(crate) fn file(&self, model: &Model) -> Result<Loaded, Error> {
         let Model { name, path, most } = model;
         let wrong =
             |why: String| Error::Start(format!("model {name:?}, {}: {why}", path.display()));
@@ -121,12 +121,12 @@ impl Loader {
 }
 
 impl Loaded {
-    pub fn signature(&self) -> &Signature {
+    pub(crate) fn signature(&self) -> &Signature {
         &self.signature
     }
 
     /// Runs the model on a batch of inputs that lie in peer memory.
-    pub fn compute(
+    pub(crate) fn compute(
         &mut self,
         batch: u32,
         input: &PeerSlice,
@@ -151,7 +151,7 @@ impl Loaded {
     }
 
     /// Runs the model on what is in the tensors of a batch.
-    pub fn run(&mut self, batch: u32) -> ort::Result<()> {
+    pub(crate) fn run(&mut self, batch: u32) -> ort::Result<()> {
         let frame = frame(&mut self.frames, batch);
         if self.remote {
             for (tensor, value) in self.signature.inputs.iter().zip(&frame.inputs) {
@@ -166,13 +166,16 @@ impl Loaded {
     }
 
     /// The numbers of an input of a graph of this crate.
-    pub fn input<T: PrimitiveTensorElementType>(&mut self, index: usize) -> ort::Result<&mut [T]> {
+    pub(crate) fn input<T: PrimitiveTensorElementType>(
+        &mut self,
+        index: usize,
+    ) -> ort::Result<&mut [T]> {
         let value = &mut frame(&mut self.frames, 1).inputs[index];
         Ok(value.try_extract_tensor_mut()?.1)
     }
 
     /// The numbers of an output of a graph of this crate.
-    pub fn output<T: PrimitiveTensorElementType>(&self, index: usize) -> ort::Result<&[T]> {
+    pub(crate) fn output<T: PrimitiveTensorElementType>(&self, index: usize) -> ort::Result<&[T]> {
         Ok(self.frames[0].outputs[index].try_extract_tensor()?.1)
     }
 }

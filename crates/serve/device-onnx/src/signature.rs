@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 
 impl Signature {
     /// Returns the signature of a loaded model, or a text that names its fault.
-    pub fn of(session: &Session, most: u32) -> Result<Signature, String> {
+    pub(crate) fn of(session: &Session, most: u32) -> Result<Signature, String> {
         let all = |what: &str, outlets: &[Outlet]| -> Result<Vec<Tensor>, String> {
             let tensor = |outlet| Tensor::of(outlet).map_err(|why| (outlet, why));
             let tensors = outlets.iter().map(tensor).collect::<Result<Vec<_>, _>>();
@@ -66,7 +66,7 @@ impl Signature {
     }
 
     /// The size of the batch that a launch of the kernel asks for.
-    pub fn batch(&self, kernel: &'static str, arguments: &[u64; 4]) -> Result<u32, Error> {
+    pub(crate) fn batch(&self, kernel: &'static str, arguments: &[u64; 4]) -> Result<u32, Error> {
         if !self.batched {
             return Ok(1);
         }
@@ -78,12 +78,12 @@ impl Signature {
     }
 
     /// Bytes of all inputs of a batch.
-    pub fn input_bytes(&self, batch: u32) -> u64 {
+    pub(crate) fn input_bytes(&self, batch: u32) -> u64 {
         self.inputs.iter().map(|tensor| tensor.bytes(batch)).sum()
     }
 
     /// Bytes of all outputs of a batch.
-    pub fn output_bytes(&self, batch: u32) -> u64 {
+    pub(crate) fn output_bytes(&self, batch: u32) -> u64 {
         self.outputs.iter().map(|tensor| tensor.bytes(batch)).sum()
     }
 }
@@ -124,7 +124,7 @@ impl Tensor {
     }
 
     /// Its sizes with a batch.
-    pub fn shape(&self, batch: u32) -> Vec<i64> {
+    pub(crate) fn shape(&self, batch: u32) -> Vec<i64> {
         let first = self.batched.then_some(i64::from(batch));
         first.into_iter().chain(self.sizes.iter().copied()).collect()
     }
@@ -156,7 +156,7 @@ impl Kind {
         })
     }
 
-    pub fn element(self) -> TensorElementType {
+    pub(crate) fn element(self) -> TensorElementType {
         match self {
             Kind::F32 => TensorElementType::Float32,
             Kind::F64 => TensorElementType::Float64,
@@ -185,7 +185,7 @@ impl Kind {
     }
 
     /// The bytes of a tensor of this type.
-    pub fn bytes_of(self, tensor: &mut DynTensor) -> ort::Result<&mut [u8]> {
+    pub(crate) fn bytes_of(self, tensor: &mut DynTensor) -> ort::Result<&mut [u8]> {
         Ok(match self {
             Kind::F32 => tensor.try_extract_tensor_mut::<f32>()?.1.as_mut_bytes(),
             Kind::F64 => tensor.try_extract_tensor_mut::<f64>()?.1.as_mut_bytes(),

@@ -39,7 +39,7 @@ pub(crate) enum Bound {
 impl Bound {
     /// Returns the part of a buffer that a set has to name, of at most so many bytes. Bytes there
     /// that the kernel must not see are cleared.
-    pub fn binding(self, staging: &mut Staging, generation: u64, most: u64) -> Binding {
+    pub(crate) fn binding(self, staging: &mut Staging, generation: u64, most: u64) -> Binding {
         let range = |bytes: u64| {
             bytes.next_multiple_of(4).clamp(LEAST_RANGE, most / 4 * 4).min(staging.capacity)
         };
@@ -62,7 +62,7 @@ impl Bound {
 
 impl Binding {
     /// As a set is given it.
-    pub fn info(&self) -> vk::DescriptorBufferInfo {
+    pub(crate) fn info(&self) -> vk::DescriptorBufferInfo {
         let Binding { buffer, offset, range, .. } = *self;
         vk::DescriptorBufferInfo { buffer, offset, range }
     }

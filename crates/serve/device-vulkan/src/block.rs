@@ -129,13 +129,13 @@ impl Block<'_> {
         self.gpu.staged_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub fn empty(&mut self) -> Result<(), FailureCode> {
+    pub(crate) fn empty(&mut self) -> Result<(), FailureCode> {
         let nothing = Elements { bound: Bound::Whole, firsts: [0; 2] };
         let output = self.results(0)?;
         self.run([0; 4], (nothing, &output), [1; 3])
     }
 
-    pub fn vecadd(&mut self) -> Result<(), FailureCode> {
+    pub(crate) fn vecadd(&mut self) -> Result<(), FailureCode> {
         let n = self.task.arguments[0];
         let (start, count) = self.slice(n);
         if count == 0 {
@@ -147,7 +147,7 @@ impl Block<'_> {
         self.store(&output, (start, count))
     }
 
-    pub fn matmul(&mut self) -> Result<(), FailureCode> {
+    pub(crate) fn matmul(&mut self) -> Result<(), FailureCode> {
         let n = self.task.arguments[0];
         let strip = strip_rows(n);
         let first = self.number * strip;
@@ -163,7 +163,7 @@ impl Block<'_> {
         self.store(&output, part)
     }
 
-    pub fn reduce(&mut self) -> Result<(), FailureCode> {
+    pub(crate) fn reduce(&mut self) -> Result<(), FailureCode> {
         let (start, count) = self.slice(self.task.arguments[0]);
         if count == 0 {
             return Ok(());
@@ -179,7 +179,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    pub fn histogram(&mut self) -> Result<(), FailureCode> {
+    pub(crate) fn histogram(&mut self) -> Result<(), FailureCode> {
         let [n, bins, ..] = self.task.arguments;
         let (start, count) = self.slice(n);
         if count == 0 {
@@ -200,7 +200,7 @@ impl Block<'_> {
 
     /// Rows of a grid, out of these and so many beside them on each side, as far as the grid
     /// reaches, and of so many elements that lie behind the grid.
-    pub fn grid(&mut self, beside: u64, behind: u64) -> Result<(), FailureCode> {
+    pub(crate) fn grid(&mut self, beside: u64, behind: u64) -> Result<(), FailureCode> {
         let [width, height, ..] = self.task.arguments;
         let most = slice_rows(width);
         let top = self.number * most;
@@ -219,7 +219,7 @@ impl Block<'_> {
         self.store(&output, part)
     }
 
-    pub fn user(&mut self, groups: Groups, direct: Direct) -> Result<(), FailureCode> {
+    pub(crate) fn user(&mut self, groups: Groups, direct: Direct) -> Result<(), FailureCode> {
         let Task { launch, level, .. } = *self.task;
         let Launch { kernel, arguments, ref input, ref output, .. } = *launch;
         let groups = match groups {

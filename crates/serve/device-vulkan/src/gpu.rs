@@ -33,7 +33,7 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// Makes the device and compiles all kernels.
-    pub fn new(config: &Config) -> Result<Gpu, Error> {
+    pub(crate) fn new(config: &Config) -> Result<Gpu, Error> {
         let wanted = Wanted { queues: config.levels.into(), robust: true };
         let device = LogicalDevice::open(&config.device, wanted)?;
         let limits = Limits {
@@ -67,23 +67,23 @@ impl Gpu {
     }
 
     /// The queue for work of this level.
-    pub fn queue(&self, level: Level) -> &PiMutex<vk::Queue> {
+    pub(crate) fn queue(&self, level: Level) -> &PiMutex<vk::Queue> {
         &self.queues[queue_of(level, self.levels, self.queues.len())]
     }
 
     /// Returns true if the device was lost.
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         // Relaxed: a worker that sees it late hears it from the driver.
         self.lost.load(Ordering::Relaxed)
     }
 
     /// The device is not to be used any more.
-    pub fn lose(&self) {
+    pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
     /// Returns the failure code of the launch for a failed call.
-    pub fn failure(&self, result: vk::Result) -> FailureCode {
+    pub(crate) fn failure(&self, result: vk::Result) -> FailureCode {
         match result {
             vk::Result::ERROR_OUT_OF_HOST_MEMORY
             | vk::Result::ERROR_OUT_OF_DEVICE_MEMORY

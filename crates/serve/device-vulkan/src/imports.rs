@@ -43,14 +43,14 @@ pub(crate) struct Piece {
 }
 
 impl Imports {
-    pub fn new() -> Imports {
+    pub(crate) fn new() -> Imports {
         Imports(PiMutex::new(Known::default()))
     }
 
     /// Finds some bytes of client memory, the first and the one after the last, whose mapping is
     /// imported when it is seen first. The piece may begin up to an alignment before them: so many
     /// bytes come with it. `None` if the device does not reach them.
-    pub fn reach(
+    pub(crate) fn reach(
         &self,
         gpu: &Gpu,
         memory: &PeerSlice,
@@ -83,13 +83,13 @@ impl Imports {
     }
 
     /// Returns the number of mappings that the device reaches now.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         let known = self.0.lock();
         known.imports.iter().filter(|one| one.buffer.handle() != vk::Buffer::null()).count()
     }
 
     /// Forgets what nobody else has.
-    pub fn sweep(&self, gpu: &Gpu) {
+    pub(crate) fn sweep(&self, gpu: &Gpu) {
         let gone: Vec<Import> = {
             let mut known = self.0.lock();
             // Nobody knows what a device that is lost still uses. It is asked for last: whoever
@@ -104,7 +104,7 @@ impl Imports {
     }
 
     /// Forgets all, when nothing runs any more.
-    pub fn clear(&self, gpu: &Gpu) {
+    pub(crate) fn clear(&self, gpu: &Gpu) {
         let all = std::mem::take(&mut self.0.lock().imports);
         for import in all {
             import.end(gpu);

@@ -53,7 +53,7 @@ pub(crate) enum Code {
 
 impl Kernel {
     /// The kernels that every device has.
-    pub fn built_in() -> Vec<(Module, Code)> {
+    pub(crate) fn built_in() -> Vec<(Module, Code)> {
         let table = [
             ("empty", Code::Empty, include_str!("../shaders/empty.wgsl")),
             ("busy", Code::Busy, include_str!("../shaders/busy.wgsl")),
@@ -82,7 +82,11 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`device::Device::check`].
-    pub fn plan(&self, launch: &Launch, limits: &vk::PhysicalDeviceLimits) -> Result<Plan, Error> {
+    pub(crate) fn plan(
+        &self,
+        launch: &Launch,
+        limits: &vk::PhysicalDeviceLimits,
+    ) -> Result<Plan, Error> {
         if let Code::User(groups) = self.code {
             self.check_groups(groups, launch, limits)?;
             return Ok(Plan { blocks: 1, workspace: 0, finishes: false });
@@ -133,7 +137,7 @@ impl Code {
     ///
     /// # Errors
     /// The reason why it does not.
-    pub fn check(&self, limits: &vk::PhysicalDeviceLimits) -> Result<(), String> {
+    pub(crate) fn check(&self, limits: &vk::PhysicalDeviceLimits) -> Result<(), String> {
         let most = limits.max_compute_work_group_count;
         match *self {
             Code::User(Groups::Fixed(groups)) if groups.iter().zip(most).any(|(g, m)| *g > m) => {

@@ -74,7 +74,7 @@ pub(crate) struct Candidate {
 }
 
 impl Library {
-    pub fn load() -> Result<Library, Error> {
+    pub(crate) fn load() -> Result<Library, Error> {
         // SAFETY: the loader is the system's; its initialisers have no requirements.
         let entry =
             unsafe { ash::Entry::load() }.map_err(|error| Error::Loader(error.to_string()))?;
@@ -95,14 +95,14 @@ impl Library {
         Ok(Library { instance, _entry: entry })
     }
 
-    pub fn candidates(&self) -> Result<Vec<Candidate>, Error> {
+    pub(crate) fn candidates(&self) -> Result<Vec<Candidate>, Error> {
         // SAFETY: the instance is alive.
         let handles = unsafe { self.instance.enumerate_physical_devices() }.map_err(no_driver)?;
         handles.into_iter().enumerate().map(|(i, handle)| self.candidate(i, handle)).collect()
     }
 
     /// The device that is meant, if it can be used.
-    pub fn select(&self, select: &Select) -> Result<Candidate, Error> {
+    pub(crate) fn select(&self, select: &Select) -> Result<Candidate, Error> {
         let candidates = self.candidates()?;
         let usable = |found: &Found| found.missing.is_none();
         let place = match select {

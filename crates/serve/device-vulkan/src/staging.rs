@@ -16,13 +16,13 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// No memory.
-    pub const NONE: Staging = Staging { buffer: Buffer::NONE, capacity: 0, dirty: 0 };
+    pub(crate) const NONE: Staging = Staging { buffer: Buffer::NONE, capacity: 0, dirty: 0 };
 
     /// Zeroed memory.
     ///
     /// # Errors
     /// [`FailureCode::Memory`] when there is not as much.
-    pub fn new(
+    pub(crate) fn new(
         gpu: &Gpu,
         capacity: u64,
         usage: vk::BufferUsageFlags,
@@ -35,23 +35,23 @@ impl Staging {
     }
 
     /// The device's name for it.
-    pub fn handle(&self) -> vk::Buffer {
+    pub(crate) fn handle(&self) -> vk::Buffer {
         self.buffer.handle()
     }
 
     /// The first bytes, of which there are at least as many, for whatever comes there.
-    pub fn first(&mut self, length: u64) -> &mut [u8] {
+    pub(crate) fn first(&mut self, length: u64) -> &mut [u8] {
         self.dirty = self.dirty.max(length);
         &mut self.mapped()[..length as usize]
     }
 
     /// Notes that the device may write to the first bytes.
-    pub fn soil(&mut self, length: u64) {
+    pub(crate) fn soil(&mut self, length: u64) {
         self.dirty = self.dirty.max(length.min(self.capacity));
     }
 
     /// Zeroes everything from this byte on.
-    pub fn clear_from(&mut self, start: u64) {
+    pub(crate) fn clear_from(&mut self, start: u64) {
         let dirty = self.dirty;
         if start < dirty {
             self.mapped()[start as usize..dirty as usize].fill(0);
@@ -70,7 +70,7 @@ impl Staging {
     }
 
     /// Frees the memory. The device must not use it any more.
-    pub fn destroy(&mut self, gpu: &Gpu) {
+    pub(crate) fn destroy(&mut self, gpu: &Gpu) {
         // SAFETY: it was made from this device, which does not use it, and nobody has borrowed it.
         unsafe { self.buffer.destroy(&gpu.device) };
         *self = Staging::NONE;

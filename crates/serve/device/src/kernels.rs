@@ -106,7 +106,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         // Not zeros: these are written now, so that no block meets a page that is not there yet,
         // and a kernel that used what it did not load would show.
         Scratch {

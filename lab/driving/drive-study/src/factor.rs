@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Mean time of COLA's Apollo from a frame to its command, ms (section 5.2).
-pub const PUBLISHED_MS: f64 = 73.73;
+pub(crate) const PUBLISHED_MS: f64 = 73.73;
 
 /// Distance from that mean, as a share of it, at which the search ends; and the largest one that is
 /// accepted after all tries, if the machine is not the same from try to try.

@@ -60,7 +60,7 @@ fn told<T>(key: &Key, outcome: Result<T, drive::Error>) -> Result<T, Error> {
 }
 
 /// Drives it on the virtual clock, on cores `factor` times slower.
-pub fn drive(
+pub(crate) fn drive(
     study: &Study,
     factor: f64,
     unit: &Unit,
@@ -97,7 +97,7 @@ pub fn drive(
 }
 
 /// Drives it at `places` on the clock of the wall, and the same again on the virtual one.
-pub fn on_both_clocks(
+pub(crate) fn on_both_clocks(
     study: &Study,
     factor: f64,
     unit: &Unit,

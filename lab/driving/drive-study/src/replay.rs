@@ -28,7 +28,7 @@ const EVERY: u64 = 20;
 /// Number of times that each part is computed on an input; the median counts.
 const AGAIN: usize = 3;
 /// Sizes of the memory that hogs sweep together, in last-level caches.
-pub const SWEPT: [f64; 5] = [0.125, 0.25, 0.5, 1.0, 2.0];
+pub(crate) const SWEPT: [f64; 5] = [0.125, 0.25, 0.5, 1.0, 2.0];
 /// At most so many cores are given to hogs.
 const HOGS: usize = 3;
 /// Lookaheads of planning, m, and horizons of prediction, s.

@@ -24,7 +24,10 @@ pub struct Interval {
 /// A statistic of scenarios, which are drawn again and again with replacement (Efron's percentile
 /// method). Samples for which the statistic is not defined are left out. None if it is not
 /// defined for the scenarios as they are; the widest interval if there are too few of them.
-pub fn bootstrap<S>(scenarios: &[S], statistic: impl Fn(&[&S]) -> Option<f64>) -> Option<Interval> {
+pub(crate) fn bootstrap<S>(
+    scenarios: &[S],
+    statistic: impl Fn(&[&S]) -> Option<f64>,
+) -> Option<Interval> {
     let value =
         statistic(&scenarios.iter().collect::<Vec<_>>()).filter(|value| value.is_finite())?;
     let mut rng = Rng::with_seed(SEED);

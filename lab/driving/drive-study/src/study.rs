@@ -61,7 +61,7 @@ fn is_usual(middleware: &Middleware) -> bool {
 
 /// A scenario to be driven by a stack, under several policies one after the other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unit {
+pub(crate) struct Unit {
     /// Suite that it is from.
     pub suite: Suite,
     /// Its number there.
@@ -198,7 +198,7 @@ impl Study {
 
 impl Unit {
     /// Returns its drives on all clocks.
-    pub fn keys(&self) -> impl Iterator<Item = (Policy, Key)> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Policy, Key)> {
         self.suite.clocks().iter().flat_map(|clock| self.on(*clock))
     }
 

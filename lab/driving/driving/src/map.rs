@@ -77,13 +77,13 @@ fn line(road: &Road, path: &[LaneId], along: f64, length: f64) -> Option<Line> {
 pub(crate) mod tests {
     use super::*;
 
-    pub fn straight(from: (f64, f64), to: (f64, f64)) -> Lane {
+    pub(crate) fn straight(from: (f64, f64), to: (f64, f64)) -> Lane {
         let line = Line::new([DVec2::from(from), DVec2::from(to)]).unwrap();
         Lane::new(line, 3.5, 13.9)
     }
 
     /// Two lanes to the east, 400 m, the second one 3.5 m to the left of the first.
-    pub fn two_lanes() -> Road {
+    pub(crate) fn two_lanes() -> Road {
         let mut right = straight((0.0, 0.0), (400.0, 0.0));
         let mut left = straight((0.0, 3.5), (400.0, 3.5));
         (right.left, left.right) = (Some(LaneId(1)), Some(LaneId(0)));
@@ -91,7 +91,7 @@ pub(crate) mod tests {
     }
 
     /// One lane to the east, and one to the west on its left.
-    pub fn two_ways() -> Road {
+    pub(crate) fn two_ways() -> Road {
         let lanes = [((0.0, 0.0), (400.0, 0.0)), ((400.0, 3.5), (0.0, 3.5))];
         Road::new(lanes.map(|(from, to)| straight(from, to)).to_vec()).unwrap()
     }

@@ -28,7 +28,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// The other side: a process that answers each ping.
 #[derive(Serialize, Deserialize)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// The memory file of the page.
     page: PathBuf,
     core: usize,
@@ -37,7 +37,7 @@ pub struct Peer {
 
 impl Peer {
     /// Answers until it is killed.
-    pub fn run(&self, parent: &Parent) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, parent: &Parent) -> anyhow::Result<()> {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&self.page)?;
         let page = Segment::accept(file.into(), PAGE_BYTES as u64)?.map()?;
         let (ping, pong) = (page.word(PING)?, page.word(PONG)?);
@@ -57,12 +57,12 @@ impl Peer {
 }
 
 /// Gives the calling thread a SCHED_FIFO priority, 0 for normal.
-pub fn prioritise(priority: u8) -> anyhow::Result<()> {
+pub(crate) fn prioritise(priority: u8) -> anyhow::Result<()> {
     Ok(thread::set_policy(if priority == 0 { Policy::Normal } else { Policy::Fifo(priority) })?)
 }
 
 /// Returns true if this process may have a SCHED_FIFO priority, and says if not.
-pub fn is_granted(priority: u8) -> bool {
+pub(crate) fn is_granted(priority: u8) -> bool {
     let granted = prioritise(priority).and_then(|()| prioritise(0)).is_ok();
     if !granted {
         tell!(
@@ -73,7 +73,7 @@ pub fn is_granted(priority: u8) -> bool {
 }
 
 /// The side that measures.
-pub struct Floor {
+pub(crate) struct Floor {
     page: Arc<Mapping>,
     peer: Child,
     _segment: Segment,
@@ -82,7 +82,7 @@ pub struct Floor {
 
 impl Floor {
     /// Starts the peer on a core.
-    pub fn start(core: usize, priority: u8) -> anyhow::Result<Floor> {
+    pub(crate) fn start(core: usize, priority: u8) -> anyhow::Result<Floor> {
         let segment = Segment::create("keeptime-floor", PAGE_BYTES)?;
         let mapping = segment.map()?;
         let page = format!("/proc/{}/fd/{}", std::process::id(), segment.as_fd().as_raw_fd());
@@ -93,7 +93,7 @@ impl Floor {
     }
 
     /// One round trip in nanoseconds. The measuring side spins or sleeps; the peer sleeps.
-    pub fn round_trip(&mut self, spin: bool) -> anyhow::Result<u64> {
+    pub(crate) fn round_trip(&mut self, spin: bool) -> anyhow::Result<u64> {
         self.round = self.round.wrapping_add(1);
         let (ping, pong) = (self.page.word(PING)?, self.page.word(PONG)?);
         let start = monotonic_ns();
@@ -122,7 +122,7 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A thread on a core, with the priority of those that stop cores, that only says when it was
 /// woken.
-pub struct Bare {
+pub(crate) struct Bare {
     shared: Arc<BareShared>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     /// Cost of a wake-up for the thread that wakes another.
@@ -144,7 +144,7 @@ struct BareShared {
 
 impl Bare {
     /// Starts the thread.
-    pub fn start(core: usize) -> anyhow::Result<Bare> {
+    pub(crate) fn start(core: usize) -> anyhow::Result<Bare> {
         let shared = Arc::new(BareShared::default());
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = {
@@ -169,7 +169,7 @@ impl Bare {
     ///
     /// # Errors
     /// It is not woken within a second.
-    pub fn wake(&mut self, times: u32, pause_ns: u64) -> anyhow::Result<()> {
+    pub(crate) fn wake(&mut self, times: u32, pause_ns: u64) -> anyhow::Result<()> {
         for _ in 0..times {
             sleep_until_ns(monotonic_ns() + pause_ns);
             self.shared.after_ns.store(0, Ordering::Relaxed);
@@ -192,7 +192,7 @@ impl Bare {
     }
 
     /// Has a timer wake a thread of the core so often.
-    pub fn sleep(&mut self, core: usize, times: u32) -> anyhow::Result<()> {
+    pub(crate) fn sleep(&mut self, core: usize, times: u32) -> anyhow::Result<()> {
         let sleep = || -> anyhow::Result<Vec<u64>> {
             thread::pin(&[core])?;
             prioritise(1)?;

@@ -13,7 +13,7 @@ use serde_json::json;
 
 /// Options of `keeptime-lab bench hog`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Cores, a hog on each of them; by default all but the first one
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cores: Vec<usize>,
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Parses the name of a hog's access.
-pub fn parse_access(text: &str) -> Result<Access, String> {
+pub(super) fn parse_access(text: &str) -> Result<Access, String> {
     match text {
         "read" => Ok(Access::Read),
         "write" => Ok(Access::Write),
@@ -47,7 +47,7 @@ pub fn parse_access(text: &str) -> Result<Access, String> {
 }
 
 /// The name of what a hog does.
-pub fn access_name(access: Access) -> &'static str {
+pub(super) fn access_name(access: Access) -> &'static str {
     match access {
         Access::Read => "read",
         Access::Write => "write",
@@ -63,7 +63,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = match args.cores.as_slice() {
         [] => {
             let all = thread::cores();

@@ -35,7 +35,7 @@ const LIMIT_NS: f64 = 10_000_000.0;
 
 /// Options of `keeptime-lab bench kills`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Clients to kill
     #[arg(long, default_value_t = 1000)]
     count: usize,
@@ -69,7 +69,7 @@ struct Findings {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let (server_core, own_core) = (cores[0], cores[cores.len() - 1]);
     fastrand::seed(args.seed);

@@ -26,8 +26,8 @@ use program::{Measure, Plan};
 use result::{Findings, Table};
 use variant::{Bench, Variant};
 
-pub use cases::{Shape, measure};
-pub use lttng::become_program;
+pub(crate) use cases::{Shape, measure};
+pub(crate) use lttng::become_program;
 
 /// Batches of a run, whose time is that of its median batch.
 const BATCHES: u64 = 20;
@@ -43,7 +43,7 @@ const TRACE_REPETITIONS: u32 = 11;
 
 /// Options of `keeptime-lab bench locks`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Measure what recording adds to a lock, instead of waits
     #[arg(long)]
     trace: bool,
@@ -82,7 +82,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.trace {
         trace(args)?;
     } else {

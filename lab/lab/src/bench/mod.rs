@@ -1,20 +1,20 @@
 //! `keeptime-lab bench`: measures this machine, always beside a reference in the same run.
 
-pub mod attacks;
-pub mod bandwidth;
-pub mod floor;
+pub(crate) mod attacks;
+pub(crate) mod bandwidth;
+pub(crate) mod floor;
 mod hog;
 mod kills;
-pub mod locks;
+pub(crate) mod locks;
 mod perception;
-pub mod preempt;
+pub(crate) mod preempt;
 mod regulate;
 mod requests;
 mod sample;
 mod service;
 mod submission;
-pub mod transport;
-pub mod victim;
+pub(crate) mod transport;
+pub(crate) mod victim;
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ use realtime::machine;
 
 /// Options of `keeptime-lab bench`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     benchmark: Benchmark,
 }
@@ -59,7 +59,7 @@ enum Benchmark {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.benchmark {
         Benchmark::Attacks(args) => attacks::run(args),
         Benchmark::Bandwidth(args) => bandwidth::run(args),

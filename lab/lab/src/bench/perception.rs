@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Options of `keeptime-lab bench perception`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The socket of a keeptime serve whose service `perception` is the network, such as that of
     /// examples/perception/server.yaml
     socket: PathBuf,
@@ -75,7 +75,7 @@ struct Setting {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     service(args, args.priority).check().context("SOCKET")?;
     let realtime = is_granted(PRIORITY);
     let grids = grids()?;

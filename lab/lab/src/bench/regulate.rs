@@ -23,7 +23,7 @@ use throttle_fair::By;
 
 /// Options of `keeptime-lab bench regulate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The core that is regulated; without it the last
     #[arg(long)]
     core: Option<usize>,
@@ -54,7 +54,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = machine::online_cores();
     let core = args.core.or(cores.last().copied()).context("no core is online")?;
     let others: Vec<_> = cores.iter().copied().filter(|other| *other != core).collect();

@@ -31,7 +31,7 @@ const PAAM_NS: [f64; 2] = [198_000.0, 391_000.0];
 
 /// Options of `keeptime-lab bench requests`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Round trips of each kind
     #[arg(long, default_value_t = 50_000)]
     samples: usize,
@@ -77,7 +77,7 @@ impl Mode {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let (first, last) = (cores[0], cores[cores.len() - 1]);
     let placement = |name, client| {

@@ -3,26 +3,26 @@
 use stats::{ascending, nearest_rank};
 
 /// Durations in nanoseconds.
-pub struct Samples(Vec<f64>);
+pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
     /// None yet.
-    pub const fn new() -> Samples {
+    pub(crate) const fn new() -> Samples {
         Samples(Vec::new())
     }
 
     /// Adds a duration.
-    pub fn push(&mut self, ns: u64) {
+    pub(crate) fn push(&mut self, ns: u64) {
         self.0.push(ns as f64);
     }
 
     /// Returns the number of samples.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Percentiles by nearest rank, and the maximum.
-    pub fn quantiles(&self) -> Quantiles {
+    pub(crate) fn quantiles(&self) -> Quantiles {
         let sorted = ascending(&self.0);
         let rank = |permille| nearest_rank(&sorted, permille).unwrap_or(f64::NAN);
         Quantiles { p50_ns: rank(500), p99_ns: rank(990), p999_ns: rank(999), max_ns: rank(1000) }
@@ -45,7 +45,7 @@ impl serde::Serialize for Samples {
 
 /// Percentiles and maximum of samples.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-pub struct Quantiles {
+pub(crate) struct Quantiles {
     /// Median.
     pub p50_ns: f64,
     /// 99th percentile.
@@ -58,15 +58,15 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// Headings of the [`Quantiles::cells`].
-    pub const HEADINGS: [&'static str; 4] = ["p50", "p99", "p99.9", "max"];
+    pub(crate) const HEADINGS: [&'static str; 4] = ["p50", "p99", "p99.9", "max"];
 
     /// All of them, the least first, in nanoseconds.
-    pub fn numbers(&self) -> [f64; 4] {
+    pub(crate) fn numbers(&self) -> [f64; 4] {
         [self.p50_ns, self.p99_ns, self.p999_ns, self.max_ns]
     }
 
     /// Cells of a table, in a unit of so many nanoseconds.
-    pub fn cells(&self, unit_ns: f64, digits: usize) -> [String; 4] {
+    pub(crate) fn cells(&self, unit_ns: f64, digits: usize) -> [String; 4] {
         self.numbers().map(|ns| format!("{:.digits$}", ns / unit_ns))
     }
 }

@@ -13,7 +13,7 @@ use trial::Child;
 use crate::tool;
 
 /// A server's device, and where both are.
-pub struct Place {
+pub(super) struct Place {
     /// The core of the server's own threads.
     pub server: usize,
     /// As in a system file.
@@ -27,7 +27,7 @@ pub struct Place {
 impl Place {
     /// The server on this core. The threads of a GPU wait while the server works: they have cores
     /// of their own if there are any beside these two.
-    pub fn new(device: &str, server: usize, client: usize, spin: bool) -> Place {
+    pub(super) fn new(device: &str, server: usize, client: usize, spin: bool) -> Place {
         let is_free = |core: &usize| *core != server && *core != client;
         let apart: Vec<usize> = realtime::thread::cores().into_iter().filter(is_free).collect();
         let own = device != "cpu" && !apart.is_empty();
@@ -37,7 +37,7 @@ impl Place {
 }
 
 /// The server; it ends with this value.
-pub struct Service {
+pub(super) struct Service {
     /// Socket at which the server listens.
     pub socket: PathBuf,
     /// Its process.
@@ -47,7 +47,7 @@ pub struct Service {
 
 impl Service {
     /// Starts a server with one device, each on its cores.
-    pub fn start(place: &Place, priority: u8) -> anyhow::Result<Service> {
+    pub(super) fn start(place: &Place, priority: u8) -> anyhow::Result<Service> {
         let Place { server, device, cores, spin } = place;
         let spin = if *spin && device != "cpu" { ", spin: true" } else { "" };
         Service::with(&format!(
@@ -57,12 +57,15 @@ impl Service {
     }
 
     /// Starts a server with a system file's text.
-    pub fn with(text: &str) -> anyhow::Result<Service> {
+    pub(super) fn with(text: &str) -> anyhow::Result<Service> {
         Service::by(text, |command| command)
     }
 
     /// The same by a changed command.
-    pub fn by(text: &str, change: impl FnOnce(Command) -> Command) -> anyhow::Result<Service> {
+    pub(super) fn by(
+        text: &str,
+        change: impl FnOnce(Command) -> Command,
+    ) -> anyhow::Result<Service> {
         let folder = tempfile::tempdir()?;
         let (config, socket) = (folder.path().join("bench.yaml"), folder.path().join("bench.sock"));
         std::fs::write(&config, text)?;
@@ -76,7 +79,7 @@ impl Service {
     ///
     /// # Errors
     /// The server does not answer.
-    pub fn settle(&self, watcher: &mut Client, sessions: u32) -> anyhow::Result<Footprint> {
+    pub(super) fn settle(&self, watcher: &mut Client, sessions: u32) -> anyhow::Result<Footprint> {
         /// Longer than a server waits for somebody's hello.
         const SILENCE_NS: u64 = 2_000_000_000;
         let end_ns = monotonic_ns() + 20_000_000_000;
@@ -99,7 +102,7 @@ impl Service {
 
 /// Memory, descriptors and threads of a server.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-pub struct Footprint {
+pub(super) struct Footprint {
     /// Session segments and registered memory that are mapped.
     pub mapped_bytes: u64,
     /// Memory that is resident, from any source.
@@ -115,7 +118,7 @@ impl Footprint {
     ///
     /// # Errors
     /// If the process is gone.
-    pub fn of(service: &Service, mapped_bytes: u64) -> anyhow::Result<Footprint> {
+    pub(super) fn of(service: &Service, mapped_bytes: u64) -> anyhow::Result<Footprint> {
         let process = PathBuf::from(format!("/proc/{}", service.server.id()));
         let status = std::fs::read_to_string(process.join("status"))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -131,7 +134,7 @@ impl Footprint {
     }
 
     /// One line for a terminal.
-    pub fn change(before: &Footprint, after: &Footprint) -> String {
+    pub(super) fn change(before: &Footprint, after: &Footprint) -> String {
         format!(
             "server: {} -> {} bytes mapped, {} -> {} KiB resident, {} -> {} descriptors, \
              {} -> {} threads\n",

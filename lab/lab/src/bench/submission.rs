@@ -31,7 +31,7 @@ const PRIORITY: u8 = 99;
 
 /// Options of `keeptime-lab bench submission`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Accelerators: cpu, onnx, cuda:N, vulkan:N; by default all that are found
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     devices: Vec<Select>,
@@ -106,7 +106,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command: 1 if a method computed something wrong.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seat = seat(args)?;
     let home = seat.home.clone();
     // Threads that the drivers start from now on stay away from the measuring thread's core.

@@ -11,7 +11,7 @@ use crate::child::Order;
 
 /// Order to the client.
 #[derive(Serialize, Deserialize)]
-pub struct Victim {
+pub(crate) struct Victim {
     socket: PathBuf,
     /// True if it fills the ring with long requests, and does nothing at random.
     floods: bool,
@@ -20,13 +20,13 @@ pub struct Victim {
 
 impl Victim {
     /// Starts one.
-    pub fn start(socket: &Path, floods: bool) -> anyhow::Result<Child> {
+    pub(crate) fn start(socket: &Path, floods: bool) -> anyhow::Result<Child> {
         let victim = Victim { socket: socket.to_owned(), floods, seed: fastrand::u64(..) };
         Child::order("a client", &Order::Victim(victim))
     }
 
     /// Lives until it is killed.
-    pub fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         fastrand::seed(self.seed);
         let mut client = Client::connect(&self.socket)?;
         if self.floods {

@@ -20,7 +20,7 @@ use super::plan::RequestPlan;
 
 /// Way by which an executor reaches accelerators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Way {
+pub(crate) enum Way {
     /// The server's socket.
     Server(PathBuf),
     /// The system file, and the cores of each accelerator's threads in this process: each executor
@@ -29,7 +29,7 @@ pub enum Way {
 }
 
 /// Accelerators of an executor.
-pub enum Access {
+pub(crate) enum Access {
     /// Those of the server with this socket.
     Server(PathBuf),
     /// Its own.
@@ -37,13 +37,13 @@ pub enum Access {
 }
 
 /// Something to ask for again and again.
-pub enum Ask {
+pub(crate) enum Ask {
     Server(CallbackId, Request),
     Direct(Lane),
 }
 
 /// Reason why a request was not done.
-pub enum Failure {
+pub(crate) enum Failure {
     /// It had not ended in time.
     OutOfTime,
     /// And why.
@@ -51,14 +51,14 @@ pub enum Failure {
 }
 
 /// The executor's own devices, by accelerator.
-pub struct Direct {
+pub(crate) struct Direct {
     system: System,
     options: Options,
     devices: BTreeMap<String, Arc<dyn Device>>,
 }
 
 /// A stream with what runs in it.
-pub struct Lane {
+pub(crate) struct Lane {
     device: Arc<dyn Device>,
     stream: StreamId,
     kernel: KernelId,
@@ -68,7 +68,7 @@ pub struct Lane {
 
 impl Access {
     /// Gets ready to register requests.
-    pub fn open(way: &Way) -> anyhow::Result<Access> {
+    pub(crate) fn open(way: &Way) -> anyhow::Result<Access> {
         Ok(match way {
             Way::Server(socket) => Access::Server(socket.clone()),
             Way::Direct(file, cores) => Access::Direct(Box::new(Direct::open(file, cores)?)),
@@ -77,7 +77,7 @@ impl Access {
 
     /// Registers a request of a callback of an executor, by the name and the priority of its chain
     /// and the client's own number for it. The first one connects the executor to the server.
-    pub fn register(
+    pub(crate) fn register(
         &mut self,
         executor: &mut Executor,
         chain: (&str, u32),
@@ -102,7 +102,7 @@ impl Ask {
     ///
     /// # Errors
     /// It was not.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         client: Option<&mut Client>,
         wait: Wait,
@@ -124,7 +124,11 @@ impl Ask {
 }
 
 /// Returns the registration of a request of a chain.
-pub fn registration((chain, priority): (&str, u32), number: u64, of: &RequestPlan) -> Registration {
+pub(crate) fn registration(
+    (chain, priority): (&str, u32),
+    number: u64,
+    of: &RequestPlan,
+) -> Registration {
     Registration::service(&of.service)
         .chain(chain, priority)
         .accelerator(&of.accelerator)

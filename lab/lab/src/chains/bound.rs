@@ -11,7 +11,7 @@ use super::fold::Cores;
 
 /// The bounds of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// By chain, where it has a guarantee under the priority policy.
     pub guaranteed_ns: Vec<Option<u64>>,
     /// Reasons why some chains have no bound.
@@ -19,7 +19,7 @@ pub struct Bounds {
 }
 
 /// Bounds every chain as it is placed on this machine.
-pub fn bounds(system: &System, cores: &Cores) -> Bounds {
+pub(crate) fn bounds(system: &System, cores: &Cores) -> Bounds {
     let nothing = vec![None; system.chains.len()];
     if let Some(reason) = shared_cores(system, cores) {
         return Bounds { guaranteed_ns: nothing, marks: vec![format!("no bounds: {reason}")] };

@@ -15,7 +15,7 @@ use serde::Deserialize;
 /// A block of the software accelerator longer than this is told; a tenth of a millisecond is usual.
 const STANDSTILL_NS: u64 = 10_000_000;
 /// Shares of the duration above which stolen time and run delay are told.
-pub const LOST_SHARE: f64 = 0.01;
+pub(crate) const LOST_SHARE: f64 = 0.01;
 /// Stolen time that is told whatever the duration.
 const STOLEN_NS: u64 = 10_000_000;
 /// Processor time over nominal time above which the calibration or the machine is in doubt.
@@ -25,7 +25,7 @@ const LATE_NS: u64 = 1_000_000;
 
 /// Summary that the server writes when a run ends.
 #[derive(Debug, Default, Deserialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// True if the server's own threads have their real-time priority.
     pub realtime: bool,
     /// By accelerator.
@@ -36,7 +36,7 @@ pub struct Summary {
 
 /// Summary of one accelerator, from the server.
 #[derive(Debug, Default, Deserialize)]
-pub struct Accelerator {
+pub(crate) struct Accelerator {
     /// True if its compute threads have their real-time priority.
     pub realtime: bool,
     /// Number of times that work gave way to other work.
@@ -51,7 +51,7 @@ pub struct Accelerator {
 
 /// Counts of requests.
 #[derive(Debug, Default, Deserialize)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Ended well.
     pub done: u64,
     /// Taken back.
@@ -66,7 +66,7 @@ pub struct Counters {
 
 impl Summary {
     /// Reads the file that the server writes.
-    pub fn read(path: &Path) -> anyhow::Result<Summary> {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Summary> {
         let name = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(name)?;
         serde_json::from_str(&text).with_context(name)
@@ -74,11 +74,11 @@ impl Summary {
 }
 
 /// Stolen time of some cores at some moment.
-pub struct Snapshot(BTreeMap<usize, u64>);
+pub(crate) struct Snapshot(BTreeMap<usize, u64>);
 
 impl Snapshot {
     /// Takes one now.
-    pub fn take(cores: impl IntoIterator<Item = usize>) -> Snapshot {
+    pub(crate) fn take(cores: impl IntoIterator<Item = usize>) -> Snapshot {
         let stolen = |core| Some((core, machine::steal_ns(core)?));
         Snapshot(cores.into_iter().filter_map(stolen).collect())
     }
@@ -86,7 +86,7 @@ impl Snapshot {
 
 /// An executor, as a run saw it.
 #[derive(Debug, Default)]
-pub struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     /// Its name.
     pub id: &'a str,
     /// `SCHED_FIFO` priority that it should have; 0 is normal scheduling.
@@ -102,7 +102,7 @@ pub struct Seen<'a> {
 }
 
 /// Everything that was seen besides the responses.
-pub struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     /// From the start to the last report.
     pub duration_ns: u64,
     /// Before the start.
@@ -126,7 +126,7 @@ pub struct Evidence<'a> {
 
 impl Evidence<'_> {
     /// Returns the marks of privileges that the system refused.
-    pub fn refused_marks(&self) -> Vec<String> {
+    pub(crate) fn refused_marks(&self) -> Vec<String> {
         let ids_of = |is_without: fn(&&Seen<'_>) -> bool| -> Vec<String> {
             self.executors.iter().filter(is_without).map(|seen| seen.id.to_owned()).collect()
         };
@@ -155,7 +155,7 @@ impl Evidence<'_> {
     }
 
     /// Returns the marks that spoil or qualify the responses.
-    pub fn marks(&self) -> Vec<String> {
+    pub(crate) fn marks(&self) -> Vec<String> {
         let mut marks: Vec<String> = self.stolen_mark().into_iter().collect();
         for (id, accelerator) in self.computing() {
             let delay_ns = accelerator.run_delay_ns;
@@ -194,7 +194,7 @@ impl Evidence<'_> {
     }
 
     /// Other facts, by name.
-    pub fn facts(&self) -> Vec<(String, String)> {
+    pub(crate) fn facts(&self) -> Vec<(String, String)> {
         let mut facts = Vec::new();
         let mut tell = |name: String, value: String| facts.push((name, value));
         for (id, accelerator) in self.accelerators() {
@@ -288,16 +288,16 @@ impl Evidence<'_> {
 
 /// Says how much time the kernel may keep from real-time threads; the text goes behind the mark
 /// that it explains.
-pub fn kept_back((held_ns, period_ns): (u64, u64)) -> String {
+pub(crate) fn kept_back((held_ns, period_ns): (u64, u64)) -> String {
     let (held, period) = (milliseconds(held_ns), milliseconds(period_ns));
     format!(": the kernel may keep {held} of each {period} from real-time threads")
 }
 
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-pub fn milliseconds(ns: u64) -> String {
+pub(crate) fn milliseconds(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms == 0.0 || ms >= 10.0 { format!("{ms:.0} ms") } else { format!("{ms:.2} ms") }
 }

@@ -40,7 +40,7 @@ const MAX_SAMPLES: usize = 1 << 20;
 
 /// Task of an executor process: the first message of its parent.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// Plan of the executor.
     pub plan: ExecutorPlan,
     /// Speed of this machine.
@@ -53,17 +53,17 @@ pub struct Spec {
 
 /// Privileges that the system refused to a process before the start.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Reason why its memory is not locked.
     pub lock: Option<String>,
 }
 
 /// Answer of the executor process.
-pub type Answer = trial::Answer<Refused, Report>;
+pub(crate) type Answer = trial::Answer<Refused, Report>;
 
 /// Report of one executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Delay of its first step after the start instant, in nanoseconds.
     pub late_ns: u64,
     /// Reason why it has no real-time priority, if it should have one.
@@ -76,7 +76,7 @@ pub struct Report {
 
 /// Report of one part of a chain.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct PartReport {
+pub(crate) struct PartReport {
     /// Number of the chain in the file.
     pub chain: usize,
     /// Releases left out.
@@ -92,7 +92,7 @@ pub struct PartReport {
 }
 
 /// Is the executor.
-pub fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
+pub(crate) fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let process = Process::prepare(spec)?;
     if spec.plan.priority > 0 {
         // Now, or a busy machine delays the start; the executor says whether it is refused.

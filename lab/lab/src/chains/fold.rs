@@ -11,7 +11,7 @@ use system::{DeviceKind, System};
 
 /// Cores of accelerators, server and executors on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cores {
+pub(crate) struct Cores {
     /// Cores of each accelerator; empty leaves the choice to the kernel.
     pub accelerators: BTreeMap<String, Vec<usize>>,
     /// Cores of the server's own threads; empty leaves the choice to the kernel.
@@ -24,7 +24,7 @@ pub struct Cores {
 
 impl Cores {
     /// Every core that something is kept on.
-    pub fn used(&self) -> BTreeSet<usize> {
+    pub(crate) fn used(&self) -> BTreeSet<usize> {
         let accelerators = self.accelerators.values().flatten();
         accelerators.chain(&self.server).chain(&self.executors).copied().collect()
     }
@@ -35,7 +35,7 @@ impl Cores {
     /// core of its own, so each process gets its part, as far as there are as many; on a core that
     /// several share, the thread that looks for the end of its own work would keep the others from
     /// submitting theirs. The cores of other devices do the work, and stay one device's.
-    pub fn of_process(
+    pub(crate) fn of_process(
         &self,
         system: &System,
         (number, count): (usize, usize),
@@ -63,7 +63,7 @@ impl Cores {
 ///
 /// # Errors
 /// Says which core of the map or of the file cannot be had.
-pub fn place(
+pub(crate) fn place(
     system: &System,
     allowed: &[usize],
     map: &[(u32, usize)],

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// One activation of a chain.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub struct Job {
+pub(crate) struct Job {
     /// Number of its release in the chain, from 0; [`END`] follows the last one.
     pub number: u64,
     /// Time at which it was due to be released.
@@ -16,13 +16,13 @@ pub struct Job {
 }
 
 /// In place of a number: no further job will come.
-pub const END: u64 = u64::MAX;
+pub(crate) const END: u64 = u64::MAX;
 
 /// Parts of a job's response time, in nanoseconds; in the rest of it, the job's callbacks waited
 /// for their turn.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub struct Spent {
+pub(crate) struct Spent {
     /// In callbacks, outside requests.
     pub computing_ns: u64,
     /// From submissions until the server took them.
@@ -37,13 +37,13 @@ pub struct Spent {
 
 impl Spent {
     /// All of it.
-    pub fn total_ns(&self) -> u64 {
+    pub(crate) fn total_ns(&self) -> u64 {
         let Spent { computing_ns, sending_ns, queued_ns, working_ns, answering_ns } = self;
         computing_ns + sending_ns + queued_ns + working_ns + answering_ns
     }
 
     /// A request that passed these points one after the other, and what was there before.
-    pub fn request(&mut self, points: [u64; 5]) {
+    pub(crate) fn request(&mut self, points: [u64; 5]) {
         let [sending, queued, working, answering] =
             std::array::from_fn(|step| points[step + 1].saturating_sub(points[step]));
         self.sending_ns += sending;
@@ -56,7 +56,7 @@ impl Spent {
 /// Admission of the releases of a best-effort chain: one at which the job before was busy is left
 /// out.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub(crate) struct Gate {
     busy: bool,
     /// Time at which the last job ended.
     free_ns: u64,
@@ -64,14 +64,14 @@ pub struct Gate {
 
 impl Gate {
     /// Returns true if the job of a release begins, of which [`Gate::over`] tells the end.
-    pub fn admits(&mut self, release_ns: u64) -> bool {
+    pub(crate) fn admits(&mut self, release_ns: u64) -> bool {
         let begins = !self.busy && self.free_ns <= release_ns;
         self.busy |= begins;
         begins
     }
 
     /// The job that began ended at `at_ns`, somewhere.
-    pub fn over(&mut self, at_ns: u64) {
+    pub(crate) fn over(&mut self, at_ns: u64) {
         (self.busy, self.free_ns) = (false, at_ns);
     }
 }

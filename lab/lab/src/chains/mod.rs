@@ -9,7 +9,7 @@
 pub(crate) mod access;
 pub(crate) mod bound;
 pub(crate) mod disturbance;
-pub mod executor;
+pub(crate) mod executor;
 pub(crate) mod fold;
 pub(crate) mod job;
 mod outcome;
@@ -41,7 +41,7 @@ const SPREAD: f64 = 0.2;
 
 /// Options of `keeptime-lab chains`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
     /// The policies to run, in this order, of priority, fifo, timeslice, and direct: without a
@@ -121,7 +121,7 @@ fn parse_offsets(text: &str) -> Result<Offsets, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_policies(&args.policy)?;
     let system = System::read(&args.system)?;
     system.require_chains()?;

@@ -11,7 +11,7 @@ use super::executor::Report;
 use super::plan::Plan;
 
 /// The results of all chains, in the order of the file, and what failed, as marks.
-pub fn results(
+pub(super) fn results(
     system: &System,
     plan: &Plan,
     reports: &[Report],

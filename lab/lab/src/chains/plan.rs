@@ -22,7 +22,7 @@ const MIN_GRACE_NS: u64 = 1_000_000_000;
 
 /// Tasks of all executors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The executors that have callbacks.
     pub executors: Vec<ExecutorPlan>,
     /// Number of jobs that each chain releases, in the order of the file.
@@ -35,7 +35,7 @@ pub struct Plan {
 
 /// Task of one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ExecutorPlan {
+pub(crate) struct ExecutorPlan {
     /// Its name.
     pub id: String,
     /// The core it is kept on.
@@ -50,7 +50,7 @@ pub struct ExecutorPlan {
 
 /// Consecutive callbacks of one chain on one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PartPlan {
+pub(crate) struct PartPlan {
     /// The chain.
     pub chain: ChainPlan,
     /// Position of the first callback in the chain.
@@ -65,7 +65,7 @@ pub struct PartPlan {
 
 /// Properties of a chain that an executor needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ChainPlan {
+pub(crate) struct ChainPlan {
     /// Its number in the file.
     pub index: usize,
     /// Its name.
@@ -86,7 +86,7 @@ pub struct ChainPlan {
 
 /// One callback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallbackPlan {
+pub(crate) struct CallbackPlan {
     /// Processor time, in equal shares before each request.
     pub cpu_ns: u64,
     /// Its requests, in order.
@@ -95,7 +95,7 @@ pub struct CallbackPlan {
 
 /// One accelerator request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RequestPlan {
+pub(crate) struct RequestPlan {
     /// The accelerator.
     pub accelerator: String,
     /// The service.
@@ -111,7 +111,7 @@ impl Plan {
     ///
     /// # Errors
     /// Names the service that cannot be run, or says that the run is too long.
-    pub fn new(
+    pub(crate) fn new(
         system: &System,
         cores: &Cores,
         offsets_ns: &[u64],
@@ -146,14 +146,14 @@ impl Plan {
 }
 
 /// The first release of each chain: all at the start, or at a random time in the first period.
-pub fn offsets_ns(system: &System, seed: Option<u64>) -> Vec<u64> {
+pub(crate) fn offsets_ns(system: &System, seed: Option<u64>) -> Vec<u64> {
     let Some(seed) = seed else { return vec![0; system.chains.len()] };
     let mut random = fastrand::Rng::with_seed(seed);
     system.chains.iter().map(|chain| random.u64(..chain.period_ns)).collect()
 }
 
 /// Returns the way in which the chain waits, for the client library.
-pub fn wait(chain: &ChainPlan) -> Wait {
+pub(crate) fn wait(chain: &ChainPlan) -> Wait {
     if chain.spins { Wait::Spin } else { Wait::Suspend }
 }
 
@@ -198,7 +198,7 @@ fn callback_plan(system: &System, callback: &Callback) -> CallbackPlan {
 }
 
 /// Returns the request that stands for a segment.
-pub fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
+pub(crate) fn request_plan(system: &System, segment: &Segment) -> RequestPlan {
     let service = segment.service.clone().unwrap_or_else(|| WORK.to_owned());
     let works = system.service(&service).is_none_or(|service| service.kernel == WORK);
     RequestPlan {
@@ -226,7 +226,7 @@ fn check_services(system: &System) -> Result<(), anyhow::Error> {
 }
 
 /// Refuses a segment that needs data; `place` says where it stands.
-pub fn check_service(
+pub(crate) fn check_service(
     system: &System,
     segment: &Segment,
     place: impl Fn() -> String,

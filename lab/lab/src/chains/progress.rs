@@ -9,7 +9,7 @@ use realtime::clock::monotonic_ns;
 const PACE_S: u64 = 10;
 
 /// Shows what is going on.
-pub struct Progress {
+pub(crate) struct Progress {
     command: &'static str,
     terminal: bool,
     shown: Option<u64>,
@@ -17,19 +17,19 @@ pub struct Progress {
 
 impl Progress {
     /// Nothing is shown yet of this subcommand.
-    pub fn new(command: &'static str) -> Progress {
+    pub(crate) fn new(command: &'static str) -> Progress {
         Progress { command, terminal: std::io::stderr().is_terminal(), shown: None }
     }
 
     /// Something begins that takes no time worth counting.
-    pub fn begin(&mut self, what: &str) {
+    pub(crate) fn begin(&mut self, what: &str) {
         self.shown = None;
         self.show(what);
     }
 
     /// Something goes on until this time of the monotonic clock; afterwards it only has to end what
     /// it began.
-    pub fn left(&mut self, what: &str, until_ns: u64) {
+    pub(crate) fn left(&mut self, what: &str, until_ns: u64) {
         let seconds = until_ns.saturating_sub(monotonic_ns()).div_ceil(1_000_000_000);
         let due = match self.shown {
             None => true,

@@ -18,26 +18,26 @@ use super::trial::Arbitration;
 use crate::tool;
 
 /// Nanoseconds in a second.
-pub const SECOND_NS: u64 = 1_000_000_000;
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// Longest time that the server and the executors may take to get ready.
-pub const READY_NS: u64 = 20 * SECOND_NS;
+pub(crate) const READY_NS: u64 = 20 * SECOND_NS;
 /// Longest time that the server may take to end, and executors to report after their patience.
-pub const END_NS: u64 = 10 * SECOND_NS;
+pub(crate) const END_NS: u64 = 10 * SECOND_NS;
 
 /// A folder that only this user can enter, gone when it is dropped.
-pub fn private_folder() -> anyhow::Result<tempfile::TempDir> {
+pub(crate) fn private_folder() -> anyhow::Result<tempfile::TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("keeptime-").permissions(Permissions::from_mode(0o700));
     builder.tempdir().context("a folder for the sockets of this run")
 }
 
 /// The server's socket in the folder of a run.
-pub fn socket(folder: &Path) -> PathBuf {
+pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("server")
 }
 
 /// Parameters with which a server is started.
-pub struct ServerProcess<'a> {
+pub(crate) struct ServerProcess<'a> {
     /// The system file.
     pub file: &'a Path,
     /// Cores of accelerators, server and executors.
@@ -53,7 +53,7 @@ impl ServerProcess<'_> {
     ///
     /// # Errors
     /// The server cannot start; the error is its message.
-    pub fn start(&self, policy: Policy) -> anyhow::Result<Child> {
+    pub(crate) fn start(&self, policy: Policy) -> anyhow::Result<Child> {
         let socket = socket(self.folder);
         let command = tool::serve(self.file, &socket, &self.options(policy))?;
         tool::start_server(command, &socket, self.interrupted)
@@ -78,7 +78,7 @@ impl ServerProcess<'_> {
     }
 
     /// Ends the server and reads what it wrote; the second value says why there is nothing.
-    pub fn stop(&self, server: &mut Child) -> (Option<Summary>, Option<String>) {
+    pub(crate) fn stop(&self, server: &mut Child) -> (Option<Summary>, Option<String>) {
         if !server.is_running() {
             return (None, Some(server.failure().to_string()));
         }

@@ -31,7 +31,7 @@ use crate::child::Order;
 const LEAD_NS: u64 = SECOND_NS / 2;
 
 /// A system on cores of this machine.
-pub struct Placement<'a> {
+pub(crate) struct Placement<'a> {
     /// The system.
     pub system: &'a System,
     /// Its file, for the server.
@@ -43,7 +43,7 @@ pub struct Placement<'a> {
 }
 
 /// Parameters of one run.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// Name that is shown meanwhile.
     pub name: &'a str,
     /// Policy of the server, if there is one.
@@ -55,7 +55,7 @@ pub struct Run<'a> {
 }
 
 /// Outcome of one run.
-pub struct Ran<'a, T> {
+pub(crate) struct Ran<'a, T> {
     /// The reports of the processes.
     pub reports: Vec<T>,
     /// Privileges that each of them was refused.
@@ -68,19 +68,19 @@ pub struct Ran<'a, T> {
 
 impl Placement<'_> {
     /// The accelerator server, in the private folder of a run.
-    pub fn server<'f>(&'f self, folder: &'f Path) -> ServerProcess<'f> {
+    pub(crate) fn server<'f>(&'f self, folder: &'f Path) -> ServerProcess<'f> {
         let (file, cores) = (self.file, self.cores);
         ServerProcess { file, cores, folder, interrupted: &self.interrupted }
     }
 
     /// Devices of its own for one of so many processes.
-    pub fn direct(&self, process: (usize, usize)) -> anyhow::Result<Way> {
+    pub(crate) fn direct(&self, process: (usize, usize)) -> anyhow::Result<Way> {
         let cores = self.cores.of_process(self.system, process);
         Ok(Way::Direct(std::path::absolute(self.file)?, cores))
     }
 
     /// Runs processes, given in the run's folder by their names and tasks.
-    pub fn run<T: DeserializeOwned>(
+    pub(crate) fn run<T: DeserializeOwned>(
         &self,
         run: &Run<'_>,
         processes: impl FnOnce(&Path) -> anyhow::Result<Vec<(String, Order)>>,
@@ -125,7 +125,7 @@ impl Placement<'_> {
 }
 
 /// Parameters that are the same under every policy.
-pub struct Trial<'a> {
+pub(crate) struct Trial<'a> {
     /// The system and its cores.
     pub placement: Placement<'a>,
     /// Tasks of the executors.
@@ -136,7 +136,7 @@ pub struct Trial<'a> {
 
 impl Trial<'_> {
     /// Runs the system under an arbitration.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         arbitration: Arbitration,
         progress: &mut Progress,
@@ -189,7 +189,7 @@ impl Trial<'_> {
 
 /// Authority that decides what an accelerator does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arbitration {
+pub(crate) enum Arbitration {
     /// The server, by this policy.
     Server(Policy),
     /// Nobody: each executor process has devices of its own.
@@ -198,7 +198,7 @@ pub enum Arbitration {
 
 impl Arbitration {
     /// The name, as on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Arbitration::Server(Policy::Priority) => report::chains::PRIORITY,
             Arbitration::Server(Policy::Fifo) => "fifo",

@@ -10,14 +10,14 @@ use realtime::thread::{self, set_policy};
 
 /// The clock of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Clock {
+pub(super) enum Clock {
     Virtual,
     Wall,
 }
 
 impl Clock {
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Clock::Virtual => "on the virtual clock",
             Clock::Wall => "on the clock of the wall",
@@ -30,7 +30,7 @@ impl Clock {
 ///
 /// # Errors
 /// These options do not go together, or there are too few cores.
-pub fn places(
+pub(super) fn places(
     clock: Clock,
     policies: &[Policy],
     factor: f64,
@@ -58,7 +58,7 @@ pub fn places(
 ///
 /// # Errors
 /// There are too few cores.
-pub fn side_by_side(
+pub(super) fn side_by_side(
     policies: &[Policy],
     wanted: Option<usize>,
     fold: bool,
@@ -107,7 +107,7 @@ fn apart() -> (Vec<usize>, usize) {
 }
 
 /// Returns facts about the clock and the cores.
-pub fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String)> {
+pub(super) fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     match places {
         None => vec![
@@ -123,7 +123,7 @@ pub fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String)> {
 }
 
 /// The clock of the wall, and where.
-pub fn on_the_wall(places: &Places) -> String {
+pub(super) fn on_the_wall(places: &Places) -> String {
     let cores: Vec<String> = places.stack.iter().map(usize::to_string).collect();
     format!(
         "of the wall: modules run at the same time on cores {}, the world on {}",
@@ -133,7 +133,7 @@ pub fn on_the_wall(places: &Places) -> String {
 }
 
 /// The priority that threads of a stack get, or why they do not.
-pub fn priority() -> String {
+pub(super) fn priority() -> String {
     // A thread of its own, so that nobody keeps it.
     let tried = std::thread::spawn(|| set_policy(thread::Policy::Fifo(PRIORITY))).join();
     match tried {
@@ -143,7 +143,7 @@ pub fn priority() -> String {
 }
 
 /// Returns the mark that qualifies drives at these places, if they are folded.
-pub fn mark(places: Option<&Places>) -> Vec<String> {
+pub(super) fn mark(places: Option<&Places>) -> Vec<String> {
     let Some(places) = places.filter(|places| places.folded) else { return Vec::new() };
     let mut cores = places.stack.clone();
     cores.sort_unstable();
@@ -157,7 +157,7 @@ pub fn mark(places: Option<&Places>) -> Vec<String> {
 }
 
 /// Returns the marks that qualify a drive.
-pub fn marks(policy: Policy, outcome: &Outcome) -> Vec<String> {
+pub(super) fn marks(policy: Policy, outcome: &Outcome) -> Vec<String> {
     let Some(kept) = &outcome.kept else { return Vec::new() };
     let mut marks = Vec::new();
     if kept.late > 0 {

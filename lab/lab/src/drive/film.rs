@@ -15,13 +15,13 @@ const AROUND_NS: u64 = 500_000_000;
 
 /// Paths of all bodies, recorded during the drive.
 #[derive(Default)]
-pub struct Film {
+pub(super) struct Film {
     paths: BTreeMap<u32, Path>,
 }
 
 impl Film {
     /// Takes a picture of the world.
-    pub fn take(&mut self, world: &World) {
+    pub(super) fn take(&mut self, world: &World) {
         let last = world.ended() || !world.collisions().is_empty();
         if !world.steps().is_multiple_of(EVERY) && !last {
             return;
@@ -40,7 +40,7 @@ impl Film {
     }
 
     /// Returns the drive as the report shows it.
-    pub fn develop(self, policy: String, outcome: &Outcome) -> Drive {
+    pub(super) fn develop(self, policy: String, outcome: &Outcome) -> Drive {
         let runs = runs(&outcome.events);
         let collision = outcome.collisions.first().map(|hit| Collision {
             at_s: hit.time,
@@ -71,7 +71,7 @@ impl Film {
 }
 
 /// A kind in a word.
-pub fn kind(kind: Kind) -> &'static str {
+pub(super) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Car => "car",
         Kind::Truck => "lorry",

@@ -35,7 +35,7 @@ const USUAL_FACTOR: f64 = 10.0;
 /// Options of `keeptime-lab drive`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// The scenario: a file, normal:N (N from 0 to 7999), corner:N (N from 0 to 328), develop:N, one
@@ -117,7 +117,7 @@ impl Wiring {
 ///
 /// # Errors
 /// The scenario is none, a number is out of range, or a file cannot be written.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // As in a vehicle: modules that are timed do not wait for pages. It only makes them faster, so a
     // refusal is nothing to stop for.
     let _kept = realtime::memory::keep();

@@ -10,7 +10,7 @@ use world::{Limit, Scenario};
 
 /// Name of a scenario on the command line.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Which {
+pub(super) enum Which {
     /// A file of one's own.
     File(PathBuf),
     /// One of normal traffic.
@@ -22,7 +22,7 @@ pub enum Which {
 }
 
 /// A scenario, with what is known of it.
-pub struct Named {
+pub(super) struct Named {
     pub scenario: Scenario,
     /// In one sentence.
     pub about: String,
@@ -58,7 +58,7 @@ impl Which {
     ///
     /// # Errors
     /// The file cannot be read or holds none.
-    pub fn load(&self) -> Result<Named, world::scenario::Error> {
+    pub(super) fn load(&self) -> Result<Named, world::scenario::Error> {
         Ok(match self {
             Which::File(path) => Named {
                 scenario: Scenario::read(path)?,

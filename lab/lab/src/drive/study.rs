@@ -40,7 +40,7 @@ const STUDIED: [&str; 12] = [
 
 /// Options of `keeptime-lab drive study`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Results to show: corner (crashes in corner cases), normal (collisions and safe distances in
     /// normal traffic), latency, deadlines, commute, table1, characterise (causes of base's
     /// latency); confirm (crashes in more of those cases that latency can decide); or clocks
@@ -111,7 +111,7 @@ pub struct Args {
 /// # Errors
 /// The options ask for no study, a file is not one that a study leaves or cannot be written, or the
 /// study was interrupted; drives that were over by then are kept.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.merge.is_empty() {
         let folder = merge(&args.merge, &args.out)?;
         finish(args, &folder)?;

@@ -19,7 +19,7 @@ use super::clock::Clock;
 const BLOCK: usize = 1 << 14;
 
 /// A trace that is being written.
-pub struct Tape {
+pub(super) struct Tape {
     writer: TraceWriter,
     flow: Flow,
     clock: Clock,
@@ -28,14 +28,14 @@ pub struct Tape {
 
 impl Tape {
     /// Begins a trace of drives of this scenario by this stack.
-    pub fn create(path: &Path, run: &DriveRun, clock: Clock) -> anyhow::Result<Tape> {
+    pub(super) fn create(path: &Path, run: &DriveRun, clock: Clock) -> anyhow::Result<Tape> {
         let writer = TraceWriter::create_flow(path).context("--trace")?;
         let (scenario, stack) = (run.scenario.clone(), run.stack.clone());
         Ok(Tape { writer, flow: Flow { scenario, stack, drives: Vec::new() }, clock, end_ns: 0 })
     }
 
     /// Adds a drive.
-    pub fn add(&mut self, policy: String, outcome: &Outcome) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, policy: String, outcome: &Outcome) -> anyhow::Result<()> {
         let mut records = Vec::with_capacity(2 * outcome.events.len());
         outcome.events.iter().for_each(|event| record::encode(event, &mut records));
         let raws: Vec<_> = records.iter().map(::record::Record::to_raw).collect();
@@ -53,7 +53,7 @@ impl Tape {
     }
 
     /// Ends the trace.
-    pub fn finish(self) -> anyhow::Result<()> {
+    pub(super) fn finish(self) -> anyhow::Result<()> {
         let end = self.end_ns.max(1_000);
         let source = match self.clock {
             Clock::Virtual => "simulated",

@@ -15,7 +15,7 @@ const GAP: usize = 4;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub(super) struct Message {
     /// Its number on its topic, from 0.
     pub number: u64,
     /// The nodes that it came through.
@@ -27,7 +27,7 @@ pub struct Message {
 
 /// A node that a message came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hop {
+pub(super) struct Hop {
     /// Release of its callback: the nominal release of a timer, or the arrival of a message.
     pub release_ns: u64,
     /// The node's number in the file.
@@ -42,21 +42,21 @@ impl ros::Message for Message {
 
 impl Message {
     /// A message of `bytes` bytes in all, if its hops need no more.
-    pub fn new(number: u64, hops: Vec<Hop>, bytes: usize) -> Message {
+    pub(super) fn new(number: u64, hops: Vec<Hop>, bytes: usize) -> Message {
         let gap = if hops.is_empty() { 0 } else { GAP };
         let padding = vec![0; bytes.saturating_sub(FIXED + gap + HOP * hops.len())];
         Message { number, hops, padding }
     }
 
     /// The hop through a node.
-    pub fn hop(&self, node: u32) -> Option<&Hop> {
+    pub(super) fn hop(&self, node: u32) -> Option<&Hop> {
         self.hops.iter().find(|hop| hop.node == node)
     }
 }
 
 /// The hops of several messages. Of a node that several of them came through the oldest counts,
 /// with all that was missed there.
-pub fn merged<'m>(messages: impl Iterator<Item = &'m Message>) -> Vec<Hop> {
+pub(super) fn merged<'m>(messages: impl Iterator<Item = &'m Message>) -> Vec<Hop> {
     let mut merged: Vec<Hop> = Vec::new();
     for hop in messages.flat_map(|message| &message.hops) {
         match merged.iter_mut().find(|known| known.node == hop.node) {

@@ -9,7 +9,7 @@ mod message;
 mod node;
 mod plan;
 mod primes;
-pub mod process;
+pub(crate) mod process;
 mod record;
 mod rehearsal;
 mod trial;
@@ -42,7 +42,7 @@ use wire::Transport;
 
 /// Options of `keeptime-lab graph`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The system file, with a graph
     system: PathBuf,
     /// The methods to run, in this order
@@ -80,7 +80,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut seen = HashSet::new();
     for method in &args.methods {
         let name = method.name();

@@ -23,7 +23,7 @@ use crate::chains::job::Spent;
 
 /// Processor work, ready to be done.
 #[derive(Clone, Copy, Debug)]
-pub enum Work {
+pub(super) enum Work {
     None,
     /// So many steps of calibrated arithmetic.
     Iterations(u64),
@@ -32,7 +32,7 @@ pub enum Work {
 }
 
 /// State that all callbacks of a node share.
-pub struct Node {
+pub(super) struct Node {
     /// Its number in the file.
     pub number: u32,
     pub kind: NodeKind,
@@ -47,7 +47,7 @@ pub struct Node {
 }
 
 /// State that a node keeps.
-pub struct Memory {
+pub(super) struct Memory {
     inputs: Vec<Kept>,
     /// Number of messages that were published, on each topic.
     published: Vec<u64>,
@@ -61,7 +61,7 @@ struct Kept {
 }
 
 /// The part of one callback.
-pub struct Callback {
+pub(super) struct Callback {
     pub node: Arc<Node>,
     /// The number of the input, none for a timer.
     pub input: Option<usize>,
@@ -71,7 +71,7 @@ pub struct Callback {
 
 impl Memory {
     /// Nothing yet of so many inputs.
-    pub fn new(inputs: usize) -> Memory {
+    pub(super) fn new(inputs: usize) -> Memory {
         let inputs = (0..inputs).map(|_| Kept::default()).collect::<Vec<_>>();
         Memory { published: vec![0; inputs.len().max(1)], inputs }
     }
@@ -115,7 +115,7 @@ impl Node {
 
 impl Callback {
     /// Serves a release of the node's timer.
-    pub fn tick(&mut self, context: &mut Context) {
+    pub(super) fn tick(&mut self, context: &mut Context) {
         self.node.record.began(self.node.number, monotonic_ns());
         let (messages, missed) = match self.node.kind {
             NodeKind::Cyclic => self.node.memory.lock().take(None),
@@ -125,7 +125,7 @@ impl Callback {
     }
 
     /// Serves a message of an input.
-    pub fn receive(&mut self, context: &mut Context, message: Message) {
+    pub(super) fn receive(&mut self, context: &mut Context, message: Message) {
         let Some(input) = self.input else { return };
         let mut memory = self.node.memory.lock();
         memory.keep(input, message);

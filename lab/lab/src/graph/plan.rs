@@ -9,7 +9,7 @@ use crate::chains::plan::check_service;
 
 /// Number of threads that executors have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Threads {
+pub(super) enum Threads {
     /// One each.
     Single,
     /// All nodes in one executor with a thread on each core of the file's executors.
@@ -18,7 +18,7 @@ pub enum Threads {
 
 /// One executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExecutorPlan {
+pub(crate) struct ExecutorPlan {
     /// Its name.
     pub id: String,
     /// The core of each of its threads.
@@ -33,7 +33,7 @@ pub struct ExecutorPlan {
 ///
 /// # Errors
 /// Names a segment that needs data, which there is none of.
-pub fn executors(
+pub(super) fn executors(
     system: &System,
     graph: &Graph,
     cores: &Cores,

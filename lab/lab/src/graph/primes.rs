@@ -1,7 +1,7 @@
 //! The work of the nodes of the Autoware reference system: prime numbers by trial division.
 
 /// Counts the prime numbers up to `limit`, dividing each number by all up to its square root.
-pub fn primes(limit: u64) -> u64 {
+pub(super) fn primes(limit: u64) -> u64 {
     let prime = |number: u64| {
         let mut divisors = (2..).take_while(|divisor| divisor * divisor <= number);
         divisors.all(|divisor| !number.is_multiple_of(divisor))

@@ -35,7 +35,7 @@ use crate::chains::server::READY_NS;
 
 /// Task of a process: the first message of its parent.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The system file.
     pub file: PathBuf,
     /// The executors of this process.
@@ -55,11 +55,11 @@ pub struct Spec {
 }
 
 /// Answer of the process.
-pub type Answer = trial::Answer<Refused, ProcessReport>;
+pub(crate) type Answer = trial::Answer<Refused, ProcessReport>;
 
 /// Report of one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct ProcessReport {
+pub(crate) struct ProcessReport {
     /// Delay of its start after the start instant, in nanoseconds.
     pub late_ns: u64,
     /// Its executors.
@@ -76,7 +76,7 @@ pub struct ProcessReport {
 
 /// Report of one executor.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct ExecutorReport {
+pub(crate) struct ExecutorReport {
     /// Its name.
     pub id: String,
     /// Reason why it has no real-time priority, if it should have one.
@@ -89,7 +89,7 @@ pub struct ExecutorReport {
 }
 
 /// Is the process.
-pub fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
+pub(crate) fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let system = System::read(&spec.file)?;
     let graph = system.graph.as_ref().context("the file has no graph")?;
     let process = Process::prepare(spec, &system, graph)?;

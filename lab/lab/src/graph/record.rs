@@ -11,7 +11,7 @@ use super::message::Message;
 use crate::chains::access::Failure;
 
 /// Measurements of the sinks and the cyclic nodes of one process.
-pub struct Record {
+pub(super) struct Record {
     paths: Vec<Path>,
     cycles: Vec<Cycle>,
 }
@@ -31,7 +31,7 @@ struct Cycle {
 
 impl Record {
     /// Room for what these nodes can measure in a run of this length.
-    pub fn new(graph: &Graph, nodes: &[usize], duration_ns: u64) -> Record {
+    pub(super) fn new(graph: &Graph, nodes: &[usize], duration_ns: u64) -> Record {
         let number = |id: &str| {
             graph.nodes.iter().position(|node| node.id == id).map_or(u32::MAX, |at| at as u32)
         };
@@ -60,14 +60,14 @@ impl Record {
     }
 
     /// A timer's callback of a node began.
-    pub fn began(&self, node: u32, at_ns: u64) {
+    pub(super) fn began(&self, node: u32, at_ns: u64) {
         if let Some(cycle) = self.cycles.iter().find(|cycle| cycle.node == node) {
             cycle.starts_ns.lock().push(at_ns);
         }
     }
 
     /// A callback of a node ended, having computed this message.
-    pub fn arrived(&self, node: u32, message: &Message, end_ns: u64) {
+    pub(super) fn arrived(&self, node: u32, message: &Message, end_ns: u64) {
         for path in self.paths.iter().filter(|path| path.sink == node) {
             let roots = path.roots.iter().filter_map(|root| message.hop(*root));
             let Some(release_ns) = roots.map(|hop| hop.release_ns).min() else { continue };
@@ -80,12 +80,12 @@ impl Record {
     }
 
     /// The paths that end here.
-    pub fn paths(&self) -> Vec<PathResult> {
+    pub(super) fn paths(&self) -> Vec<PathResult> {
         self.paths.iter().map(|path| path.seen.lock().clone()).collect()
     }
 
     /// The distances between two starts of each cyclic node.
-    pub fn cycles(&self) -> Vec<CycleResult> {
+    pub(super) fn cycles(&self) -> Vec<CycleResult> {
         let result = |cycle: &Cycle| {
             let starts_ns = cycle.starts_ns.lock();
             let period_us = starts_ns.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e3);
@@ -97,13 +97,13 @@ impl Record {
 
 /// Failures of one process, counted by all its threads.
 #[derive(Default)]
-pub struct Tally {
+pub(super) struct Tally {
     counts: PiMutex<Failures>,
 }
 
 /// Counts of failures, and the words of the last one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failures {
+pub(crate) struct Failures {
     /// Accelerator requests that were not done, and so callbacks that did not publish.
     pub failed: u64,
     /// Callbacks whose request had not ended when the run was over.
@@ -116,7 +116,7 @@ pub struct Failures {
 
 impl Tally {
     /// A request was not done.
-    pub fn failed(&self, failure: Failure) {
+    pub(super) fn failed(&self, failure: Failure) {
         let mut counts = self.counts.lock();
         match failure {
             Failure::OutOfTime => counts.unfinished += 1,
@@ -128,14 +128,14 @@ impl Tally {
     }
 
     /// A message was not sent.
-    pub fn unsent(&self, error: &ros::Error) {
+    pub(super) fn unsent(&self, error: &ros::Error) {
         let mut counts = self.counts.lock();
         counts.unsent += 1;
         counts.error = Some(error.to_string());
     }
 
     /// All of it.
-    pub fn failures(&self) -> Failures {
+    pub(super) fn failures(&self) -> Failures {
         self.counts.lock().clone()
     }
 }

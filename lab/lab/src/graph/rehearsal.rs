@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// Whatever fails takes everything down with it.
-pub fn margin(
+pub(super) fn margin(
     trial: &Trial<'_>,
     method: Method,
     progress: &mut Progress,

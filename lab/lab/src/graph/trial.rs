@@ -26,7 +26,7 @@ const MIN_GRACE_NS: u64 = SECOND_NS;
 
 /// Authority that chooses among callbacks, and among accelerator requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
-pub enum Method {
+pub(super) enum Method {
     /// The executors of ROS 2; each process has devices of its own
     Ros2,
     /// Chain-aware executors; each process has devices of its own
@@ -37,7 +37,7 @@ pub enum Method {
 
 impl Method {
     /// Its name, as on the command line.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Method::Ros2 => "ros2",
             Method::Picas => "picas",
@@ -47,7 +47,7 @@ impl Method {
 }
 
 /// Parameters that are the same under every method.
-pub struct Trial<'a> {
+pub(super) struct Trial<'a> {
     /// The system and its cores.
     pub placement: Placement<'a>,
     /// Its graph.
@@ -91,7 +91,7 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// Whatever fails takes everything down with it.
-    pub fn run(&self, method: Method, progress: &mut Progress) -> anyhow::Result<MethodRun> {
+    pub(super) fn run(&self, method: Method, progress: &mut Progress) -> anyhow::Result<MethodRun> {
         self.ran(method, method.name(), progress).map(|(run, _)| run)
     }
 
@@ -100,7 +100,11 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// Whatever fails takes everything down with it.
-    pub fn longest_work(&self, method: Method, progress: &mut Progress) -> anyhow::Result<f64> {
+    pub(super) fn longest_work(
+        &self,
+        method: Method,
+        progress: &mut Progress,
+    ) -> anyhow::Result<f64> {
         let name = format!("{}, rehearsal", method.name());
         let (_, longest) = self.ran(method, &name, progress)?;
         Ok(longest.map_or(1.0, |longest| longest.share()))

@@ -19,7 +19,7 @@ use super::message::Message;
 
 /// Transport that carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-pub enum Transport {
+pub(crate) enum Transport {
     /// DDS on the loopback interface; each executor is a process
     Dds,
     /// Queues; all executors are threads of one process
@@ -28,7 +28,7 @@ pub enum Transport {
 
 /// Setup of a participant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Transport that carries messages.
     pub transport: Transport,
     /// The domain of DDS.
@@ -42,7 +42,7 @@ pub struct Setup {
 }
 
 /// A process's part of the graph.
-pub enum Wire {
+pub(super) enum Wire {
     /// The nodes of this process.
     Dds(Box<Participants>),
     /// The topics, by name.
@@ -50,7 +50,7 @@ pub enum Wire {
 }
 
 /// The nodes of a process, by name, in the participant that publishes and in the one that subscribes.
-pub struct Participants {
+pub(super) struct Participants {
     publishing: BTreeMap<String, ros::Node>,
     subscribing: BTreeMap<String, ros::Node>,
     /// They take part as long as they are there.
@@ -58,17 +58,17 @@ pub struct Participants {
 }
 
 /// Sends the messages of a topic.
-pub enum Output {
+pub(super) enum Output {
     Dds(Box<ros::Publisher<Message>>),
     Shared(Arc<Topic<Message>>),
 }
 
 /// Receives the messages of a topic.
-pub type Incoming = Arc<dyn Input<Message = Message>>;
+pub(super) type Incoming = Arc<dyn Input<Message = Message>>;
 
 impl Wire {
     /// Takes part with these nodes.
-    pub fn open(setup: &Setup, graph: &Graph, nodes: &[usize]) -> anyhow::Result<Wire> {
+    pub(super) fn open(setup: &Setup, graph: &Graph, nodes: &[usize]) -> anyhow::Result<Wire> {
         if setup.transport == Transport::Shared {
             let topics = graph.nodes.iter().flat_map(|node| node.topics());
             return Ok(Wire::Shared(topics.map(|t| (t.to_owned(), Arc::default())).collect()));
@@ -91,7 +91,7 @@ impl Wire {
     }
 
     /// The sending end of a topic, for the node that publishes it.
-    pub fn output(&self, node: &str, topic: &str) -> anyhow::Result<Output> {
+    pub(super) fn output(&self, node: &str, topic: &str) -> anyhow::Result<Output> {
         match self {
             // A writer keeps what a reader may miss until it has it; readers keep by their depth.
             Wire::Dds(dds) => {
@@ -103,7 +103,7 @@ impl Wire {
     }
 
     /// The receiving end of a topic, for a node that subscribes to it.
-    pub fn input(&self, node: &str, topic: &str, depth: u32) -> anyhow::Result<Incoming> {
+    pub(super) fn input(&self, node: &str, topic: &str, depth: u32) -> anyhow::Result<Incoming> {
         match self {
             Wire::Dds(dds) => {
                 let qos = Qos::default().depth(u16::try_from(depth).unwrap_or(u16::MAX));
@@ -141,7 +141,7 @@ impl Output {
     ///
     /// # Errors
     /// Readers are too far behind.
-    pub fn publish(&self, message: &Message) -> Result<(), ros::Error> {
+    pub(super) fn publish(&self, message: &Message) -> Result<(), ros::Error> {
         match self {
             Output::Dds(publisher) => publisher.publish(message),
             Output::Shared(topic) => {
@@ -152,7 +152,7 @@ impl Output {
     }
 
     /// Returns true if all of so many subscriptions have been found.
-    pub fn reaches(&self, subscriptions: usize) -> bool {
+    pub(super) fn reaches(&self, subscriptions: usize) -> bool {
         match self {
             Output::Dds(publisher) => publisher.subscribers() >= subscriptions,
             Output::Shared(_) => true,

@@ -16,7 +16,7 @@ use super::options::{Numbers, Range};
 /// Subject of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Experiment {
+pub(crate) enum Experiment {
     /// Figure 14a of PAAM.
     Fig14a,
     /// Figure 14b of PAAM.
@@ -29,7 +29,7 @@ pub enum Experiment {
 
 impl Experiment {
     /// As it is typed.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Experiment::Fig14a => "fig14a",
             Experiment::Fig14b => "fig14b",
@@ -41,7 +41,7 @@ impl Experiment {
 
 /// All that decides the results. Two studies that are equal have equal results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Study {
+pub(crate) struct Study {
     /// The version of the command.
     pub version: String,
     /// Subject of the study.
@@ -62,7 +62,7 @@ pub struct Study {
 
 /// All sets with the same parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// Its number: from it, the seed and the number of a set, the set is drawn.
     pub number: u64,
     /// Chains of each set.
@@ -76,7 +76,7 @@ pub struct Point {
 
 /// Draws the sets of a study.
 #[derive(Debug, Clone, Copy)]
-pub enum Source {
+pub(crate) enum Source {
     /// [`Fig14`] with these two.
     Fig14(Wait, Overheads),
     /// [`Proposal`] with other chains and another utilisation.
@@ -85,7 +85,7 @@ pub enum Source {
 
 impl Source {
     /// The set with this number at this point.
-    pub fn draw(&self, seed: u64, point: &Point, set: u64) -> anyhow::Result<System> {
+    pub(crate) fn draw(&self, seed: u64, point: &Point, set: u64) -> anyhow::Result<System> {
         let rng = &mut stream(seed, point.number, set);
         match *self {
             Source::Fig14(wait, overheads) => Ok(Fig14 {
@@ -107,7 +107,7 @@ impl Source {
 
 /// Costs of requests, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Costs {
+pub(super) enum Costs {
     /// Nothing
     None,
     /// 129 us for a preemption of the device, 391 us for a request
@@ -129,7 +129,7 @@ impl Costs {
 
 /// Behaviour of chains while they wait, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Waiting {
+pub(super) enum Waiting {
     /// Give up the core
     Suspend,
     /// Keep the core busy
@@ -148,7 +148,7 @@ impl Waiting {
 
 /// Options of `keeptime-lab study fig14a`.
 #[derive(clap::Args)]
-pub struct Fig14aArgs {
+pub(super) struct Fig14aArgs {
     /// Numbers of chains, as in 1-12 or 4,6,8
     #[arg(long, default_value = "1-12")]
     chains: Numbers,
@@ -165,7 +165,7 @@ pub struct Fig14aArgs {
 
 /// Options of `keeptime-lab study fig14b`.
 #[derive(clap::Args)]
-pub struct Fig14bArgs {
+pub(super) struct Fig14bArgs {
     /// Processor and accelerator time of each chain, in percent of its period
     #[arg(long, default_value = "5-70/5")]
     utilisation: Numbers,
@@ -185,7 +185,7 @@ pub struct Fig14bArgs {
 
 /// Options of `keeptime-lab study sensitivity`.
 #[derive(clap::Args)]
-pub struct SensitivityArgs {
+pub(super) struct SensitivityArgs {
     /// Times that grow
     #[arg(long, default_value = "accelerator")]
     scale: ScaleName,
@@ -205,7 +205,7 @@ pub struct SensitivityArgs {
 
 /// Times that are scaled, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum ScaleName {
+pub(super) enum ScaleName {
     /// Processor and accelerator times
     Execution,
     /// Accelerator times
@@ -218,7 +218,7 @@ pub enum ScaleName {
 
 impl ScaleName {
     /// Returns the scale of the analysis for them.
-    pub fn scale(self) -> Scale {
+    pub(super) fn scale(self) -> Scale {
         match self {
             ScaleName::Execution => Scale::Execution,
             ScaleName::Accelerator => Scale::Accelerator,
@@ -239,7 +239,7 @@ impl ScaleName {
 
 /// Options of `keeptime-lab study proposal`.
 #[derive(clap::Args)]
-pub struct ProposalArgs {
+pub(super) struct ProposalArgs {
     /// Numbers of chains, as in 4,8
     #[arg(long, default_value = "4,6,8")]
     chains: Numbers,
@@ -285,7 +285,7 @@ pub struct ProposalArgs {
 }
 
 /// An experiment with its options.
-pub struct Setting {
+pub(super) struct Setting {
     /// The experiment.
     pub experiment: Experiment,
     /// Times that are scaled.
@@ -303,7 +303,7 @@ type Place = (u32, u32, u32);
 
 impl Fig14aArgs {
     /// Checks the options.
-    pub fn setting(&self) -> anyhow::Result<Setting> {
+    pub(super) fn setting(&self) -> anyhow::Result<Setting> {
         let places = along(&self.utilisation.0, &self.chains.0, |utilisation, chains| {
             (chains, utilisation, 50)
         });
@@ -313,7 +313,7 @@ impl Fig14aArgs {
 
 impl Fig14bArgs {
     /// Checks the options.
-    pub fn setting(&self) -> anyhow::Result<Setting> {
+    pub(super) fn setting(&self) -> anyhow::Result<Setting> {
         let places = along(&self.share.0, &self.utilisation.0, |share, utilisation| {
             (self.chains, utilisation, share)
         });
@@ -323,7 +323,7 @@ impl Fig14bArgs {
 
 impl SensitivityArgs {
     /// Checks the options.
-    pub fn setting(&self) -> anyhow::Result<Setting> {
+    pub(super) fn setting(&self) -> anyhow::Result<Setting> {
         ensure!(
             self.scale != ScaleName::Overhead || self.overheads != Costs::None,
             "--scale overhead: found --overheads none, expected overheads that can grow"
@@ -370,7 +370,7 @@ fn fig14(
 
 impl ProposalArgs {
     /// Checks the options.
-    pub fn setting(&self) -> anyhow::Result<Setting> {
+    pub(super) fn setting(&self) -> anyhow::Result<Setting> {
         let base = Proposal {
             callbacks: (self.callbacks.0, self.callbacks.1),
             segments: (self.segments.0, self.segments.1),
@@ -439,7 +439,7 @@ fn point(chains: u32, utilisation_percent: u32, accelerator_percent: f64) -> Poi
 
 impl Study {
     /// Returns the scaled times, in words.
-    pub fn scale_words(&self) -> Option<String> {
+    pub(crate) fn scale_words(&self) -> Option<String> {
         let name = self.scale.as_ref()?;
         let known = <ScaleName as clap::ValueEnum>::from_str(name, false);
         Some(known.map_or_else(|_| name.clone(), |scale| scale.words().to_owned()))

@@ -23,7 +23,7 @@ const PAGE: &str = "study.html";
 
 /// Content of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub(super) struct Manifest {
     /// [`FORMAT`].
     format: u32,
     /// The command that made the folder.
@@ -39,7 +39,7 @@ pub struct Manifest {
 }
 
 /// Writes all files of a folder, which is made where it does not exist.
-pub fn write(
+pub(super) fn write(
     folder: &Path,
     study: &Study,
     shard: Shard,
@@ -69,7 +69,7 @@ fn put(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Reads the manifest of a folder.
-pub fn manifest(folder: &Path) -> anyhow::Result<Manifest> {
+pub(super) fn manifest(folder: &Path) -> anyhow::Result<Manifest> {
     let path = folder.join(MANIFEST);
     let name = || path.display().to_string();
     let text = std::fs::read_to_string(&path)
@@ -83,7 +83,7 @@ pub fn manifest(folder: &Path) -> anyhow::Result<Manifest> {
 }
 
 /// Reads the rows of a folder, and checks that they are those of its manifest.
-pub fn rows(folder: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Row>> {
+pub(super) fn rows(folder: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Row>> {
     let path = folder.join(ROWS);
     let name = || path.display().to_string();
     let found = trial::checksum(&std::fs::read(&path).with_context(name)?);

@@ -15,7 +15,7 @@ use super::row::Row;
 const SCHEDULES: u64 = 0x5c4e_d01e;
 
 /// Judges set after set; every thread has one.
-pub struct Judge<'p> {
+pub(super) struct Judge<'p> {
     plan: &'p Plan,
     analyzer: Analyzer,
 }
@@ -37,7 +37,7 @@ struct Slack {
 
 impl<'p> Judge<'p> {
     /// A judge who has seen nothing.
-    pub fn new(plan: &'p Plan) -> Judge<'p> {
+    pub(super) fn new(plan: &'p Plan) -> Judge<'p> {
         Judge { plan, analyzer: Analyzer::new() }
     }
 
@@ -45,7 +45,12 @@ impl<'p> Judge<'p> {
     ///
     /// # Errors
     /// A set cannot be drawn, or contradicts itself; names the point and the set.
-    pub fn judge(&mut self, point: usize, set: u64, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    pub(super) fn judge(
+        &mut self,
+        point: usize,
+        set: u64,
+        rows: &mut Vec<Row>,
+    ) -> anyhow::Result<()> {
         let study = &self.plan.study;
         let number = study.points[point].number;
         let given = self.plan.source.draw(study.seed, &study.points[point], set)?;

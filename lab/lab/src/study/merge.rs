@@ -11,7 +11,7 @@ use super::row::Row;
 
 /// Options of `keeptime-lab study merge`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The folders of the shards
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The folders are not the shards of one study, each once; says which are missing.
-pub fn read(folders: &[PathBuf]) -> anyhow::Result<(Study, Vec<Row>)> {
+pub(super) fn read(folders: &[PathBuf]) -> anyhow::Result<(Study, Vec<Row>)> {
     let mut manifests = Vec::new();
     for folder in folders {
         manifests.push((folder.as_path(), folder::manifest(folder)?));

@@ -11,7 +11,7 @@ use report::study::SIMULATION;
 
 /// Test that judges, and its priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Method {
+pub(crate) struct Method {
     /// Test that judges.
     pub test: Test,
     /// With which priorities.
@@ -20,7 +20,7 @@ pub struct Method {
 
 /// Test that judges a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Test {
+pub(crate) enum Test {
     /// A set is schedulable where the analysis gives every chain a guarantee.
     Bound(Variant),
     /// A set is schedulable where no simulated job is late.
@@ -29,7 +29,7 @@ pub enum Test {
 
 /// With which priorities, buckets and order of executors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Assignment {
+pub(crate) enum Assignment {
     /// Those of the set.
     Given,
     /// Deadline-monotonic ones.
@@ -80,7 +80,7 @@ impl FromStr for Method {
 
 /// The methods with the simulations of the same sets: one for each assignment that is the same
 /// whoever judges.
-pub fn with_simulation(methods: &[Method]) -> Vec<Method> {
+pub(super) fn with_simulation(methods: &[Method]) -> Vec<Method> {
     let mut all = methods.to_vec();
     for assignment in [Assignment::Given, Assignment::DeadlineMonotonic] {
         if methods.iter().any(|method| method.assignment == assignment) {

@@ -36,7 +36,7 @@ use terminal::output;
 
 /// Options of `keeptime-lab study`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -107,7 +107,7 @@ struct Common {
 }
 
 /// Plan of a run.
-pub struct Plan {
+pub(crate) struct Plan {
     /// Parameters that decide the results.
     pub study: Study,
     /// [`Study::methods`], read.
@@ -123,7 +123,7 @@ pub struct Plan {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Fig14a(args) => study(args.experiment.setting()?, &args.common, args.simulate),
         Command::Fig14b(args) => study(args.experiment.setting()?, &args.common, args.simulate),

@@ -9,7 +9,7 @@ const MAX_NUMBER: u32 = 1000;
 
 /// A list of whole numbers, ascending, each once: `1-12`, `10-70/10` or `1,2,4-8/2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Numbers(pub Vec<u32>);
+pub(super) struct Numbers(pub Vec<u32>);
 
 impl FromStr for Numbers {
     type Err = String;
@@ -47,7 +47,7 @@ impl fmt::Display for Numbers {
 
 /// Least and greatest of something: `2-5` or `3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range(pub usize, pub usize);
+pub(super) struct Range(pub usize, pub usize);
 
 impl FromStr for Range {
     type Err = String;

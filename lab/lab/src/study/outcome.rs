@@ -9,7 +9,13 @@ use super::experiment::{Experiment, Study};
 use super::row::Row;
 
 /// The result of a study, from the rows of one shard.
-pub fn run(study: &Study, shard: Shard, rows: &[Row], command: &str, date: String) -> StudyRun {
+pub(super) fn run(
+    study: &Study,
+    shard: Shard,
+    rows: &[Row],
+    command: &str,
+    date: String,
+) -> StudyRun {
     let (x, group) = axes(study.experiment);
     StudyRun {
         experiment: study.experiment.name().to_owned(),

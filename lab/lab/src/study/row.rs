@@ -32,7 +32,7 @@ const SCHEMA: &str = "study";
 
 /// Verdict of one method on one set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row {
+pub(super) struct Row {
     /// Index into [`Study::points`].
     pub point: usize,
     /// The set.
@@ -53,7 +53,7 @@ pub struct Row {
 
 impl Row {
     /// The place of the row among all.
-    pub fn key(&self) -> (usize, u64, usize) {
+    pub(super) fn key(&self) -> (usize, u64, usize) {
         (self.point, self.set, self.method)
     }
 }
@@ -78,7 +78,7 @@ fn columns(study: &Study) -> Columns<'_, Row> {
 }
 
 /// The bytes of a Parquet file with these rows.
-pub fn write(study: &Study, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
+pub(super) fn write(study: &Study, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
     Ok(columns(study).write(SCHEMA, "keeptime-lab study", rows)?)
 }
 
@@ -86,7 +86,7 @@ pub fn write(study: &Study, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
 ///
 /// # Errors
 /// Says what is wrong with the file.
-pub fn read(study: &Study, file: File) -> anyhow::Result<Vec<Row>> {
+pub(super) fn read(study: &Study, file: File) -> anyhow::Result<Vec<Row>> {
     let file = SerializedFileReader::new(file)?;
     let expected = columns(study).schema(SCHEMA)?;
     let found = file.metadata().file_metadata().schema();

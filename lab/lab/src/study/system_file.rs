@@ -9,7 +9,7 @@ use system::{Accelerator, Callback, Chain, DeviceKind, Executor, Segment, System
 ///
 /// # Errors
 /// A system file cannot express it, as with more than 64 buckets.
-pub fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
+pub(super) fn text(model: &analysis::System, name: &str) -> anyhow::Result<String> {
     let mut file = System::parse("{}", name)?;
     file.kappa_ns = model.kappa_ns;
     file.epsilon_ns = model.epsilon_ns;

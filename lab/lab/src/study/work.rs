@@ -20,7 +20,11 @@ const BLOCK: u64 = 32;
 ///
 /// # Errors
 /// The first that a thread met; and where `interrupted` became true.
-pub fn all(plan: &Plan, threads: usize, interrupted: &AtomicBool) -> anyhow::Result<Vec<Row>> {
+pub(super) fn all(
+    plan: &Plan,
+    threads: usize,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<Row>> {
     let points = largest_first(plan);
     let sets = plan.shard.count(plan.study.sets);
     let all = sets * points.len() as u64;

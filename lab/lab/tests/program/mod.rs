@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// The laboratory, with the tool beside it.
-pub fn laboratory() -> Command {
+pub(crate) fn laboratory() -> Command {
     testing::keeptime();
     Command::new(env!("CARGO_BIN_EXE_keeptime-lab"))
 }

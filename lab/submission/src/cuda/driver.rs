@@ -48,7 +48,7 @@ unsafe impl Send for Gpu {}
 
 impl Gpu {
     /// Opens a GPU and makes its context the calling thread's.
-    pub fn open(ordinal: usize) -> Result<Gpu, Error> {
+    pub(super) fn open(ordinal: usize) -> Result<Gpu, Error> {
         // SAFETY: it loads the driver, whose constructors are its own affair.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::Unavailable("there is no libcuda.so.1 on this machine".into()));
@@ -89,19 +89,19 @@ impl Gpu {
     }
 
     /// Makes its context the calling thread's.
-    pub fn enter(&self) -> Result<(), Error> {
+    pub(super) fn enter(&self) -> Result<(), Error> {
         // SAFETY: it lives as long as this GPU.
         guarded("entering the context", || unsafe { result::ctx::set_current(self.context) })
     }
 
     /// The context stays when this GPU is closed: something in it does not end.
-    pub fn keep_context(&self) {
+    pub(super) fn keep_context(&self) {
         // SAFETY: the driver named this GPU.
         let _ = guarded("keeping the context", || unsafe { result::primary_ctx::retain(self.gpu) });
     }
 
     /// The interface and the driver with their versions.
-    pub fn driver(&self) -> String {
+    pub(super) fn driver(&self) -> String {
         let cuda = format!("CUDA {}", super::version(self.version));
         let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
         match module_version(&text) {
@@ -133,20 +133,20 @@ pub(super) struct Module(sys::CUmodule);
 
 impl Module {
     /// Loads PTX into the current context.
-    pub fn from_ptx(ptx: &str) -> Result<Module, Error> {
+    pub(super) fn from_ptx(ptx: &str) -> Result<Module, Error> {
         let text = CString::new(ptx).map_err(|error| Error::failed("loading code", error))?;
         Module::from_image(text.as_bytes_with_nul())
     }
 
     /// Loads linked code, or PTX that ends with a zero, into the current context.
-    pub fn from_image(image: &[u8]) -> Result<Module, Error> {
+    pub(super) fn from_image(image: &[u8]) -> Result<Module, Error> {
         let start = image.as_ptr().cast::<c_void>();
         // SAFETY: either kind says where it ends.
         guarded("loading code", || unsafe { result::module::load_data(start) }).map(Module)
     }
 
     /// A kernel of it. Not to be used when the module is gone.
-    pub fn function(&self, name: &str) -> Result<sys::CUfunction, Error> {
+    pub(super) fn function(&self, name: &str) -> Result<sys::CUfunction, Error> {
         let text = CString::new(name).map_err(|error| Error::failed("finding a kernel", error))?;
         // SAFETY: the module is loaded.
         guarded("finding a kernel", || unsafe { result::module::get_function(self.0, text) })
@@ -164,13 +164,13 @@ impl Drop for Module {
 pub(super) struct Stream(pub sys::CUstream);
 
 impl Stream {
-    pub fn new() -> Result<Stream, Error> {
+    pub(super) fn new() -> Result<Stream, Error> {
         let kind = result::stream::StreamKind::NonBlocking;
         guarded("making a stream", || result::stream::create(kind)).map(Stream)
     }
 
     /// Returns true if all of it has ended.
-    pub fn has_ended(&self) -> Result<bool, Error> {
+    pub(super) fn has_ended(&self) -> Result<bool, Error> {
         // SAFETY: the stream lives.
         match unsafe { sys::cuStreamQuery(self.0) } {
             sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -179,7 +179,7 @@ impl Stream {
     }
 
     /// Waits until all of it has ended.
-    pub fn drain(&self) -> Result<(), Error> {
+    pub(super) fn drain(&self) -> Result<(), Error> {
         // SAFETY: the stream lives.
         guarded("waiting for the stream", || unsafe { result::stream::synchronize(self.0) })
     }
@@ -197,13 +197,13 @@ impl Drop for Stream {
 pub(super) struct Event(sys::CUevent);
 
 impl Event {
-    pub fn new() -> Result<Event, Error> {
+    pub(super) fn new() -> Result<Event, Error> {
         let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
         guarded("making an event", || result::event::create(flags)).map(Event)
     }
 
     /// Sleeps until all that is in the stream has ended.
-    pub fn wait_for(&self, stream: &Stream) -> Result<(), Error> {
+    pub(super) fn wait_for(&self, stream: &Stream) -> Result<(), Error> {
         guarded("waiting for the GPU", || {
             // SAFETY: both live.
             unsafe {

@@ -60,7 +60,7 @@ impl Handover for Launched {
 pub(super) struct Graph(pub sys::CUgraph);
 
 impl Graph {
-    pub fn new() -> Result<Graph, Error> {
+    pub(super) fn new() -> Result<Graph, Error> {
         let mut graph = null_mut();
         // SAFETY: it writes the handle.
         let create = || unsafe { sys::cuGraphCreate(&raw mut graph, 0).result() };
@@ -69,7 +69,7 @@ impl Graph {
     }
 
     /// Makes it executable; the flags are the driver's.
-    pub fn instantiate(&self, flags: u64) -> Result<Exec, Error> {
+    pub(super) fn instantiate(&self, flags: u64) -> Result<Exec, Error> {
         let mut exec = null_mut();
         let mut how = sys::CUDA_GRAPH_INSTANTIATE_PARAMS {
             flags,
@@ -107,7 +107,7 @@ pub(super) struct Exec(pub sys::CUgraphExec);
 
 impl Exec {
     /// Puts it on the GPU, and waits for that.
-    pub fn upload(&self, stream: &Stream) -> Result<(), Error> {
+    pub(super) fn upload(&self, stream: &Stream) -> Result<(), Error> {
         // SAFETY: both live.
         let upload = || unsafe { sys::cuGraphUpload(self.0, stream.0).result() };
         guarded("uploading the graph", upload)?;
@@ -115,7 +115,7 @@ impl Exec {
     }
 
     /// Puts it into a stream.
-    pub fn launch(&self, stream: &Stream) -> Result<(), Error> {
+    pub(super) fn launch(&self, stream: &Stream) -> Result<(), Error> {
         // SAFETY: both live.
         check("launching the graph", unsafe { sys::cuGraphLaunch(self.0, stream.0) })
     }
@@ -137,13 +137,13 @@ pub(super) struct Chain {
 
 impl Chain {
     /// In a graph that lives as long as this.
-    pub fn new(gpu: &Gpu, graph: sys::CUgraph) -> Chain {
+    pub(super) fn new(gpu: &Gpu, graph: sys::CUgraph) -> Chain {
         Chain { context: gpu.context, graph, last: None }
     }
 
     /// Adds a node by a function that takes its place, the graph, what it follows, and how many
     /// these are.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         doing: &'static str,
         add: impl FnOnce(
@@ -166,7 +166,7 @@ impl Chain {
     /// # Safety
     /// The parameters are those of the kernel, in order; what they point to lives as long as the
     /// graph is launched.
-    pub unsafe fn kernel(
+    pub(super) unsafe fn kernel(
         &mut self,
         kernel: Kernel,
         parameters: &mut [*mut c_void],
@@ -192,7 +192,7 @@ impl Chain {
     }
 
     /// Adds the kernels of a layer.
-    pub fn layer(&mut self, layer: &mut Layer) -> Result<(), Error> {
+    pub(super) fn layer(&mut self, layer: &mut Layer) -> Result<(), Error> {
         let mut parameters = layer.parameters();
         for kernel in layer.kernels {
             // SAFETY: the kernels take these; the network's memory outlives the stream in which
@@ -203,12 +203,12 @@ impl Chain {
     }
 
     /// Adds the four uploads.
-    pub fn uploads(&mut self, memory: &Memory) -> Result<(), Error> {
+    pub(super) fn uploads(&mut self, memory: &Memory) -> Result<(), Error> {
         memory.uploads.iter().try_for_each(|copy| self.copy(copy, true))
     }
 
     /// Adds the two downloads.
-    pub fn downloads(&mut self, memory: &Memory) -> Result<(), Error> {
+    pub(super) fn downloads(&mut self, memory: &Memory) -> Result<(), Error> {
         memory.downloads.iter().try_for_each(|copy| self.copy(copy, false))
     }
 

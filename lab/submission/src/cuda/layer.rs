@@ -22,7 +22,7 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// Of one thread.
-    pub fn single(function: sys::CUfunction) -> Kernel {
+    pub(super) fn single(function: sys::CUfunction) -> Kernel {
         Kernel { function, grid: 1, block: 1 }
     }
 
@@ -31,7 +31,7 @@ impl Kernel {
     /// # Safety
     /// The parameters are those of the kernel, in order, and what they point to lives until it has
     /// ended.
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &self,
         stream: sys::CUstream,
         parameters: &mut [*mut c_void],
@@ -68,7 +68,7 @@ pub(super) struct Layer {
 
 impl Layer {
     /// Loads the kernels into the current context, for matrices of this size.
-    pub fn new(shape: Shape) -> Result<Layer, Error> {
+    pub(super) fn new(shape: Shape) -> Result<Layer, Error> {
         let module = Module::from_ptx(PTX)?;
         let k = shape.k as u32;
         let kernel =
@@ -80,12 +80,12 @@ impl Layer {
     }
 
     /// Says where the matrices lie.
-    pub fn place(&mut self, at: Buffers) {
+    pub(super) fn place(&mut self, at: Buffers) {
         self.at = at;
     }
 
     /// Parameters of each of the kernels. The pointers are into this layer.
-    pub fn parameters(&mut self) -> [*mut c_void; 2] {
+    pub(super) fn parameters(&mut self) -> [*mut c_void; 2] {
         [(&raw mut self.at).cast(), (&raw mut self.k).cast()]
     }
 }

@@ -15,14 +15,14 @@ pub(super) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    pub fn new(bytes: usize) -> Result<DeviceMemory, Error> {
+    pub(super) fn new(bytes: usize) -> Result<DeviceMemory, Error> {
         // SAFETY: it is freed once, when this is dropped.
         let pointer = guarded("taking GPU memory", || unsafe { result::malloc_sync(bytes) })?;
         Ok(DeviceMemory { pointer })
     }
 
     /// Memory that is zero for whatever comes later in the stream.
-    pub fn zeroed(bytes: usize, stream: &Stream) -> Result<DeviceMemory, Error> {
+    pub(super) fn zeroed(bytes: usize, stream: &Stream) -> Result<DeviceMemory, Error> {
         let memory = DeviceMemory::new(bytes)?;
         guarded("clearing GPU memory", || {
             // SAFETY: the memory was taken just now, and is so long; the stream is drained before
@@ -51,7 +51,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    pub fn new(bytes: usize) -> Result<Pinned, Error> {
+    pub(super) fn new(bytes: usize) -> Result<Pinned, Error> {
         let start = guarded("taking pinned memory", || {
             // SAFETY: it is freed once, when this is dropped.
             unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP) }
@@ -101,17 +101,17 @@ impl Drop for Pinned {
 pub(super) struct Failure(Pinned);
 
 impl Failure {
-    pub fn new() -> Result<Failure, Error> {
+    pub(super) fn new() -> Result<Failure, Error> {
         Pinned::new(size_of::<i32>()).map(Failure)
     }
 
     /// As the GPU addresses it.
-    pub fn pointer(&self) -> sys::CUdeviceptr {
+    pub(super) fn pointer(&self) -> sys::CUdeviceptr {
         self.0.pointer
     }
 
     /// An error if there was one.
-    pub fn check(&self, doing: &'static str) -> Result<(), Error> {
+    pub(super) fn check(&self, doing: &'static str) -> Result<(), Error> {
         // SAFETY: it holds a number, and begins at a line.
         match unsafe { self.0.start.cast::<i32>().read_volatile() } {
             0 => Ok(()),
@@ -149,7 +149,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub fn new(network: &Network) -> Result<Memory, Error> {
+    pub(super) fn new(network: &Network) -> Result<Memory, Error> {
         let (side, area) = (network.shape.side(), network.shape.area());
         let take = |floats: usize| DeviceMemory::new(floats * FLOAT);
         let device = [
@@ -180,7 +180,7 @@ impl Memory {
     }
 
     /// Puts the four uploads into a stream.
-    pub fn upload(&self, stream: &Stream) -> Result<(), Error> {
+    pub(super) fn upload(&self, stream: &Stream) -> Result<(), Error> {
         for Copy { host, device } in &self.uploads {
             // SAFETY: both are so long, and live until the stream is drained.
             let code =
@@ -191,7 +191,7 @@ impl Memory {
     }
 
     /// Puts the two downloads into a stream.
-    pub fn download(&self, stream: &Stream) -> Result<(), Error> {
+    pub(super) fn download(&self, stream: &Stream) -> Result<(), Error> {
         for Copy { host, device } in &self.downloads {
             // SAFETY: as above.
             let code =
@@ -202,7 +202,7 @@ impl Memory {
     }
 
     /// Output that was downloaded. The submission has ended.
-    pub fn output(&self) -> Output {
+    pub(super) fn output(&self) -> Output {
         let [activated, convolved] = &self.downloads;
         Output { activated: activated.host.floats(), convolved: convolved.host.floats() }
     }

@@ -15,7 +15,7 @@ pub(super) struct Session {
 
 impl Session {
     /// In the current context.
-    pub fn new(network: &Network) -> Result<Session, Error> {
+    pub(super) fn new(network: &Network) -> Result<Session, Error> {
         let (stream, event) = (Stream::new()?, Event::new()?);
         Ok(Session { stream, event, memory: Memory::new(network)? })
     }
@@ -42,7 +42,7 @@ pub(super) struct InStream<'a, H: Handover> {
 }
 
 impl<'a, H: Handover + 'a> InStream<'a, H> {
-    pub fn boxed(gpu: &'a Gpu, session: Session, handover: H) -> Box<dyn Run + 'a> {
+    pub(super) fn boxed(gpu: &'a Gpu, session: Session, handover: H) -> Box<dyn Run + 'a> {
         Box::new(InStream { gpu, session, handover, submitted: false })
     }
 }

@@ -6,7 +6,7 @@ use prost::Message;
 
 /// A model: a graph, and what it is written in.
 #[derive(Clone, PartialEq, Message)]
-pub struct ModelProto {
+pub(super) struct ModelProto {
     #[prost(int64, tag = "1")]
     pub ir_version: i64,
     #[prost(string, tag = "2")]
@@ -19,13 +19,13 @@ pub struct ModelProto {
 
 /// A set of operators; the standard one has no domain.
 #[derive(Clone, PartialEq, Message)]
-pub struct OperatorSetIdProto {
+pub(super) struct OperatorSetIdProto {
     #[prost(int64, tag = "2")]
     pub version: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct GraphProto {
+pub(super) struct GraphProto {
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
     #[prost(string, tag = "2")]
@@ -38,7 +38,7 @@ pub struct GraphProto {
 
 /// An operation on values that go by names.
 #[derive(Clone, PartialEq, Message)]
-pub struct NodeProto {
+pub(super) struct NodeProto {
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
     #[prost(string, repeated, tag = "2")]
@@ -50,10 +50,10 @@ pub struct NodeProto {
 }
 
 /// `AttributeProto.AttributeType` of whole numbers.
-pub const INTS: i32 = 7;
+pub(super) const INTS: i32 = 7;
 
 #[derive(Clone, PartialEq, Message)]
-pub struct AttributeProto {
+pub(super) struct AttributeProto {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(int64, repeated, tag = "8")]
@@ -64,7 +64,7 @@ pub struct AttributeProto {
 
 /// A value with its type.
 #[derive(Clone, PartialEq, Message)]
-pub struct ValueInfoProto {
+pub(super) struct ValueInfoProto {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(message, optional, tag = "2")]
@@ -72,17 +72,17 @@ pub struct ValueInfoProto {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TypeProto {
+pub(super) struct TypeProto {
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<Tensor>,
 }
 
 /// `TensorProto.DataType` of single precision.
-pub const FLOAT: i32 = 1;
+pub(super) const FLOAT: i32 = 1;
 
 /// `TypeProto.Tensor`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Tensor {
+pub(super) struct Tensor {
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
     #[prost(message, optional, tag = "2")]
@@ -90,14 +90,14 @@ pub struct Tensor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorShapeProto {
+pub(super) struct TensorShapeProto {
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<Dimension>,
 }
 
 /// `TensorShapeProto.Dimension`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Dimension {
+pub(super) struct Dimension {
     #[prost(int64, tag = "1")]
     pub dim_value: i64,
 }

@@ -20,7 +20,7 @@ pub(super) struct Commands<'a> {
 
 impl<'a> Commands<'a> {
     /// Records a network: the uploads, all layers, the downloads.
-    pub fn new(
+    pub(super) fn new(
         device: &'a LogicalDevice,
         pipelines: &Pipelines<'_>,
         data: &Data<'_>,

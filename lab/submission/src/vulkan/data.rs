@@ -36,7 +36,7 @@ pub(super) struct Transfer {
 
 impl<'a> Data<'a> {
     /// Takes the memory, and writes what is uploaded to the host's side.
-    pub fn new(
+    pub(super) fn new(
         device: &'a LogicalDevice,
         pipelines: &Pipelines<'_>,
         network: &Network,
@@ -158,7 +158,7 @@ impl<'a> Data<'a> {
     ///
     /// # Safety
     /// The device does not write it now, and what it has written is visible to the host.
-    pub unsafe fn output(&self) -> Output {
+    pub(super) unsafe fn output(&self) -> Output {
         let read = |copy: &Transfer| {
             // SAFETY: so many floats are mapped and were written at least once; the caller vouches
             // for the rest.
@@ -171,7 +171,7 @@ impl<'a> Data<'a> {
 
 impl Transfer {
     /// All of it.
-    pub fn region(&self) -> vk::BufferCopy {
+    pub(super) fn region(&self) -> vk::BufferCopy {
         vk::BufferCopy::default().size((self.floats * FLOAT) as u64)
     }
 }

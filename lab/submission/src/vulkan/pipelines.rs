@@ -29,7 +29,7 @@ pub(super) struct Pipelines<'a> {
 
 impl<'a> Pipelines<'a> {
     /// Translates the kernels and makes their pipelines.
-    pub fn new(device: &'a LogicalDevice) -> Result<Pipelines<'a>, Error> {
+    pub(super) fn new(device: &'a LogicalDevice) -> Result<Pipelines<'a>, Error> {
         // From here on a failure destroys what there is: null handles are left alone.
         let mut pipelines = Pipelines {
             device,

@@ -48,7 +48,7 @@ impl Drop for Semaphore<'_> {
 }
 
 impl<'a> Submission<'a> {
-    pub fn new(
+    pub(super) fn new(
         device: &'a LogicalDevice,
         pipelines: Pipelines<'a>,
         data: Data<'a>,

@@ -5,13 +5,13 @@ use submission::network::{Network, Output, Shape};
 use submission::{Accelerator, Method};
 
 /// The widths and depths that every accelerator computes in the tests.
-pub const K: [usize; 3] = [1, 2, 3];
+pub(crate) const K: [usize; 3] = [1, 2, 3];
 /// See [`K`].
-pub const L: [usize; 4] = [1, 2, 17, 100];
+pub(crate) const L: [usize; 4] = [1, 2, 17, 100];
 
 /// Every size is computed as the processor computes it, and again with the same bits, whether the
 /// end is awaited by asking or by sleeping.
-pub fn computes_what_the_processor_does(accelerator: &mut dyn Accelerator, method: Method) {
+pub(crate) fn computes_what_the_processor_does(accelerator: &mut dyn Accelerator, method: Method) {
     for k in K {
         let deepest = Network::new(Shape { k, l: L[L.len() - 1] }).unwrap();
         for (l, reference) in L.into_iter().zip(deepest.reference(&L)) {

@@ -7,7 +7,7 @@ use submission::{About, Method, Step};
 
 /// Behaviour of an invented contender, in nanoseconds.
 #[derive(Clone, Copy)]
-pub struct Invented {
+pub(crate) struct Invented {
     pub accelerator: usize,
     pub method: Method,
     /// The submission, and what each kernel adds to it.
@@ -25,7 +25,7 @@ fn about(id: &str, name: &str, driver: &str) -> About {
 }
 
 /// A GPU by two interfaces, processor cores and an inference runtime.
-pub fn accelerators() -> Vec<About> {
+pub(crate) fn accelerators() -> Vec<About> {
     vec![
         about("cuda:0", "Invented GPU 9000", "CUDA 13.0"),
         about("vulkan:0", "Invented GPU 9000", "Vulkan 1.4"),
@@ -35,7 +35,7 @@ pub fn accelerators() -> Vec<About> {
 }
 
 /// All of them; the command buffer's submission is `vulkan` times that of a graph.
-pub fn models(vulkan: f64) -> Vec<Invented> {
+pub(crate) fn models(vulkan: f64) -> Vec<Invented> {
     use Method::*;
     let model = |accelerator, method, submission, device, once, spread| Invented {
         accelerator,
@@ -59,7 +59,7 @@ pub fn models(vulkan: f64) -> Vec<Invented> {
 }
 
 /// Results of the models at these sizes.
-pub fn study(models: &[Invented], k: &[usize], l: &[usize], repetitions: u32) -> Study {
+pub(crate) fn study(models: &[Invented], k: &[usize], l: &[usize], repetitions: u32) -> Study {
     let protocol =
         Protocol { warm_up: 10, repetitions, limit_ns: 60_000_000_000, wait: Wait::Poll };
     let seat = Seat { core: Some(3), priority: Some(90), ..Seat::default() };

@@ -21,7 +21,7 @@ use super::{CAPACITY, Chunk, Cursor, CursorPlace, Gate, HAND, Log, State, Writer
 use crate::atomic::Ordering;
 
 /// Places in the register.
-pub const REGISTER: usize = if cfg!(loom) { 2 } else { 960 };
+pub(super) const REGISTER: usize = if cfg!(loom) { 2 } else { 960 };
 /// Number of living holders after which one search gives up.
 const QUESTIONS: u32 = 16;
 /// Slots that are worth it.

@@ -4,7 +4,7 @@ use super::{CAPACITY, UNWRITTEN, adopt::REGISTER};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 
 #[cfg_attr(not(loom), repr(C))]
-pub struct Slot {
+pub(super) struct Slot {
     pub words: [AtomicU64; 3],
     pub number: AtomicU32,
     /// Kind in the lower half, lap in the upper.
@@ -13,19 +13,19 @@ pub struct Slot {
 
 impl Slot {
     /// Returns true if a tag that was read from it says that it is whole, in this lap of its chunk.
-    pub fn is_whole(&self, lap: u16, tag: u32) -> bool {
+    pub(super) fn is_whole(&self, lap: u16, tag: u32) -> bool {
         tag as u16 != UNWRITTEN && (tag >> 16) as u16 == lap
     }
 
     /// The words, of which each is read once.
-    pub fn words(&self) -> [u64; 3] {
+    pub(super) fn words(&self) -> [u64; 3] {
         // Relaxed: the caller has acquired the tag, or wrote them.
         core::array::from_fn(|at| self.words[at].load(Ordering::Relaxed))
     }
 }
 
 #[cfg_attr(not(loom), repr(C))]
-pub struct Chunk {
+pub(super) struct Chunk {
     /// See [`State`].
     pub state: AtomicU64,
     /// Writer that may append, packed: the latest one that took it.
@@ -48,7 +48,7 @@ pub struct Chunk {
 }
 
 #[cfg_attr(not(loom), repr(C))]
-pub struct Head {
+pub(super) struct Head {
     /// Tickets given out.
     pub next: AtomicU64,
     /// Entries of threads that never had a chunk, and when the first and last.
@@ -79,41 +79,41 @@ const _: () = {
 /// The state word of a chunk. 0: never used. Else ticket + 1 in bits 16 to 63, how often it was
 /// taken over from an ended thread, twice, in bits 1 to 15, and in bit 0 if a thread may append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(pub u64);
+pub(super) struct State(pub u64);
 
 /// Set in a state while a thread may append.
-pub const OPEN: u64 = 1;
+pub(super) const OPEN: u64 = 1;
 /// One step of taking a chunk over; an odd number of them: somebody is at it.
-pub const HAND: u64 = 2;
+pub(super) const HAND: u64 = 2;
 const HANDS: u64 = 0xfffe;
 const TICKET_BITS: u32 = 16;
 
 impl State {
-    pub fn opened(ticket: u64) -> State {
+    pub(super) fn opened(ticket: u64) -> State {
         State((ticket + 1) << TICKET_BITS | OPEN)
     }
 
-    pub fn is_open(self) -> bool {
+    pub(super) fn is_open(self) -> bool {
         self.0 & OPEN != 0
     }
 
-    pub fn ticket(self) -> u64 {
+    pub(super) fn ticket(self) -> u64 {
         (self.0 >> TICKET_BITS).wrapping_sub(1)
     }
 
     /// Returns the value that the owner word must have.
-    pub fn owner(self) -> u32 {
+    pub(super) fn owner(self) -> u32 {
         (self.0 >> TICKET_BITS) as u32
     }
 
     /// Returns true if it can be taken over once more.
-    pub fn can_be_handed(self) -> bool {
+    pub(super) fn can_be_handed(self) -> bool {
         let hands = self.0 & HANDS;
         hands & HAND == 0 && hands < HANDS - HAND
     }
 
     /// Returns true if the chunk is still in the same use, perhaps of another holder.
-    pub fn is_same_use(self, other: State) -> bool {
+    pub(super) fn is_same_use(self, other: State) -> bool {
         self.0 >> TICKET_BITS == other.0 >> TICKET_BITS
     }
 }

@@ -7,38 +7,38 @@ use crate::mutant::Mutant;
 /// Position of a cursor: lap of the chunk in bits 48 to 63, chunk in 24 to 47 (0: none), next slot
 /// in 0 to 23, which counts on when the chunk is full.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct CursorPlace(u64);
+pub(super) struct CursorPlace(u64);
 
 impl CursorPlace {
     const BITS: u32 = 24;
-    pub const MASK: u64 = (1 << CursorPlace::BITS) - 1;
+    pub(super) const MASK: u64 = (1 << CursorPlace::BITS) - 1;
 
-    pub fn new(lap: u16, chunk: u32, slot: u32) -> CursorPlace {
+    pub(super) fn new(lap: u16, chunk: u32, slot: u32) -> CursorPlace {
         CursorPlace(u64::from(lap) << 48 | u64::from(chunk) << CursorPlace::BITS | u64::from(slot))
     }
 
     #[inline(always)]
-    pub fn lap(self) -> u16 {
+    pub(super) fn lap(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
     #[inline(always)]
-    pub fn chunk(self) -> u32 {
+    pub(super) fn chunk(self) -> u32 {
         (self.0 >> CursorPlace::BITS & CursorPlace::MASK) as u32
     }
 
     #[inline(always)]
-    pub fn slot(self) -> u32 {
+    pub(super) fn slot(self) -> u32 {
         (self.0 & CursorPlace::MASK) as u32
     }
 
     #[inline(always)]
-    pub fn has_room(self) -> bool {
+    pub(super) fn has_room(self) -> bool {
         self.slot() < CAPACITY && self.chunk() != 0
     }
 
     /// Returns true during the pause after an append that found no room.
-    pub fn waits(self) -> bool {
+    pub(super) fn waits(self) -> bool {
         (CursorPlace::NO_ROOM..CursorPlace::NO_ROOM + PAUSE).contains(&self.slot())
     }
 
@@ -46,7 +46,7 @@ impl CursorPlace {
     const NO_ROOM: u32 = 1 << 20;
 
     /// So many slots further on.
-    pub fn after(self, slots: u32) -> CursorPlace {
+    pub(super) fn after(self, slots: u32) -> CursorPlace {
         CursorPlace(self.0 + u64::from(slots))
     }
 

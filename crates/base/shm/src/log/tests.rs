@@ -16,7 +16,7 @@ static WORDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 const GATE: Gate = Gate { inside: &WORDS[0], shut: &WORDS[1] };
 
 /// One step of an append.
-pub fn interrupted() {
+pub(super) fn interrupted() {
     let left = STEPS.get();
     STEPS.set(left - 1);
     if left == 0 {

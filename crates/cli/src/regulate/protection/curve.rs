@@ -20,7 +20,7 @@ const BAR: f64 = 40.0;
 /// Verdict of the rounds on a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// The program is within the tolerance.
     Good,
     /// It is not.
@@ -31,7 +31,7 @@ pub enum Verdict {
 
 /// Runs of one kind.
 #[derive(Clone, Debug, Default)]
-pub struct Runs {
+pub(super) struct Runs {
     run_ns: Vec<u64>,
     /// Each by the run alone of its round.
     ratios: Vec<f64>,
@@ -39,7 +39,7 @@ pub struct Runs {
 
 /// A budget that was tried.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub(super) struct Point {
     amount: Amount,
     runs: Runs,
     /// Time for which the best-effort cores were stopped, in all runs, in nanoseconds.
@@ -48,7 +48,7 @@ pub struct Point {
 
 /// All that was measured.
 #[derive(Debug)]
-pub struct Curve {
+pub(super) struct Curve {
     tolerance: f64,
     /// The ratios are those of a run by the run alone before it, and say how the machine drifts.
     alone: Runs,
@@ -75,7 +75,7 @@ struct Row<'a> {
 
 impl Point {
     /// Not tried yet.
-    pub fn new(amount: Amount) -> Point {
+    pub(super) fn new(amount: Amount) -> Point {
         Point { amount, runs: Runs::default(), stopped_ns: 0 }
     }
 }
@@ -128,13 +128,13 @@ impl Runs {
 
 impl Curve {
     /// Nothing measured yet.
-    pub fn new(tolerance: f64) -> Curve {
+    pub(super) fn new(tolerance: f64) -> Curve {
         let (alone, open) = (Runs::default(), Runs::default());
         Curve { tolerance, alone, open, budgets: Vec::new(), repeated: 0 }
     }
 
     /// A round: alone, beside hogs, and with the budget that is tried last.
-    pub fn add(&mut self, alone_ns: u64, open_ns: u64, budget_ns: u64, stopped_ns: u64) {
+    pub(super) fn add(&mut self, alone_ns: u64, open_ns: u64, budget_ns: u64, stopped_ns: u64) {
         let before_ns = self.alone.run_ns.last().copied().unwrap_or(alone_ns);
         self.alone.add(alone_ns, before_ns);
         self.open.add(open_ns, alone_ns);
@@ -149,18 +149,18 @@ impl Curve {
     }
 
     /// Of the budget that is tried last.
-    pub fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> Verdict {
         self.budgets.last().map_or(Verdict::Open, |point| point.runs.verdict(self.limit()))
     }
 
     /// The program is faster beside the hogs than alone: whatever these times show, it is not what
     /// hogs do.
-    pub fn is_refused(&self) -> bool {
+    pub(super) fn is_refused(&self) -> bool {
         self.open.bounds().is_some_and(|(_, high)| high < 1.0)
     }
 
     /// The largest budget that is good.
-    pub fn found(&self) -> Option<Amount> {
+    pub(super) fn found(&self) -> Option<Amount> {
         let last = self.budgets.last().filter(|_| !self.is_refused())?;
         (self.verdict() == Verdict::Good).then_some(last.amount)
     }
@@ -178,7 +178,7 @@ impl Curve {
     }
 
     /// The curve, what it proves, and what makes it doubtful.
-    pub fn say(&self, json: bool) -> anyhow::Result<()> {
+    pub(super) fn say(&self, json: bool) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         if json {
             let value = serde_json::json!({
@@ -196,7 +196,7 @@ impl Curve {
     }
 
     /// The same as comments of a configuration file.
-    pub fn comment(&self) -> String {
+    pub(super) fn comment(&self) -> String {
         self.text().lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect()
     }
 

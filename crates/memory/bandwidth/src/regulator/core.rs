@@ -51,7 +51,7 @@ const LEAVE: u32 = 1;
 
 /// State of a core's thread. The thread and the watchdog write it; anybody reads.
 #[derive(Default)]
-pub struct Log {
+pub(super) struct Log {
     /// The thread, 0 before it runs.
     pub thread: AtomicI32,
     /// Time at which the present stop began, on `CLOCK_MONOTONIC`; 0 outside of a stop.
@@ -89,7 +89,7 @@ pub struct Log {
 
 impl Log {
     /// Watchdog: ends the stop, if there is one.
-    pub fn end_stop(&self) {
+    pub(super) fn end_stop(&self) {
         self.order.store(LEAVE, Ordering::Relaxed);
     }
 }
@@ -100,7 +100,7 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 /// A core's thread, set up on its core.
-pub struct Core {
+pub(super) struct Core {
     core: usize,
     /// Its place among the best-effort cores.
     index: usize,
@@ -118,7 +118,7 @@ pub struct Core {
 
 impl Core {
     /// For the calling thread, which is on the core.
-    pub fn new(
+    pub(super) fn new(
         config: &Config,
         index: usize,
         counter: Counter,
@@ -140,7 +140,7 @@ impl Core {
     }
 
     /// Regulates until the regulator ends.
-    pub fn run(mut self, shared: &Shared) {
+    pub(super) fn run(mut self, shared: &Shared) {
         let log = &shared.logs[self.index];
         log.thread.store(realtime::thread::id() as i32, Ordering::Relaxed);
         while !shared.is_ending() {

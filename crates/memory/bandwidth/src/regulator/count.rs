@@ -25,7 +25,7 @@ use switches::Switches;
 
 /// Outcome of a budget, up to the end of its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BudgetOutcome {
+pub(super) enum BudgetOutcome {
     /// It was enough.
     Within,
     /// It was spent.
@@ -42,7 +42,7 @@ pub enum BudgetOutcome {
 }
 
 /// The counter of a core. Used on that core only.
-pub struct Counter {
+pub(super) struct Counter {
     way: Way,
     /// Events that were counted in all periods.
     pub counted: u64,
@@ -59,7 +59,7 @@ impl Counter {
     ///
     /// # Errors
     /// [`Error::Count`] if the kernel refuses, [`Error::Untrusted`] if the copy is not seen.
-    pub fn new(config: &Config, core: usize) -> Result<Counter, Error> {
+    pub(super) fn new(config: &Config, core: usize) -> Result<Counter, Error> {
         let way = match &config.budget {
             Budget::Share(share) => {
                 // Without it stops are charged by run times instead.
@@ -83,7 +83,7 @@ impl Counter {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn period(
+    pub(super) fn period(
         &mut self,
         (begin_ns, end_ns): (u64, u64),
         halt: BorrowedFd<'_>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Delays in nanoseconds, written by one thread and read by any. A percentile is at most an eighth
 /// too large.
-pub type Delays = stats::Shared<3>;
+pub(super) type Delays = stats::Shared<3>;
 
 /// Summary of some delays, in nanoseconds. A percentile is the upper end of its bucket, at most an
 /// eighth above the true one and never above the longest.

@@ -18,11 +18,11 @@ mod roster;
 mod user;
 
 pub use account::ThreadStatistics;
-pub use attend::attend;
+pub(super) use attend::attend;
 pub use keeper::{Accounts, Keeper};
-pub use kept::{StateFile, restore_after_crash};
-pub use roster::Roster;
-pub use user::UserRule;
+pub(super) use kept::{StateFile, restore_after_crash};
+pub(super) use roster::Roster;
+pub(super) use user::UserRule;
 
 use std::time::Duration;
 

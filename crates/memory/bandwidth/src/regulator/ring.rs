@@ -17,7 +17,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use abi::perf_event_attr as Attributes;
+pub(super) use abi::perf_event_attr as Attributes;
 
 const PAGES: usize = 8;
 const HEAD: usize = std::mem::offset_of!(abi::perf_event_mmap_page, data_head);
@@ -26,7 +26,7 @@ const HEADER_BYTES: u64 = 8;
 
 /// Record that the kernel wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub(super) enum Record {
     /// An event that was the last of its number.
     Sample {
         /// Whose it was.
@@ -46,7 +46,7 @@ pub enum Record {
 }
 
 /// Opens an event of everything that runs on a core. It does not count yet.
-pub fn open(mut attributes: Attributes, core: usize) -> io::Result<OwnedFd> {
+pub(super) fn open(mut attributes: Attributes, core: usize) -> io::Result<OwnedFd> {
     attributes.size = size_of::<Attributes>() as u32;
     attributes.set_disabled(1);
     let flags = abi::PERF_FLAG_FD_CLOEXEC.into();
@@ -62,7 +62,7 @@ pub fn open(mut attributes: Attributes, core: usize) -> io::Result<OwnedFd> {
 }
 
 /// The records of an event.
-pub struct Ring {
+pub(super) struct Ring {
     base: NonNull<u8>,
     page_bytes: usize,
 }
@@ -72,7 +72,7 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub fn map(event: BorrowedFd<'_>) -> io::Result<Ring> {
+    pub(super) fn map(event: BorrowedFd<'_>) -> io::Result<Ring> {
         let page_bytes = rustix::param::page_size();
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let bytes = (1 + PAGES) * page_bytes;
@@ -84,7 +84,7 @@ impl Ring {
 
     /// Shows all records, oldest first, and gives their room back. One that cannot be ends the
     /// walk.
-    pub fn drain(&mut self, mut show: impl FnMut(Record)) {
+    pub(super) fn drain(&mut self, mut show: impl FnMut(Record)) {
         // Acquire: pairs with the kernel's release after it has written a record.
         let head = self.place(HEAD).load(Ordering::Acquire);
         // Relaxed: only this side writes it.

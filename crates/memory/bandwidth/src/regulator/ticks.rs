@@ -13,7 +13,7 @@ const BASE: Duration = Duration::from_millis(5);
 
 /// The counter, and how fast it goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Ticks {
+pub(super) struct Ticks {
     first: (u64, u64),
     per_ns: f64,
     trusted: bool,
@@ -21,7 +21,7 @@ pub struct Ticks {
 
 impl Ticks {
     /// Sleeps some milliseconds to find the rate.
-    pub fn measure() -> Ticks {
+    pub(super) fn measure() -> Ticks {
         let trusted = cfg!(target_arch = "aarch64")
             || (cfg!(target_arch = "x86_64")
                 && realtime::machine::clocksource().as_deref() == Some("tsc"));
@@ -36,12 +36,12 @@ impl Ticks {
 
     /// The counter now.
     #[inline(always)]
-    pub fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         if self.trusted { counter() } else { monotonic_ns() }
     }
 
     /// Takes the rate anew, knowing that the clock says `now_ns`.
-    pub fn mend(&mut self, now_ns: u64) {
+    pub(super) fn mend(&mut self, now_ns: u64) {
         let (ticks, ns) = self.first;
         let passed = now_ns.saturating_sub(ns);
         if self.trusted && passed >= BASE.as_nanos() as u64 {
@@ -50,17 +50,17 @@ impl Ticks {
     }
 
     /// The counter in so many nanoseconds.
-    pub fn after(&self, ns: u64) -> u64 {
+    pub(super) fn after(&self, ns: u64) -> u64 {
         self.now().saturating_add(self.of(ns))
     }
 
     /// So many nanoseconds as a difference of the counter.
-    pub fn of(&self, ns: u64) -> u64 {
+    pub(super) fn of(&self, ns: u64) -> u64 {
         (ns as f64 * self.per_ns) as u64
     }
 
     /// A difference of the counter in nanoseconds.
-    pub fn ns(&self, ticks: u64) -> u64 {
+    pub(super) fn ns(&self, ticks: u64) -> u64 {
         (ticks as f64 / self.per_ns) as u64
     }
 }

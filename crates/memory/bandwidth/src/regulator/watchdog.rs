@@ -48,7 +48,7 @@ enum Verdict {
 /// Statistics of the watchdog's own looks: late ones are those that came a look's time late or
 /// more.
 #[derive(Default)]
-pub struct Looks {
+pub(super) struct Looks {
     pub delays: Delays,
     pub late: AtomicU64,
 }
@@ -76,7 +76,7 @@ struct Guard {
 }
 
 /// Watches until the regulator ends. `priority` is that of the cores' threads.
-pub fn run(shared: &Shared, period: Duration, priority: u8) {
+pub(super) fn run(shared: &Shared, period: Duration, priority: u8) {
     let look = LOOK.max(period * 2);
     let mut guards = vec![Guard::default(); shared.logs.len()];
     let mut idle = Duration::ZERO;

@@ -39,7 +39,7 @@ pub(super) struct Array {
 
 impl Array {
     /// Memory of so many bytes, all of it there.
-    pub fn new(bytes: usize, access: Access) -> Result<Array, Error> {
+    pub(super) fn new(bytes: usize, access: Access) -> Result<Array, Error> {
         let count = bytes / LINE_BYTES;
         let mut lines: Vec<Line> = Vec::new();
         if count == 0 || lines.try_reserve_exact(count).is_err() {
@@ -57,7 +57,7 @@ impl Array {
 
     /// Touches so many lines from where it stands, in order, and from the start again after the
     /// last one.
-    pub fn touch(&mut self, access: Access, mut count: usize) {
+    pub(super) fn touch(&mut self, access: Access, mut count: usize) {
         while count > 0 {
             if access == Access::Fresh && self.at == 0 {
                 // Zeros come in its place, which are a line's words like any others.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Holders at a socket of their own.
-pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
+pub(crate) fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("keeptime-bandwidth-{}-{number}.sock", std::process::id());
@@ -31,10 +31,10 @@ pub fn regulator(change: impl FnOnce(&mut Config)) -> (Holders, PathBuf) {
 }
 
 /// A connection of somebody who does not use [`bandwidth::Hold`].
-pub struct Stranger(OwnedFd);
+pub(crate) struct Stranger(OwnedFd);
 
 impl Stranger {
-    pub fn connect(socket: &Path) -> Stranger {
+    pub(crate) fn connect(socket: &Path) -> Stranger {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let own = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
         rustix::net::connect(&own, &SocketAddrUnix::new(socket).unwrap()).unwrap();
@@ -42,13 +42,13 @@ impl Stranger {
     }
 
     /// Sends a packet; the regulator may have closed already.
-    pub fn send(&self, packet: &[u8]) {
+    pub(crate) fn send(&self, packet: &[u8]) {
         let sent = rustix::net::send(&self.0, packet, SendFlags::NOSIGNAL);
         assert!(matches!(sent, Ok(_) | Err(Errno::PIPE | Errno::CONNRESET)), "{sent:?}");
     }
 
     /// Returns the regulator's answer and the pages that come with it; None if it has closed.
-    pub fn answer(&self) -> Option<(Welcome, Vec<OwnedFd>)> {
+    pub(crate) fn answer(&self) -> Option<(Welcome, Vec<OwnedFd>)> {
         match self.receive() {
             // Said once, ahead of the last words.
             Err(Errno::CONNRESET) => self.receive().ok().flatten(),
@@ -76,7 +76,7 @@ impl Stranger {
     }
 
     /// Becomes a holder, whose cell can be written at will.
-    pub fn attach(socket: &Path) -> (RawCell, Vec<OwnedFd>) {
+    pub(crate) fn attach(socket: &Path) -> (RawCell, Vec<OwnedFd>) {
         let stranger = Stranger::connect(socket);
         stranger.send(&Hello { version: VERSION, image: image() }.packet());
         let (welcome, pages) = stranger.answer().expect("an answer");
@@ -86,7 +86,7 @@ impl Stranger {
 }
 
 /// Maps a page that the regulator gave.
-pub fn map(page: &OwnedFd, writable: bool) -> Result<usize, Errno> {
+pub(crate) fn map(page: &OwnedFd, writable: bool) -> Result<usize, Errno> {
     let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
     let null = std::ptr::null_mut();
     // SAFETY: a fresh mapping at an address of the kernel's choosing overlaps nothing; it stays.
@@ -95,21 +95,21 @@ pub fn map(page: &OwnedFd, writable: bool) -> Result<usize, Errno> {
 }
 
 /// A holder's cell, by the layout that `page.rs` draws.
-pub struct RawCell {
+pub(crate) struct RawCell {
     base: usize,
     offset: usize,
 }
 
 impl RawCell {
-    pub fn version(&self) -> &AtomicU32 {
+    pub(crate) fn version(&self) -> &AtomicU32 {
         self.word(0)
     }
 
-    pub fn holds(&self) -> &AtomicU32 {
+    pub(crate) fn holds(&self) -> &AtomicU32 {
         self.word(4)
     }
 
-    pub fn acquired_ns(&self) -> &AtomicU64 {
+    pub(crate) fn acquired_ns(&self) -> &AtomicU64 {
         // SAFETY: as in `word`.
         unsafe { &*((self.base + self.offset + 8) as *const AtomicU64) }
     }

@@ -77,7 +77,7 @@ pub(super) struct Terms {
 
 impl Terms {
     /// With the part's own work.
-    pub fn of(view: &View, index: usize) -> Terms {
+    pub(super) fn of(view: &View, index: usize) -> Terms {
         let part = &view.parts[index];
         let mut terms = Terms { terms: Vec::new() };
         terms.add(TermKind::Cpu, part.chain, part.cpu);
@@ -85,7 +85,7 @@ impl Terms {
         terms
     }
 
-    pub fn add(&mut self, kind: TermKind, chain: usize, ns: u64) {
+    pub(super) fn add(&mut self, kind: TermKind, chain: usize, ns: u64) {
         if ns == 0 {
             return;
         }
@@ -96,7 +96,7 @@ impl Terms {
     }
 
     /// The largest first; terms that do not exist are left out.
-    pub fn finish(mut self) -> Vec<Term> {
+    pub(super) fn finish(mut self) -> Vec<Term> {
         self.terms.retain(|term| some(term.ns).is_some());
         self.terms.sort_by_key(|term| std::cmp::Reverse(term.ns));
         self.terms

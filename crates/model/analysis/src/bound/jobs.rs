@@ -21,14 +21,14 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    pub const ONE: Period = Period { ns: 1, inverse: 1.0 };
+    pub(crate) const ONE: Period = Period { ns: 1, inverse: 1.0 };
 
-    pub fn new(ns: u64) -> Period {
+    pub(crate) fn new(ns: u64) -> Period {
         Period { ns, inverse: 1.0 / ns as f64 }
     }
 
     /// `ceil(t / T)`, exactly.
-    pub fn jobs(self, t: u64) -> u64 {
+    pub(crate) fn jobs(self, t: u64) -> u64 {
         // Below 2^53 both conversions are exact, and the product is off by less than one.
         if t >= 1 << 53 {
             return t.div_ceil(self.ns);
@@ -60,7 +60,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// For a system of so many parts.
-    pub fn new(parts: usize) -> Budget {
+    pub(crate) fn new(parts: usize) -> Budget {
         Budget { left: Cell::new((1 << 18) + (parts as u64).saturating_mul(1 << 13)) }
     }
 

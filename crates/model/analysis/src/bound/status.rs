@@ -23,7 +23,7 @@ impl Relies {
     /// contains the handling time of lower-priority callbacks of its executors: also the chains
     /// above those on their accelerators, and such a chain itself where it spans executors, since
     /// its own other part might then compete with it.
-    pub fn load(&mut self, view: &View, blocking: bool) {
+    pub(super) fn load(&mut self, view: &View, blocking: bool) {
         let chains = view.chains.len();
         self.words = chains.div_ceil(64);
         self.bits.clear();
@@ -74,14 +74,14 @@ impl Relies {
     }
 
     /// The chains that this one relies on.
-    pub fn of(&self, chain: usize) -> Vec<usize> {
+    pub(super) fn of(&self, chain: usize) -> Vec<usize> {
         let row = &self.bits[chain * self.words..][..self.words];
         let has = |on: &usize| row[on / 64] >> (on % 64) & 1 == 1;
         (0..self.words * 64).filter(has).collect()
     }
 
     /// Decides the status of every chain from its response time ([`NONE`] for none).
-    pub fn decide(
+    pub(super) fn decide(
         &mut self,
         view: &View,
         response: impl Fn(usize) -> u64,

@@ -95,7 +95,7 @@ impl Theorem {
     /// `B` as printed is the longest processor time of a lower-priority callback on the executor,
     /// which is unsound: that callback holds the executor while it waits for an accelerator.
     /// `sound` adds its handling time.
-    pub fn run(&mut self, view: &View, sound: bool) {
+    pub(super) fn run(&mut self, view: &View, sound: bool) {
         self.handle_segments(view);
         self.blocking.clear();
         for part in &view.parts {
@@ -236,7 +236,7 @@ impl Theorem {
 
     /// The addends of a part's response time; where it has none, of what is reached at the
     /// deadline.
-    pub fn terms(&mut self, view: &View, index: usize, sound: bool) -> Vec<Term> {
+    pub(super) fn terms(&mut self, view: &View, index: usize, sound: bool) -> Vec<Term> {
         let part = &view.parts[index];
         let r = match self.response[index] {
             NONE => view.chains[part.chain].deadline,
@@ -285,7 +285,7 @@ impl Theorem {
     }
 
     /// Lemma 3 of a part at its response time.
-    pub fn lemma_3_at(&mut self, view: &View, index: usize) -> u64 {
+    pub(super) fn lemma_3_at(&mut self, view: &View, index: usize) -> u64 {
         let base = self.collect_requests(view, &view.parts[index]);
         match self.response[index] {
             NONE => NONE,

@@ -94,7 +94,7 @@ pub(super) struct Tight {
 
 impl Tight {
     /// Bounds every chain. The fine pass is slower and never worse.
-    pub fn run(&mut self, view: &View, fine: bool) {
+    pub(super) fn run(&mut self, view: &View, fine: bool) {
         self.uncounted.clear();
         self.uncounted.resize(view.chains.len(), false);
         self.begin(view, fine);
@@ -102,12 +102,12 @@ impl Tight {
     }
 
     /// Bounds every chain again after chains were added to [`Tight::uncounted`].
-    pub fn run_again(&mut self, view: &View) {
+    pub(super) fn run_again(&mut self, view: &View) {
         self.iterate(view);
     }
 
     /// Lets blocking no longer be counted by these chains; whether any of them was.
-    pub fn distrust(&mut self, chains: impl Iterator<Item = bool>) -> bool {
+    pub(super) fn distrust(&mut self, chains: impl Iterator<Item = bool>) -> bool {
         let mut changed = false;
         for (uncounted, lost) in self.uncounted.iter_mut().zip(chains) {
             changed |= self.fine && lost && !*uncounted;

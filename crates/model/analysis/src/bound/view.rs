@@ -116,7 +116,7 @@ pub(super) struct User {
 
 impl View {
     /// Lays out a system.
-    pub fn load(&mut self, system: &System) -> Result<(), Error> {
+    pub(super) fn load(&mut self, system: &System) -> Result<(), Error> {
         system.check()?;
         self.epsilon = system.epsilon_ns;
         self.hop = system.hop_ns;
@@ -345,19 +345,19 @@ impl View {
     }
 
     /// The users of an accelerator with higher priority than a chain.
-    pub fn users_above(&self, accelerator: usize, chain: usize) -> &[User] {
+    pub(super) fn users_above(&self, accelerator: usize, chain: usize) -> &[User] {
         &self.users[accelerator][..self.above[chain * self.users.len() + accelerator]]
     }
 
     /// Returns the place of a chain among the users of an accelerator.
-    pub fn user_of(&self, accelerator: usize, chain: usize) -> Option<usize> {
+    pub(super) fn user_of(&self, accelerator: usize, chain: usize) -> Option<usize> {
         let place = self.above[chain * self.users.len() + accelerator];
         let user = self.users[accelerator].get(place);
         user.is_some_and(|user| user.chain == chain).then_some(place)
     }
 
     /// The users of an accelerator with lower priority than a chain.
-    pub fn users_below(&self, accelerator: usize, chain: usize) -> &[User] {
+    pub(super) fn users_below(&self, accelerator: usize, chain: usize) -> &[User] {
         let place = self.above[chain * self.users.len() + accelerator];
         let users = &self.users[accelerator][place..];
         match users.first() {

@@ -3,18 +3,18 @@
 
 use analysis::{Accelerator, Callback, Chain, Executor, Segment, Span, System, Wait};
 
-pub const US: u64 = 1_000;
-pub const MS: u64 = 1_000_000;
+pub(crate) const US: u64 = 1_000;
+pub(crate) const MS: u64 = 1_000_000;
 
 /// A callback with one request of `exec_ns`, or none where that is 0.
-pub fn callback(executor: usize, cpu_ns: u64, exec_ns: u64) -> Callback {
+pub(crate) fn callback(executor: usize, cpu_ns: u64, exec_ns: u64) -> Callback {
     let segment = Segment { accelerator: 0, exec: Span::up_to(exec_ns), cpu_before_ns: 0 };
     let segments = if exec_ns > 0 { vec![segment] } else { vec![] };
     Callback { executor, cpu: Span::up_to(cpu_ns), segments }
 }
 
 /// A chain on one accelerator.
-pub fn chain(priority: u32, period_ns: u64, bucket: u32, callbacks: Vec<Callback>) -> Chain {
+pub(crate) fn chain(priority: u32, period_ns: u64, bucket: u32, callbacks: Vec<Callback>) -> Chain {
     Chain {
         priority,
         period_ns,
@@ -28,7 +28,7 @@ pub fn chain(priority: u32, period_ns: u64, bucket: u32, callbacks: Vec<Callback
 }
 
 /// Case study 1 of PAAM with the cores of the authors' script, 10 ms for each segment.
-pub fn case_study_1(kappa_ns: u64, epsilon_ns: u64) -> System {
+pub(crate) fn case_study_1(kappa_ns: u64, epsilon_ns: u64) -> System {
     let cpu: [&[u64]; 8] = [
         &[2, 6],
         &[2, 8, 9],
@@ -60,7 +60,7 @@ pub fn case_study_1(kappa_ns: u64, epsilon_ns: u64) -> System {
 
 /// The printed theorem's counterexample: two chains on one executor, the lower one waits for an
 /// accelerator.
-pub fn counterexample() -> System {
+pub(crate) fn counterexample() -> System {
     let mut high = chain(2, 100 * MS, 0, vec![callback(0, MS, 0)]);
     high.deadline_ns = 50 * MS;
     let low = chain(1, 200 * MS, 0, vec![callback(0, MS, 60 * MS)]);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-pub const MS: i64 = 1_000_000;
+pub(crate) const MS: i64 = 1_000_000;
 
 thread_local! {
     static READS: Reads = const { Reads::new() };
@@ -17,16 +17,16 @@ thread_local! {
 }
 
 /// Returns true if the calling thread reads nothing any more.
-pub fn reads_nothing() -> bool {
+pub(crate) fn reads_nothing() -> bool {
     READS.with(Reads::is_empty)
 }
 
-pub fn me() -> u32 {
+pub(crate) fn me() -> u32 {
     ME.with(|me| *me)
 }
 
 /// A lock with a pair of numbers that writers change one after the other.
-pub struct Guarded {
+pub(crate) struct Guarded {
     pub lock: Rwlock,
     pub pair: UnsafeCell<[u64; 2]>,
     pub entries: AtomicU64,
@@ -37,7 +37,7 @@ pub struct Guarded {
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
-    pub fn new() -> Guarded {
+    pub(crate) fn new() -> Guarded {
         Guarded {
             lock: Rwlock::new(),
             pair: UnsafeCell::new([0; 2]),
@@ -46,24 +46,24 @@ impl Guarded {
         }
     }
 
-    pub fn read(&self, until: Option<Deadline>) -> Result<(), Failure> {
+    pub(crate) fn read(&self, until: Option<Deadline>) -> Result<(), Failure> {
         READS.with(|reads| self.lock.read(reads, me(), until))
     }
 
-    pub fn try_read(&self) -> Result<(), Failure> {
+    pub(crate) fn try_read(&self) -> Result<(), Failure> {
         READS.with(|reads| self.lock.try_read(reads, me()))
     }
 
-    pub fn write(&self, until: Option<Deadline>) -> Result<(), Failure> {
+    pub(crate) fn write(&self, until: Option<Deadline>) -> Result<(), Failure> {
         self.lock.write(me(), until)
     }
 
-    pub fn unlock(&self) -> Result<Unlocked, Failure> {
+    pub(crate) fn unlock(&self) -> Result<Unlocked, Failure> {
         READS.with(|reads| self.lock.unlock(reads, me()))
     }
 
     /// Waits until so many wait, which other threads bring about.
-    pub fn await_waiting(&self, readers: u32, writers: u32) {
+    pub(crate) fn await_waiting(&self, readers: u32, writers: u32) {
         testing::until_ok("so many wait", || {
             let waiting = self.lock.waiting(me());
             if waiting == (Waiting { readers, writers }) { Ok(()) } else { Err(waiting) }
@@ -71,7 +71,7 @@ impl Guarded {
     }
 
     /// Looks at the pair, which nobody may be changing.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         // SAFETY: the calling thread reads, so nobody writes.
         let [first, second] = unsafe { std::ptr::read_volatile(self.pair.get()) };
         assert_eq!(first, second, "a torn pair");
@@ -79,7 +79,7 @@ impl Guarded {
     }
 
     /// Changes the pair; somebody else would see it torn.
-    pub fn change(&self) {
+    pub(crate) fn change(&self) {
         let pair = self.pair.get().cast::<u64>();
         // SAFETY: the calling thread writes, so nobody else looks. Both are inside the pair.
         unsafe {
@@ -94,7 +94,7 @@ impl Guarded {
         self.writes.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn check_idle(&self) {
+    pub(crate) fn check_idle(&self) {
         assert!(self.lock.is_idle(me()));
         assert!(reads_nothing());
         self.write(None).unwrap();
@@ -105,32 +105,32 @@ impl Guarded {
 
 /// The bytes of a `pthread_rwlock_t`.
 #[repr(C, align(8))]
-pub struct Bytes(pub UnsafeCell<[u32; 14]>);
+pub(crate) struct Bytes(pub UnsafeCell<[u32; 14]>);
 
 // SAFETY: only reached through the lock, or while one thread has it.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    pub fn new() -> Bytes {
+    pub(crate) fn new() -> Bytes {
         Bytes(UnsafeCell::new([0; 14]))
     }
 
-    pub fn pointer(&self) -> *mut c_void {
+    pub(crate) fn pointer(&self) -> *mut c_void {
         self.0.get().cast()
     }
 
-    pub fn lock(&self) -> &Rwlock {
+    pub(crate) fn lock(&self) -> &Rwlock {
         // SAFETY: the bytes are as large and as aligned as the lock, and live as long.
         unsafe { Rwlock::at(self.pointer()) }
     }
 
-    pub fn word(&self, offset: usize) -> u32 {
+    pub(crate) fn word(&self, offset: usize) -> u32 {
         // SAFETY: the offset is inside, and no other thread is about.
         unsafe { self.0.get().cast::<u32>().add(offset / 4).read_volatile() }
     }
 }
 
-pub fn realtime_after(ns: i64) -> Deadline {
+pub(crate) fn realtime_after(ns: i64) -> Deadline {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     Deadline { clock: Clock::Realtime, at_ns: now.as_nanos() as i64 + ns }
 }

@@ -17,7 +17,7 @@ const MANY_YIELDS: usize = 16;
 
 /// Consecutive time with one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub(crate) struct Slice {
     pub from: u64,
     pub to: u64,
     pub raw: Raw,
@@ -27,7 +27,7 @@ pub struct Slice {
 
 /// Time that was added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub(crate) struct Sum {
     pub ticks: u64,
     pub times: u64,
     pub readers: u32,
@@ -35,7 +35,7 @@ pub struct Sum {
 
 /// The account of a call.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub(crate) struct Account {
     /// The call, as its place among the worst ones.
     pub worst: usize,
     pub target: Target,
@@ -52,7 +52,7 @@ pub struct Account {
 }
 
 impl Account {
-    pub fn open(worst: usize, target: Target, present: Present, most: usize) -> Account {
+    pub(crate) fn open(worst: usize, target: Target, present: Present, most: usize) -> Account {
         Account {
             worst,
             target,
@@ -68,7 +68,7 @@ impl Account {
     }
 
     /// From now on the cause is another one.
-    pub fn change(&mut self, present: Present, now: u64) {
+    pub(crate) fn change(&mut self, present: Present, now: u64) {
         if present.raw == self.present.raw {
             // Of the readers, only their highest number is kept.
             let readers = self.present.readers.max(present.readers);
@@ -101,13 +101,13 @@ impl Account {
     }
 
     /// The thread begins to wait: what comes may be written anew when the wait is over.
-    pub fn wait_begins(&mut self, lock: u32, now: u64) {
+    pub(crate) fn wait_begins(&mut self, lock: u32, now: u64) {
         self.cut(now);
         (self.mark, self.marked, self.awaited) = (self.slices.len(), now, lock);
     }
 
     /// The wait is over.
-    pub fn wait_ends(&mut self, now: u64) {
+    pub(crate) fn wait_ends(&mut self, now: u64) {
         self.cut(now);
         if self.slices.len() > self.most {
             for slice in self.slices.drain(self.most..) {
@@ -121,19 +121,19 @@ impl Account {
     }
 
     /// Returns the lock that the thread waits for, or `NO_LOCK`.
-    pub fn awaited(&self) -> u32 {
+    pub(crate) fn awaited(&self) -> u32 {
         self.awaited
     }
 
     /// Everything since the wait began was waiting for a signal.
-    pub fn was_waiting_for_signal(&mut self, lock: u32, now: u64) {
+    pub(crate) fn was_waiting_for_signal(&mut self, lock: u32, now: u64) {
         self.cut(now);
         self.slices.truncate(self.mark);
         self.push(Slice { from: self.marked, to: now, raw: Raw::Signal { lock }, readers: 0 });
     }
 
     /// Another thread got the lock that was free.
-    pub fn given_to(&mut self, lock: u32, other: Who, now: u64) {
+    pub(crate) fn given_to(&mut self, lock: u32, other: Who, now: u64) {
         self.cut(now);
         for slice in self.slices[self.mark..].iter_mut().rev() {
             match &mut slice.raw {
@@ -147,7 +147,7 @@ impl Account {
     }
 
     /// The thread found its place on a processor that was not the one it had been on.
-    pub fn came(&mut self, came: &Came, now: u64) {
+    pub(crate) fn came(&mut self, came: &Came, now: u64) {
         self.cut(now);
         for slice in self.slices.iter_mut().rev() {
             if slice.from < came.able {
@@ -161,7 +161,7 @@ impl Account {
 
     /// The call has returned. `usual` is the median of its kind; a queue may be full if there
     /// are `full` launches outstanding.
-    pub fn close(&mut self, now: u64, usual: u64, queues: bool, full: u32) {
+    pub(crate) fn close(&mut self, now: u64, usual: u64, queues: bool, full: u32) {
         self.cut(now);
         let queue_full = queues && self.target.outstanding >= full;
         let preempted = self.slices.iter().filter(|s| matches!(s.raw, Raw::Preempted { .. }));
@@ -211,7 +211,7 @@ impl Account {
 
     /// Returns true if a record that touches this thing can change the cause.
     #[inline]
-    pub fn minds(&self, thing: Thing) -> bool {
+    pub(crate) fn minds(&self, thing: Thing) -> bool {
         thing != Thing::None && self.present.interest.has(thing)
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use trace::{StreamKind, Trace};
 
 /// Names of everything.
-pub struct Names<'r> {
+pub(super) struct Names<'r> {
     survey: &'r Survey,
     contended_only: bool,
     tasks: HashMap<u32, &'r str>,
@@ -24,7 +24,7 @@ pub struct Names<'r> {
 }
 
 impl<'r> Names<'r> {
-    pub fn new(trace: &'r Trace, survey: &'r Survey) -> Names<'r> {
+    pub(super) fn new(trace: &'r Trace, survey: &'r Survey) -> Names<'r> {
         let mut count = 0;
         let mut by_tid: HashMap<u32, Vec<u32>> = HashMap::new();
         let streams = trace.streams().iter().map(|stream| {
@@ -48,7 +48,7 @@ impl<'r> Names<'r> {
     }
 
     /// A closed account.
-    pub fn explained(&self, account: &Account) -> Explained {
+    pub(super) fn explained(&self, account: &Account) -> Explained {
         let clock = &self.survey.inner.clock;
         let mut teller = Teller { clock, ticks: 0 };
         let mut parts = Vec::new();
@@ -200,7 +200,7 @@ fn explained(worst: usize, clock: &Calibration, ticks: u64, parts: Vec<Part>) ->
 }
 
 /// A call whose records are not where the first pass saw them: the file was changed meanwhile.
-pub fn not_found(survey: &Survey, worst: usize) -> Explained {
+pub(super) fn not_found(survey: &Survey, worst: usize) -> Explained {
     let inner = &survey.inner;
     let ticks = inner.targets[worst].ticks;
     let sum = Sum { ticks, times: 1, readers: 0 };

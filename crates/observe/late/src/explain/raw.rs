@@ -13,11 +13,11 @@ use crate::survey::locks::NOBODY;
 use record::Class;
 
 /// Most holders of a chain.
-pub const MOST_LINKS: usize = 4;
+pub(crate) const MOST_LINKS: usize = 4;
 
 /// A cause, in ids. Equal ones that follow each other are one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Raw {
+pub(crate) enum Raw {
     Executing,
     /// It executes or is suspended: no records of the scheduler.
     NotRecorded,
@@ -51,7 +51,7 @@ pub enum Raw {
 
 /// Holders, each of which waits for the lock that the next one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Chain {
+pub(crate) struct Chain {
     links: [Link; MOST_LINKS],
     length: u8,
     /// State of the last holder.
@@ -60,7 +60,7 @@ pub struct Chain {
 
 /// One holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Link {
+pub(crate) struct Link {
     pub lock: u32,
     pub who: Who,
     pub stream: u32,
@@ -71,7 +71,7 @@ pub struct Link {
 
 /// State of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Holding {
+pub(crate) enum Holding {
     Stands(Stand),
     HandOver(u32),
     Signal(u32),
@@ -94,7 +94,7 @@ impl Chain {
     }
 
     /// The holders, that of the lock that is waited for first.
-    pub fn links(&self) -> &[Link] {
+    pub(crate) fn links(&self) -> &[Link] {
         &self.links[..usize::from(self.length)]
     }
 
@@ -111,7 +111,7 @@ impl Chain {
 
 /// Something that a cause depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub(crate) enum Thing {
     None,
     Stream(u32),
     Lock(u32),
@@ -121,7 +121,7 @@ pub enum Thing {
 
 /// Things that a cause depends on: only a record that touches one of these can change it.
 #[derive(Clone, Copy, Debug)]
-pub struct Interest {
+pub(crate) struct Interest {
     things: [Thing; 2 + 4 * (MOST_LINKS + 1)],
     length: usize,
 }
@@ -140,7 +140,7 @@ impl Interest {
 
     /// Returns true if a thing is one of these.
     #[inline]
-    pub fn has(&self, thing: Thing) -> bool {
+    pub(crate) fn has(&self, thing: Thing) -> bool {
         self.things[..self.length].contains(&thing)
     }
 }
@@ -148,7 +148,7 @@ impl Interest {
 /// Present cause of a thread's time, the things that it depends on, and the number of readers that
 /// have the lock that the thread waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Present {
+pub(crate) struct Present {
     pub raw: Raw,
     pub interest: Interest,
     pub readers: u32,
@@ -169,7 +169,7 @@ enum Waits {
 
 impl Scene<'_> {
     /// Returns the present cause of the time of a stream's thread.
-    pub fn present(&self, stream: u32, now: u64) -> Present {
+    pub(crate) fn present(&self, stream: u32, now: u64) -> Present {
         let mut interest = Interest::new();
         interest.add(Thing::Stream(stream));
         let mut readers = 0;

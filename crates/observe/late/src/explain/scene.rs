@@ -17,7 +17,7 @@ use trace::{StreamKind, Trace};
 
 /// A thread.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub calls: Vec<(u32, u64)>,
     pub held: Vec<LockHold>,
     pub wait: Option<Wait>,
@@ -31,7 +31,7 @@ pub struct Seen {
 
 /// A thread that has a lock.
 #[derive(Clone, Copy, Debug)]
-pub struct Has {
+pub(crate) struct Has {
     pub stream: u32,
     pub read: bool,
     pub since: u64,
@@ -39,7 +39,7 @@ pub struct Has {
 
 /// A lock.
 #[derive(Clone, Debug, Default)]
-pub struct LockNow {
+pub(crate) struct LockNow {
     pub holders: Vec<Has>,
     waiting: Vec<u32>,
     pub waiting_writers: u32,
@@ -53,7 +53,7 @@ pub struct LockNow {
 
 /// Effect of a record, with the locks concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub(crate) struct Changed {
     /// Locks whose holders or waiters changed.
     pub locks: [u32; 2],
     pub what: What,
@@ -61,7 +61,7 @@ pub struct Changed {
 
 /// Kind of a record's effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// Nothing of the following.
     Plain,
     /// A call began.
@@ -79,7 +79,7 @@ pub enum What {
 
 /// The program.
 #[derive(Debug)]
-pub struct Scene<'s> {
+pub(crate) struct Scene<'s> {
     trace: &'s Trace,
     identities: &'s Identities,
     functions: Functions,
@@ -91,7 +91,7 @@ pub struct Scene<'s> {
 }
 
 impl<'s> Scene<'s> {
-    pub fn new(
+    pub(crate) fn new(
         trace: &'s Trace,
         identities: &'s Identities,
         functions: &Functions,
@@ -116,7 +116,7 @@ impl<'s> Scene<'s> {
     }
 
     /// A thread is as the first pass left it here.
-    pub fn restore(&mut self, stream: u32, snapshot: Snapshot, lost: bool) {
+    pub(crate) fn restore(&mut self, stream: u32, snapshot: Snapshot, lost: bool) {
         for held in &snapshot.held {
             let has = Has { stream, read: held.read, since: held.since };
             self.locks.entry(held.lock).or_default().holders.push(has);
@@ -132,22 +132,22 @@ impl<'s> Scene<'s> {
     }
 
     /// A lock as it is now; none if nobody has touched it.
-    pub fn lock(&self, lock: u32) -> Option<&LockNow> {
+    pub(crate) fn lock(&self, lock: u32) -> Option<&LockNow> {
         self.locks.get(&lock)
     }
 
     /// Returns true if an object is no lock that is held, but one that is signalled.
-    pub fn is_signal(&self, lock: u32) -> bool {
+    pub(crate) fn is_signal(&self, lock: u32) -> bool {
         lock != NO_LOCK && !self.identities.identity(lock).key.family.held()
     }
 
     /// The thread id of a stream.
-    pub fn tid(&self, stream: u32) -> u32 {
+    pub(crate) fn tid(&self, stream: u32) -> u32 {
         self.trace.streams()[stream as usize].id
     }
 
     /// The stream of a thread id at a time: the latest one that has begun by then.
-    pub fn stream(&self, tid: u32, now: u64) -> u32 {
+    pub(crate) fn stream(&self, tid: u32, now: u64) -> u32 {
         let first = |stream: u32| self.trace.streams()[stream as usize].blocks[0].first;
         let streams = self.by_tid.get(&tid).map_or(&[][..], Vec::as_slice).iter().copied();
         let begun = streams.filter(|stream| first(*stream) <= now);
@@ -155,7 +155,7 @@ impl<'s> Scene<'s> {
     }
 
     /// Records of a thread are missing from now on.
-    pub fn gap_begins(&mut self, stream: u32) {
+    pub(crate) fn gap_begins(&mut self, stream: u32) {
         let seen = std::mem::take(&mut self.threads[stream as usize]);
         for held in seen.held {
             let lock = self.locks.entry(held.lock).or_default();
@@ -181,7 +181,7 @@ impl<'s> Scene<'s> {
     }
 
     /// A thread's record.
-    pub fn apply(&mut self, stream: u32, record: &Record) -> Changed {
+    pub(crate) fn apply(&mut self, stream: u32, record: &Record) -> Changed {
         let changed = |what| Changed { locks: [NO_LOCK; 2], what };
         let calls = &mut self.threads[stream as usize].calls;
         match record.kind {
@@ -319,7 +319,7 @@ impl<'s> Scene<'s> {
 
     /// A thread was woken by another. If it waits for a lock that is known to be the other's only
     /// from the lock's word when the wait began, then the other has let it go; returns that lock.
-    pub fn woken(&mut self, waker: u32, wakee: u32, now: u64) -> u32 {
+    pub(crate) fn woken(&mut self, waker: u32, wakee: u32, now: u64) -> u32 {
         let stream = self.stream(wakee, now);
         let Some(seen) = self.threads.get(stream as usize) else { return NO_LOCK };
         let Some(wait) = seen.wait.filter(|wait| wait.owner == waker && waker != 0) else {

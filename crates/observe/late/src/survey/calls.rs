@@ -7,7 +7,7 @@ use record::Record;
 
 /// An open call.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     pub kind: u32,
     /// Number of its function.
     pub function: u32,
@@ -31,7 +31,7 @@ pub struct Frame {
 
 /// A call that has returned and may be one of the worst.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     pub ticks: u64,
     pub enter: u64,
     pub stream: u32,
@@ -49,7 +49,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// The call of this frame, which returned with this record.
-    pub fn new(frame: &Frame, record: &Record, stream: u32, depth: u32) -> Candidate {
+    pub(crate) fn new(frame: &Frame, record: &Record, stream: u32, depth: u32) -> Candidate {
         Candidate {
             ticks: record.time - frame.enter,
             enter: frame.enter,
@@ -71,7 +71,7 @@ impl Candidate {
 /// The longest calls of one kind. Within a kind the longest ones are also the latest ones, since
 /// they are compared with the same median; so no median needs to be known while they are chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Longest {
+pub(crate) struct Longest {
     kept: Vec<Candidate>,
     /// A shorter call need not be looked at.
     floor: u64,
@@ -80,7 +80,7 @@ pub struct Longest {
 impl Longest {
     /// Keeps a call if it is among the `most` longest.
     #[inline]
-    pub fn offer(&mut self, most: usize, candidate: impl FnOnce() -> Candidate, ticks: u64) {
+    pub(crate) fn offer(&mut self, most: usize, candidate: impl FnOnce() -> Candidate, ticks: u64) {
         if ticks > self.floor || (self.kept.len() < most && most > 0) {
             self.keep(most, candidate());
         }
@@ -99,14 +99,14 @@ impl Longest {
         }
     }
 
-    pub fn kept(&self) -> &[Candidate] {
+    pub(crate) fn kept(&self) -> &[Candidate] {
         &self.kept
     }
 }
 
 /// Measurements of one kind of call.
 #[derive(Clone, Debug, Default)]
-pub struct KindState {
+pub(crate) struct KindState {
     pub durations: Histogram,
     /// Locks taken by one call.
     pub acquisitions: Histogram,

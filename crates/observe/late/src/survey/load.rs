@@ -16,7 +16,7 @@ const MOST_COPIES: usize = 256;
 
 /// Time for which a thread waited for processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProcessorWait {
+pub(crate) struct ProcessorWait {
     pub ticks: u64,
     pub times: u64,
     pub longest: u64,
@@ -25,14 +25,14 @@ pub struct ProcessorWait {
 
 /// The scheduler's state at a time.
 #[derive(Clone, Debug)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     pub time: u64,
     pub processors: Processors,
 }
 
 /// Threads that want processors.
 #[derive(Debug)]
-pub struct LoadState {
+pub(crate) struct LoadState {
     count: u32,
     pub processors: Processors,
     waits: Map<u32, ProcessorWait>,
@@ -53,7 +53,7 @@ pub struct LoadState {
 impl LoadState {
     /// For a machine with so many processors, whose records are in so many blocks, and a program
     /// with these threads.
-    pub fn new(
+    pub(crate) fn new(
         tier: Tier,
         count: u32,
         blocks: usize,
@@ -78,7 +78,7 @@ impl LoadState {
     }
 
     /// A block of a processor begins: records that were missing before it are there again.
-    pub fn block_begins(&mut self, processor: u32, now: u64) {
+    pub(crate) fn block_begins(&mut self, processor: u32, now: u64) {
         self.pass(now);
         self.processors.gap_ends(processor);
         if self.blocks % self.stride == 0 {
@@ -89,7 +89,7 @@ impl LoadState {
     }
 
     /// A kernel's record.
-    pub fn apply(&mut self, record: &Record) {
+    pub(crate) fn apply(&mut self, record: &Record) {
         self.pass(record.time);
         let (first, second) = ((record.subject >> 32) as u32, record.subject as u32);
         match record.kind {
@@ -117,7 +117,7 @@ impl LoadState {
     }
 
     /// Records of a processor are missing from now on.
-    pub fn gap_begins(&mut self, processor: u32, missing: Missing, now: u64) {
+    pub(crate) fn gap_begins(&mut self, processor: u32, missing: Missing, now: u64) {
         self.pass(now);
         self.processors.gap_begins(processor, missing);
         self.wanting = self.processors.wanting();
@@ -152,7 +152,7 @@ impl LoadState {
     }
 
     /// Returns the time for which a thread waited for processors.
-    pub fn wait_of(&self, tid: u32) -> ProcessorWait {
+    pub(crate) fn wait_of(&self, tid: u32) -> ProcessorWait {
         self.waits.get(&tid).copied().unwrap_or_default()
     }
 }

@@ -12,7 +12,7 @@ use crate::snapshot::Wait;
 use record::{Class, Record};
 
 /// No stream.
-pub const NOBODY: u32 = u32::MAX;
+pub(crate) const NOBODY: u32 = u32::MAX;
 /// `ETIMEDOUT`, the same on every architecture that is recorded.
 const TIMED_OUT: u32 = 110;
 /// Most callers that are kept for a lock.
@@ -20,7 +20,7 @@ const MOST_CALLERS: usize = 16;
 
 /// One wait or hold that stands out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Instance {
+pub(crate) struct Instance {
     /// Duration of the wait or hold, in ticks.
     pub ticks: u64,
     /// Begin of the wait or hold.
@@ -51,7 +51,7 @@ impl Instance {
 
 /// Number of times that an event happened, and the instance that stands out.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub count: u64,
     pub worst: Option<Instance>,
 }
@@ -65,7 +65,7 @@ impl Tally {
 
 /// A lock's counters and histograms. Index 1 is for readers, 0 for everybody else.
 #[derive(Clone, Debug, Default)]
-pub struct LockState {
+pub(crate) struct LockState {
     pub attributes: Option<u32>,
     pub created: Option<u64>,
     pub destroyed: Option<u64>,
@@ -117,7 +117,7 @@ pub struct LockState {
 
 /// Counters of a lock when a wait for it began.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mark {
+pub(crate) struct Mark {
     grants: u64,
     write_grants: u64,
     barging_reads: u64,
@@ -126,7 +126,7 @@ pub struct Mark {
 
 /// The thread that does something, and the call in which it does.
 #[derive(Clone, Copy, Debug)]
-pub struct Actor {
+pub(crate) struct Actor {
     pub stream: u32,
     pub kind: u32,
     /// True if measured times may be wrong, since records are missing around them.
@@ -135,7 +135,7 @@ pub struct Actor {
 
 impl LockState {
     /// A wait begins.
-    pub fn wait_begins(&mut self) -> Mark {
+    pub(crate) fn wait_begins(&mut self) -> Mark {
         let mark = Mark {
             grants: self.grants,
             write_grants: self.write_grants,
@@ -147,12 +147,12 @@ impl LockState {
     }
 
     /// A wait ends, whichever way.
-    pub fn wait_ends(&mut self) {
+    pub(crate) fn wait_ends(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
     /// Counts a wait that ended with the lock. [`LockState::granted`] comes after it.
-    pub fn waited(&mut self, wait: &Wait, mark: &Mark, now: u64, actor: Actor) {
+    pub(crate) fn waited(&mut self, wait: &Wait, mark: &Mark, now: u64, actor: Actor) {
         let mode = usize::from(wait.class == Class::Read);
         self.contended[mode] += 1;
         if actor.doubtful {
@@ -192,7 +192,7 @@ impl LockState {
     }
 
     /// Counts a wait that ended without the lock, with this result.
-    pub fn given_up(&mut self, wait: &Wait, result: u32, now: u64, actor: Actor) {
+    pub(crate) fn given_up(&mut self, wait: &Wait, result: u32, now: u64, actor: Actor) {
         self.gave_up += 1;
         self.timed_out += u64::from(result == TIMED_OUT);
         if actor.doubtful {
@@ -206,7 +206,7 @@ impl LockState {
     }
 
     /// Somebody has got the lock.
-    pub fn granted(&mut self, class: Class, waited: bool, now: u64, actor: Actor) {
+    pub(crate) fn granted(&mut self, class: Class, waited: bool, now: u64, actor: Actor) {
         let read = class == Class::Read;
         if !waited && self.waiting > 0 {
             self.barging_reads += u64::from(read);
@@ -232,7 +232,7 @@ impl LockState {
 
     /// Counts an acquisition.
     #[inline]
-    pub fn count(&mut self, record: &Record, class: Class, kind: u32) {
+    pub(crate) fn count(&mut self, record: &Record, class: Class, kind: u32) {
         self.acquisitions[usize::from(class == Class::Read)] += 1;
         self.attributes = Some(record.number);
         count_in(&mut self.kinds, kind, usize::MAX);
@@ -240,7 +240,7 @@ impl LockState {
     }
 
     /// Somebody lets the lock go.
-    pub fn released(&mut self, read: bool, since: u64, now: u64, kind: u32, actor: Actor) {
+    pub(crate) fn released(&mut self, read: bool, since: u64, now: u64, kind: u32, actor: Actor) {
         self.left(read, Some(actor.stream));
         if actor.doubtful {
             self.unknown_holds += 1;
@@ -258,7 +258,7 @@ impl LockState {
     }
 
     /// Somebody no longer has the lock, or it is not known any more whether they have.
-    pub fn left(&mut self, read: bool, by: Option<u32>) {
+    pub(crate) fn left(&mut self, read: bool, by: Option<u32>) {
         self.users = self.users.saturating_sub(1);
         (self.last_owner, self.waiting_at_release) =
             if read { (None, 0) } else { (by, self.waiting) };
@@ -266,7 +266,13 @@ impl LockState {
 
     /// Counts a wait for a condition that began at `since`; returns how much of it was waiting
     /// for the mutex.
-    pub fn condition_waited(&mut self, wait: &Wait, result: u32, now: u64, actor: Actor) -> u64 {
+    pub(crate) fn condition_waited(
+        &mut self,
+        wait: &Wait,
+        result: u32,
+        now: u64,
+        actor: Actor,
+    ) -> u64 {
         self.contended[0] += 1;
         self.timed_out += u64::from(result == TIMED_OUT);
         // A wait that timed out was not ended by a signal.
@@ -286,7 +292,7 @@ impl LockState {
     }
 
     /// A once control was run, or another thread's running of it was waited for.
-    pub fn ran_once(&mut self, since: Option<u64>, now: u64, actor: Actor) {
+    pub(crate) fn ran_once(&mut self, since: Option<u64>, now: u64, actor: Actor) {
         let Some(since) = since.filter(|_| !actor.doubtful) else {
             self.unknown_waits += 1;
             return;
@@ -298,7 +304,7 @@ impl LockState {
     }
 
     /// A signal is sent.
-    pub fn signal(&mut self, now: u64) {
+    pub(crate) fn signal(&mut self, now: u64) {
         self.signals += 1;
         self.signalled = Some(now);
     }
@@ -333,14 +339,14 @@ fn count_in<T: Copy + PartialEq>(list: &mut Vec<(T, u64)>, what: T, most: usize)
 
 /// Uncontended locks that were destroyed and forgotten.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Forgotten {
+pub(crate) struct Forgotten {
     pub locks: u64,
     pub acquisitions: u64,
 }
 
 /// All locks of the trace.
 #[derive(Debug, Default)]
-pub struct Locks {
+pub(crate) struct Locks {
     pub identities: Identities,
     pub states: Vec<LockState>,
     pub forgotten: Forgotten,
@@ -349,10 +355,10 @@ pub struct Locks {
 /// The lock that an address meant lately, for each of some addresses: a thread's own, small and
 /// without hashing.
 #[derive(Clone, Debug)]
-pub struct Cache([(u64, u32, u32); 64]);
+pub(crate) struct Cache([(u64, u32, u32); 64]);
 
 impl Cache {
-    pub fn new() -> Cache {
+    pub(crate) fn new() -> Cache {
         Cache([(0, 0, NO_LOCK); 64])
     }
 }
@@ -360,7 +366,7 @@ impl Cache {
 impl Locks {
     /// The lock that an address means now.
     #[inline]
-    pub fn find(&mut self, cache: &mut Cache, key: Key, now: u64) -> u32 {
+    pub(crate) fn find(&mut self, cache: &mut Cache, key: Key, now: u64) -> u32 {
         // The family is in the lowest bits of the tag: locks are aligned to four bytes.
         let tag = key.address.rotate_left(3) ^ key.family as u64;
         let slot = &mut cache.0[(key.address >> 3 ^ key.address >> 9) as usize & 63];
@@ -376,7 +382,7 @@ impl Locks {
     }
 
     /// A lock is created: its address means a new one, unless nothing was known of it.
-    pub fn created(&mut self, cache: &mut Cache, key: Key, record: &Record) {
+    pub(crate) fn created(&mut self, cache: &mut Cache, key: Key, record: &Record) {
         if let Some(known) = self.identities.known(key) {
             self.end(known, record.time);
         }
@@ -387,7 +393,7 @@ impl Locks {
     }
 
     /// A lock is destroyed.
-    pub fn destroyed(&mut self, key: Key, now: u64) {
+    pub(crate) fn destroyed(&mut self, key: Key, now: u64) {
         if let Some(known) = self.identities.known(key) {
             self.end(known, now);
         }

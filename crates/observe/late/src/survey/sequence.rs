@@ -41,7 +41,7 @@ const MOST_CUTS: usize = 8;
 
 /// Work that a call gives to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub(crate) enum Gives {
     Launch,
     Graph,
     Copy,
@@ -51,7 +51,7 @@ pub enum Gives {
 
 /// A call that queues work.
 #[derive(Clone, Copy, Debug)]
-pub struct Op {
+pub(crate) struct Op {
     /// Hash by which it is compared: equal for the same call.
     pub same: u64,
     pub kind: u32,
@@ -67,21 +67,21 @@ pub struct Op {
 
 /// Whose calls they are.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Whose {
+pub(crate) struct Whose {
     pub process: u32,
     pub stream: u32,
 }
 
 /// Calls that a thread has queued since the last cut.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub(crate) struct Gathered {
     ops: Vec<Op>,
     border: Vec<u32>,
 }
 
 /// A unit.
 #[derive(Clone, Debug, Default)]
-pub struct Unit {
+pub(crate) struct Unit {
     /// The thread that did it first.
     pub whose: Whose,
     pub length: usize,
@@ -99,7 +99,7 @@ pub struct Unit {
 
 /// Description of a unit that was repeated.
 #[derive(Clone, Debug, Default)]
-pub struct Described {
+pub(crate) struct Described {
     /// Time of one repetition.
     pub times: Histogram,
     /// The same without copies of pageable memory.
@@ -118,7 +118,7 @@ pub struct Described {
 
 /// The units of all threads.
 #[derive(Debug, Default)]
-pub struct Units {
+pub(crate) struct Units {
     kept: Map<u64, Unit>,
     /// Kinds of calls that ended what was gathered, with how often.
     pub cuts: Map<u32, u64>,
@@ -129,7 +129,7 @@ pub struct Units {
 impl Gathered {
     /// Adds a call.
     #[inline]
-    pub fn add(&mut self, op: Op, units: &mut Units, whose: Whose) {
+    pub(crate) fn add(&mut self, op: Op, units: &mut Units, whose: Whose) {
         if self.ops.len() >= MOST_CALLS {
             self.overflow(units, whose);
         }
@@ -137,13 +137,13 @@ impl Gathered {
     }
 
     /// Forgets what was gathered, since calls are missing.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.ops.clear();
     }
 
     /// A call of this kind comes that no graph can contain, or the thread ends: counts what was
     /// gathered.
-    pub fn close(&mut self, units: &mut Units, whose: Whose, cut: u32) {
+    pub(crate) fn close(&mut self, units: &mut Units, whose: Whose, cut: u32) {
         if self.ops.is_empty() {
             return;
         }
@@ -241,7 +241,7 @@ impl Units {
     }
 
     /// The units that were repeated, in no order.
-    pub fn repeated(&self) -> impl Iterator<Item = (&Unit, &Described)> {
+    pub(crate) fn repeated(&self) -> impl Iterator<Item = (&Unit, &Described)> {
         self.kept.values().filter_map(|unit| Some((unit, unit.described.as_deref()?)))
     }
 }

@@ -19,7 +19,7 @@ use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 
 /// The tables of the first pass.
-pub struct Tables<'t> {
+pub(crate) struct Tables<'t> {
     pub trace: &'t Trace,
     pub world: World,
     pub about: Vec<About>,
@@ -39,11 +39,11 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub fn at(&self, ticks: u64) -> u64 {
+    pub(super) fn at(&self, ticks: u64) -> u64 {
         self.clock.duration_ns(ticks.saturating_sub(self.start))
     }
 
-    pub fn kind(&self, kind: u32) -> Option<u32> {
+    pub(super) fn kind(&self, kind: u32) -> Option<u32> {
         (kind != NO_KIND).then(|| self.kinds[kind as usize])
     }
 
@@ -65,7 +65,7 @@ impl Places {
 
 impl Tables<'_> {
     /// The survey.
-    pub fn summarise(mut self, options: &Options) -> Survey {
+    pub(crate) fn summarise(mut self, options: &Options) -> Survey {
         self.world.kinds.resize_with(self.world.functions.kinds(), Default::default);
         self.world.left.waits.sort_by_key(|(stream, ..)| *stream);
         let names = self.lock_names();

@@ -18,7 +18,7 @@ const MOST_OPEN: usize = 64;
 
 /// A thread's state.
 #[derive(Debug)]
-pub struct ThreadState {
+pub(crate) struct ThreadState {
     pub stream: u32,
     pub process: u32,
     pub tid: u32,
@@ -39,7 +39,7 @@ pub struct ThreadState {
 
 /// Data of a thread that is kept after its end.
 #[derive(Clone, Debug, Default)]
-pub struct About {
+pub(crate) struct About {
     pub name: [u8; 16],
     /// As the kernel counts: 0 to 99 real-time, 100 to 139 others.
     pub priority: Option<u16>,
@@ -53,7 +53,7 @@ pub struct About {
 }
 
 impl ThreadState {
-    pub fn new(stream: u32, process: u32, tid: u32) -> ThreadState {
+    pub(crate) fn new(stream: u32, process: u32, tid: u32) -> ThreadState {
         ThreadState {
             stream,
             process,
@@ -72,7 +72,7 @@ impl ThreadState {
     }
 
     /// Returns the calls, holds and wait that are open now.
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             calls: self.frames.iter().map(|frame| (frame.kind, frame.enter)).collect(),
             held: self.held.clone(),
@@ -82,23 +82,23 @@ impl ThreadState {
     }
 
     /// The kind of call that it is in.
-    pub fn kind(&self) -> u32 {
+    pub(crate) fn kind(&self) -> u32 {
         self.frames.last().map_or(NO_KIND, |frame| frame.kind)
     }
 
     /// Itself, as locks know it.
-    pub fn actor(&self) -> Actor {
+    pub(crate) fn actor(&self) -> Actor {
         Actor { stream: self.stream, kind: self.kind(), doubtful: self.doubtful }
     }
 
     /// Returns the key of a lock of its process.
-    pub fn key(&self, family: Family, address: u64) -> Key {
+    pub(crate) fn key(&self, family: Family, address: u64) -> Key {
         Key { process: self.process, family, address }
     }
 
     /// Adds a step to the pattern of its call.
     #[inline]
-    pub fn step(&mut self, serial: u32, class: Class, acquired: bool, time: u64) {
+    pub(crate) fn step(&mut self, serial: u32, class: Class, acquired: bool, time: u64) {
         let full = self.steps.len() >= MOST_STEPS;
         let Some(frame) = self.frames.last_mut() else { return };
         if full {
@@ -114,7 +114,7 @@ impl ThreadState {
 impl World {
     /// Applies a thread's record.
     #[inline]
-    pub fn apply(&mut self, thread: &mut ThreadState, record: &Record) {
+    pub(crate) fn apply(&mut self, thread: &mut ThreadState, record: &Record) {
         match record.kind {
             Kind::Lock(class, action) => self.lock(thread, record, class, action),
             Kind::Enter => self.enter(thread, record),
@@ -281,7 +281,7 @@ impl World {
     }
 
     /// Records are missing: what was open may have ended, nobody knows when.
-    pub fn forget_open(&mut self, thread: &mut ThreadState) {
+    pub(crate) fn forget_open(&mut self, thread: &mut ThreadState) {
         self.forget_wait(thread);
         for held in thread.held.drain(..) {
             let state = &mut self.locks.states[held.lock as usize];
@@ -301,7 +301,7 @@ impl World {
     }
 
     /// The thread has no more records, and none are missing at its end.
-    pub fn ends(&mut self, thread: &mut ThreadState) {
+    pub(crate) fn ends(&mut self, thread: &mut ThreadState) {
         let whose = Whose { process: thread.process, stream: thread.stream };
         thread.gathered.close(&mut self.units, whose, NO_KIND);
         thread.about.unfinished =
@@ -319,7 +319,7 @@ impl World {
 
 impl ThreadState {
     /// Counts a wait for a lock.
-    pub fn has_waited(&mut self, ticks: u64) {
+    pub(crate) fn has_waited(&mut self, ticks: u64) {
         self.about.waited += ticks;
         if let Some(frame) = self.frames.last_mut() {
             frame.waited += ticks;
@@ -346,7 +346,7 @@ impl ThreadState {
 }
 
 /// Returns the priority in a `Thread` record, as the kernel counts it.
-pub fn kernel_priority(number: u32) -> u16 {
+pub(crate) fn kernel_priority(number: u32) -> u16 {
     const FIFO: u32 = 1;
     const ROUND_ROBIN: u32 = 2;
     const DEADLINE: u32 = 6;

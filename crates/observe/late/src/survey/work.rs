@@ -13,11 +13,11 @@
 use crate::hash::Map;
 
 /// A stream of the device, as a program names it.
-pub type Handle = u64;
+pub(crate) type Handle = u64;
 
 /// Work that the calls of all processes have given to the device.
 #[derive(Debug, Default)]
-pub struct Work {
+pub(crate) struct Work {
     queues: Map<(u32, Handle), Queue>,
     /// Number of times that all work of a process was known to be done.
     emptied: Map<u32, u32>,
@@ -33,7 +33,7 @@ struct Queue {
 
 /// Work of one launch of a graph.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GraphSize {
+pub(crate) struct GraphSize {
     pub kernels: u32,
     pub copies: u32,
     pub memsets: u32,
@@ -41,7 +41,7 @@ pub struct GraphSize {
 
 /// Successful calls that were not captured into a graph.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     pub launches: u64,
     pub graph_launches: u64,
     pub graph_kernels: u64,
@@ -57,7 +57,7 @@ pub struct Totals {
 }
 
 /// The stream that a handle means: the default streams have several names.
-pub fn handle(subject: u64, per_thread: bool, tid: u32) -> Handle {
+pub(crate) fn handle(subject: u64, per_thread: bool, tid: u32) -> Handle {
     const LEGACY: u64 = 1;
     const PER_THREAD: u64 = 2;
     match subject {
@@ -70,14 +70,14 @@ pub fn handle(subject: u64, per_thread: bool, tid: u32) -> Handle {
 
 impl Work {
     /// Launches since the stream was known to be empty.
-    pub fn outstanding(&self, process: u32, stream: Handle) -> u32 {
+    pub(crate) fn outstanding(&self, process: u32, stream: Handle) -> u32 {
         let emptied = self.emptied.get(&process).copied().unwrap_or(0);
         let queue = self.queues.get(&(process, stream)).copied().unwrap_or_default();
         if queue.emptied == emptied { queue.count } else { 0 }
     }
 
     /// One more.
-    pub fn queued(&mut self, process: u32, stream: Handle) {
+    pub(crate) fn queued(&mut self, process: u32, stream: Handle) {
         let emptied = self.emptied.get(&process).copied().unwrap_or(0);
         let queue = self.queues.entry((process, stream)).or_default();
         if queue.emptied != emptied {
@@ -87,22 +87,22 @@ impl Work {
     }
 
     /// The stream is empty.
-    pub fn empty(&mut self, process: u32, stream: Handle) {
+    pub(crate) fn empty(&mut self, process: u32, stream: Handle) {
         self.queues.remove(&(process, stream));
     }
 
     /// All streams of the process are empty.
-    pub fn all_empty(&mut self, process: u32) {
+    pub(crate) fn all_empty(&mut self, process: u32) {
         *self.emptied.entry(process).or_default() += 1;
     }
 
     /// A graph was made executable.
-    pub fn graph(&mut self, process: u32, graph: u64, size: GraphSize) {
+    pub(crate) fn graph(&mut self, process: u32, graph: u64, size: GraphSize) {
         self.graphs.insert((process, graph), size);
     }
 
     /// A graph was launched.
-    pub fn graph_launched(&mut self, process: u32, graph: u64) {
+    pub(crate) fn graph_launched(&mut self, process: u32, graph: u64) {
         self.totals.graph_launches += 1;
         match self.graphs.get(&(process, graph)) {
             Some(size) => {

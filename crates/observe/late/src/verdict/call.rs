@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const OVERSUBSCRIBED_PERCENT: u64 = 5;
 
 /// Returns the verdicts about these calls.
-pub fn judge(survey: &Survey, explained: &[Explained], options: &Options) -> Vec<Verdict> {
+pub(super) fn judge(survey: &Survey, explained: &[Explained], options: &Options) -> Vec<Verdict> {
     let parts = explained.iter().flat_map(|call| &call.parts);
     let waited: BTreeSet<u32> = parts
         .filter_map(|part| match &part.cause {

@@ -13,7 +13,11 @@ const CONVOY_QUEUE: u64 = 3;
 /// Smallest ratio of the median wait to the median hold in a convoy.
 const CONVOY_RATIO: u64 = 3;
 /// Returns the verdicts about a lock.
-pub fn judge(survey: &Survey, lock: &Lock, options: &Options) -> impl Iterator<Item = Verdict> {
+pub(super) fn judge(
+    survey: &Survey,
+    lock: &Lock,
+    options: &Options,
+) -> impl Iterator<Item = Verdict> {
     let about = [
         convoy(lock),
         starved_readers(lock),
@@ -40,7 +44,7 @@ fn verdict(evidence: Evidence, worst: Option<&Instance>, remedies: Vec<Remedy>) 
 }
 
 /// Returns true if a mutex lends its waiters' priority to its owner.
-pub fn inherits(lock: &Lock) -> bool {
+pub(super) fn inherits(lock: &Lock) -> bool {
     lock.attributes.as_ref().is_some_and(|attributes| attributes.inherit)
 }
 

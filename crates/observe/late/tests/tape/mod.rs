@@ -11,13 +11,13 @@ use trace::metadata::{Clock, LostRange, Tier};
 use trace::{BlockHead, Metadata, StreamKind, Trace, TraceWriter};
 
 /// Records in blocks.
-pub struct Tape {
+pub(crate) struct Tape {
     pub metadata: Metadata,
     streams: Vec<Line>,
 }
 
 /// A stream of a tape.
-pub type Stream = usize;
+pub(crate) type Stream = usize;
 
 struct Line {
     kind: StreamKind,
@@ -35,12 +35,12 @@ struct Block {
 }
 
 /// End of the tapes, in ticks.
-pub const END: u64 = 100_000_000;
-pub const OK: u32 = 0;
+pub(crate) const END: u64 = 100_000_000;
+pub(crate) const OK: u32 = 0;
 
 impl Tape {
     /// A tick is a nanosecond, and the trace begins at 0.
-    pub fn new(tier: Tier) -> Tape {
+    pub(crate) fn new(tier: Tier) -> Tape {
         let clock = Clock {
             source: "tsc".into(),
             even: true,
@@ -58,15 +58,15 @@ impl Tape {
         self.streams.len() - 1
     }
 
-    pub fn thread(&mut self, process: u32, tid: u32) -> Stream {
+    pub(crate) fn thread(&mut self, process: u32, tid: u32) -> Stream {
         self.stream(StreamKind::Thread, process, tid)
     }
 
-    pub fn processor(&mut self, number: u32) -> Stream {
+    pub(crate) fn processor(&mut self, number: u32) -> Stream {
         self.stream(StreamKind::Processor, 0, number)
     }
 
-    pub fn put(
+    pub(crate) fn put(
         &mut self,
         stream: Stream,
         time: u64,
@@ -79,7 +79,14 @@ impl Tape {
         block.records.push(Record { time, subject, detail, number, kind });
     }
 
-    pub fn name(&mut self, stream: Stream, time: u64, name: &str, policy: u32, priority: i16) {
+    pub(crate) fn name(
+        &mut self,
+        stream: Stream,
+        time: u64,
+        name: &str,
+        policy: u32,
+        priority: i16,
+    ) {
         let mut bytes = [0; 16];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         let half = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
@@ -87,7 +94,14 @@ impl Tape {
         self.put(stream, time, Kind::Thread, half(0), half(8), number);
     }
 
-    pub fn enter(&mut self, stream: Stream, time: u64, symbol: &str, subject: u64, detail: u64) {
+    pub(crate) fn enter(
+        &mut self,
+        stream: Stream,
+        time: u64,
+        symbol: &str,
+        subject: u64,
+        detail: u64,
+    ) {
         let known = self.metadata.functions.iter().position(|function| function == symbol);
         let number = known.unwrap_or_else(|| {
             self.metadata.functions.push(symbol.into());
@@ -96,41 +110,55 @@ impl Tape {
         self.put(stream, time, Kind::Enter, subject, detail, number as u32);
     }
 
-    pub fn exit(&mut self, stream: Stream, time: u64) {
+    pub(crate) fn exit(&mut self, stream: Stream, time: u64) {
         self.put(stream, time, Kind::Exit, 0, 0, OK);
     }
 
     /// A call that does nothing that is recorded.
-    pub fn call(&mut self, stream: Stream, from: u64, to: u64, symbol: &str, detail: u64) {
+    pub(crate) fn call(&mut self, stream: Stream, from: u64, to: u64, symbol: &str, detail: u64) {
         self.enter(stream, from, symbol, 7, detail);
         self.exit(stream, to);
     }
 
     /// Calls of one length that make it the usual one of their kind.
-    pub fn usual(&mut self, stream: Stream, from: u64, length: u64, symbol: &str, detail: u64) {
+    pub(crate) fn usual(
+        &mut self,
+        stream: Stream,
+        from: u64,
+        length: u64,
+        symbol: &str,
+        detail: u64,
+    ) {
         for call in 0..20 {
             let begin = from + call * (length + 10);
             self.call(stream, begin, begin + length, symbol, detail);
         }
     }
 
-    pub fn lock(&mut self, stream: Stream, time: u64, class: Class, action: Action, lock: u64) {
+    pub(crate) fn lock(
+        &mut self,
+        stream: Stream,
+        time: u64,
+        class: Class,
+        action: Action,
+        lock: u64,
+    ) {
         self.put(stream, time, Kind::Lock(class, action), lock, 0, 0);
     }
 
-    pub fn waits(&mut self, stream: Stream, time: u64, class: Class, lock: u64, owner: u32) {
+    pub(crate) fn waits(&mut self, stream: Stream, time: u64, class: Class, lock: u64, owner: u32) {
         self.put(stream, time, Kind::Lock(class, Action::Waiting), lock, 0, owner);
     }
 
-    pub fn takes(&mut self, stream: Stream, time: u64, lock: u64) {
+    pub(crate) fn takes(&mut self, stream: Stream, time: u64, lock: u64) {
         self.lock(stream, time, Class::Mutex, Action::Acquired, lock);
     }
 
-    pub fn releases(&mut self, stream: Stream, time: u64, lock: u64) {
+    pub(crate) fn releases(&mut self, stream: Stream, time: u64, lock: u64) {
         self.lock(stream, time, Class::Mutex, Action::Released, lock);
     }
 
-    pub fn condition(
+    pub(crate) fn condition(
         &mut self,
         stream: Stream,
         time: u64,
@@ -143,7 +171,7 @@ impl Tape {
     }
 
     /// On this processor, one thread with its priority leaves and another one comes.
-    pub fn switch(
+    pub(crate) fn switch(
         &mut self,
         stream: Stream,
         time: u64,
@@ -157,19 +185,19 @@ impl Tape {
         self.put(stream, time, Kind::Switch, subject, detail.pack(), number);
     }
 
-    pub fn wakeup(&mut self, stream: Stream, time: u64, waker: u32, wakee: (u32, u16)) {
+    pub(crate) fn wakeup(&mut self, stream: Stream, time: u64, waker: u32, wakee: (u32, u16)) {
         let subject = u64::from(waker) << 32 | u64::from(wakee.0);
         let number = self.streams[stream].id;
         self.put(stream, time, Kind::Wakeup, subject, u64::from(wakee.1), number);
     }
 
     /// Begins another block.
-    pub fn cut(&mut self, stream: Stream) {
+    pub(crate) fn cut(&mut self, stream: Stream) {
         self.streams[stream].blocks.push(Block::default());
     }
 
     /// Cuts all streams into blocks, of these numbers of records by turns.
-    pub fn cut_every(&mut self, counts: &[usize]) {
+    pub(crate) fn cut_every(&mut self, counts: &[usize]) {
         let mut counts = counts.iter().copied().cycle();
         for line in &mut self.streams {
             let mut records = line.blocks.drain(..).flat_map(|block| block.records).peekable();
@@ -185,23 +213,23 @@ impl Tape {
     }
 
     /// As `cut`, and so many records are missing between.
-    pub fn overwritten(&mut self, stream: Stream, count: u64) {
+    pub(crate) fn overwritten(&mut self, stream: Stream, count: u64) {
         let missing_before = count;
         self.streams[stream].blocks.push(Block { missing_before, ..Block::default() });
     }
 
     /// Records were lost after the present block.
-    pub fn lost(&mut self, stream: Stream, count: u64, first: u64, last: u64) {
+    pub(crate) fn lost(&mut self, stream: Stream, count: u64, first: u64, last: u64) {
         self.streams[stream].blocks.last_mut().unwrap().lost = LostRange { count, first, last };
     }
 
     /// A record of the present block is torn.
-    pub fn torn(&mut self, stream: Stream) {
+    pub(crate) fn torn(&mut self, stream: Stream) {
         self.streams[stream].blocks.last_mut().unwrap().torn = 1;
     }
 
     /// Writes the tape and opens it. The file is gone when the trace is closed.
-    pub fn trace(&self) -> Trace {
+    pub(crate) fn trace(&self) -> Trace {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("late-{}-{count}.kt", std::process::id());
@@ -232,11 +260,11 @@ impl Tape {
     }
 
     /// Both passes.
-    pub fn explained(&self) -> (Survey, Vec<Explained>) {
+    pub(crate) fn explained(&self) -> (Survey, Vec<Explained>) {
         self.explained_with(&Options::default())
     }
 
-    pub fn explained_with(&self, options: &Options) -> (Survey, Vec<Explained>) {
+    pub(crate) fn explained_with(&self, options: &Options) -> (Survey, Vec<Explained>) {
         let trace = self.trace();
         let survey = survey(&trace, options, &mut |_, _| {}).unwrap();
         let explained = explain(&trace, &survey, options).unwrap();
@@ -249,7 +277,7 @@ impl Tape {
 }
 
 /// Checks an explained call: its parts must be its whole duration.
-pub fn check(survey: &Survey, call: &Explained) {
+pub(crate) fn check(survey: &Survey, call: &Explained) {
     let worst = &survey.worst[call.worst as usize];
     assert_eq!(call.duration_ns, worst.duration_ns);
     assert_eq!(call.parts.iter().map(|part| part.ticks).sum::<u64>(), call.duration_ticks);
@@ -263,12 +291,16 @@ pub fn check(survey: &Survey, call: &Explained) {
 }
 
 /// The survey alone.
-pub fn surveyed(tape: &Tape) -> Survey {
+pub(crate) fn surveyed(tape: &Tape) -> Survey {
     survey(&tape.trace(), &Options::default(), &mut |_, _| {}).unwrap()
 }
 
 /// The explained call of a thread that began at a time.
-pub fn find((survey, explained): &(Survey, Vec<Explained>), tid: u32, at_ns: u64) -> &Explained {
+pub(crate) fn find(
+    (survey, explained): &(Survey, Vec<Explained>),
+    tid: u32,
+    at_ns: u64,
+) -> &Explained {
     let is = |call: &&Explained| {
         let worst = &survey.worst[call.worst as usize];
         worst.at_ns == at_ns && survey.threads[worst.thread as usize].tid == tid
@@ -277,7 +309,7 @@ pub fn find((survey, explained): &(Survey, Vec<Explained>), tid: u32, at_ns: u64
 }
 
 /// The holders of a part that is waiting for a lock.
-pub fn holders(cause: &Cause) -> &[Holder] {
+pub(crate) fn holders(cause: &Cause) -> &[Holder] {
     match cause {
         Cause::Lock { holders, .. } => holders,
         other => panic!("no lock: {other:?}"),
@@ -285,13 +317,13 @@ pub fn holders(cause: &Cause) -> &[Holder] {
 }
 
 /// Returns, for each part that waited for a lock, its first holder and its duration.
-pub fn holder_tids(call: &Explained) -> Vec<(u32, u64)> {
+pub(crate) fn holder_tids(call: &Explained) -> Vec<(u32, u64)> {
     let locks = call.parts.iter().filter(|part| matches!(part.cause, Cause::Lock { .. }));
     locks.map(|part| (holders(&part.cause)[0].task.tid, part.duration_ns)).collect()
 }
 
 /// Returns a call's parts, one word each, with their durations.
-pub fn story(call: &Explained) -> Vec<(&'static str, u64)> {
+pub(crate) fn story(call: &Explained) -> Vec<(&'static str, u64)> {
     let word = |cause: &Cause| match cause {
         Cause::Executing => "executing",
         Cause::Lock { .. } => "lock",

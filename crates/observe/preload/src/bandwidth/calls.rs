@@ -12,7 +12,7 @@ use record::cuda::FUNCTIONS;
 
 /// Place at which a call names its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum At {
+pub(super) enum At {
     /// In this argument.
     Argument(u8),
     /// In the launch configuration that argument 0 points to.
@@ -23,7 +23,7 @@ pub enum At {
 
 /// Action of a function, as far as it matters to the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
+pub(super) enum Act {
     /// Nothing that matters here.
     Nothing,
     /// The driver is initialised.
@@ -66,7 +66,7 @@ pub enum Act {
 }
 
 /// By number of the function.
-pub static ACTS: [Act; COUNT] = {
+pub(super) static ACTS: [Act; COUNT] = {
     let mut all = [Act::Nothing; COUNT];
     let mut number = 0;
     while number < COUNT {

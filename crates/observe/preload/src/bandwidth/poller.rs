@@ -32,7 +32,7 @@ const ASLEEP: u32 = 1;
 const STOPPED: u32 = 2;
 
 /// State of the poller that the program's threads know.
-pub struct Poller {
+pub(super) struct Poller {
     period_ns: AtomicU64,
     /// The word that it sleeps on when there is nothing to do.
     state: AtomicU32,
@@ -40,7 +40,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    pub const fn new() -> Poller {
+    pub(super) const fn new() -> Poller {
         Poller {
             period_ns: AtomicU64::new(0),
             state: AtomicU32::new(AWAKE),
@@ -50,7 +50,7 @@ impl Poller {
 
     /// A stream has its first work. Costs a load if the thread is awake.
     #[inline]
-    pub fn wake(&self) {
+    pub(super) fn wake(&self) {
         // SeqCst: the work is there; either it is seen, or the sleep is seen here.
         if self.state.load(Ordering::SeqCst) == ASLEEP {
             self.wake_now();
@@ -66,7 +66,7 @@ impl Poller {
     }
 
     /// It asks nothing any more. Whoever calls this may go on when it returns.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.state.store(STOPPED, Ordering::SeqCst);
         let until = Instant::now() + PATIENCE;
         while self.in_driver.load(Ordering::SeqCst) && Instant::now() < until {
@@ -75,7 +75,7 @@ impl Poller {
     }
 
     /// It may ask again.
-    pub fn resume(&self) {
+    pub(super) fn resume(&self) {
         self.state.store(AWAKE, Ordering::SeqCst);
         let _ = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
     }
@@ -86,7 +86,7 @@ impl Poller {
 }
 
 /// Makes the thread; false when there can be none.
-pub fn start(taking: &Taking) -> bool {
+pub(super) fn start(taking: &Taking) -> bool {
     STATE.poller.period_ns.store(taking.period_ns, Ordering::Relaxed);
     // SAFETY: plain calls; the attributes and sets live on this stack until they are done with,
     // and the thread takes no argument.

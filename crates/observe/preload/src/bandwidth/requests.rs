@@ -7,10 +7,10 @@ use crate::thread::Thread;
 use std::mem::transmute;
 
 /// A context, a stream or an event.
-pub type Handle = u64;
+pub(super) type Handle = u64;
 
 /// `CUDA_ERROR_NOT_READY`
-pub const NOT_READY: u32 = 600;
+pub(super) const NOT_READY: u32 = 600;
 const NOT_FOUND: u32 = 500;
 /// `CU_EVENT_DISABLE_TIMING`
 const WITHOUT_TIME: u32 = 2;
@@ -26,7 +26,7 @@ type ExchangeMode = unsafe extern "C-unwind" fn(*mut u32) -> u32;
 type GetState = unsafe extern "C-unwind" fn(u32, *mut u32, *mut u32) -> u32;
 
 /// Makes calls of the driver as if they had not been made.
-pub fn unseen<T>(thread: &Thread, call: impl FnOnce() -> T) -> T {
+pub(super) fn unseen<T>(thread: &Thread, call: impl FnOnce() -> T) -> T {
     // SAFETY: the thread's own.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
@@ -39,7 +39,7 @@ pub fn unseen<T>(thread: &Thread, call: impl FnOnce() -> T) -> T {
 
 /// The calling thread's current context.
 #[inline]
-pub fn current_context(thread: &Thread) -> Option<Handle> {
+pub(super) fn current_context(thread: &Thread) -> Option<Handle> {
     let address = other(Other::CtxGetCurrent)?;
     let mut context = 0;
     // SAFETY: the function has this signature.
@@ -50,12 +50,12 @@ pub fn current_context(thread: &Thread) -> Option<Handle> {
 }
 
 /// Makes a context the calling thread's current one, 0 for none.
-pub fn set_context(thread: &Thread, context: Handle) -> u32 {
+pub(super) fn set_context(thread: &Thread, context: Handle) -> u32 {
     with_handle(thread, Other::CtxSetCurrent, context)
 }
 
 /// The context of a stream that the program made; the current one if the driver does not tell.
-pub fn context_of(thread: &Thread, stream: Handle) -> Handle {
+pub(super) fn context_of(thread: &Thread, stream: Handle) -> Handle {
     let mut context = 0;
     if let Some(address) = other(Other::StreamGetCtx) {
         // SAFETY: the function has this signature.
@@ -70,17 +70,17 @@ pub fn context_of(thread: &Thread, stream: Handle) -> Handle {
 }
 
 /// Asks the driver if a stream is empty; returns the driver's result.
-pub fn query_stream(thread: &Thread, stream: Handle) -> u32 {
+pub(super) fn query_stream(thread: &Thread, stream: Handle) -> u32 {
     with_handle(thread, Other::StreamQuery, stream)
 }
 
 /// Asks the driver if an event has happened; returns the driver's result.
-pub fn query_event(thread: &Thread, event: Handle) -> u32 {
+pub(super) fn query_event(thread: &Thread, event: Handle) -> u32 {
     with_handle(thread, Other::EventQuery, event)
 }
 
 /// Ends an event of this library's.
-pub fn destroy_event(thread: &Thread, event: Handle) {
+pub(super) fn destroy_event(thread: &Thread, event: Handle) {
     with_handle(thread, Other::EventDestroy, event);
 }
 
@@ -93,7 +93,7 @@ fn with_handle(thread: &Thread, function: Other, handle: Handle) -> u32 {
 }
 
 /// A new event, in the current context.
-pub fn make_event(thread: &Thread) -> Option<Handle> {
+pub(super) fn make_event(thread: &Thread) -> Option<Handle> {
     let address = other(Other::EventCreate)?;
     // SAFETY: the function has this signature.
     let make = unsafe { transmute::<usize, MakeEvent>(address) };
@@ -109,7 +109,7 @@ pub fn make_event(thread: &Thread) -> Option<Handle> {
 
 /// Records an event in a stream that the program made, or for 0 in the thread's own default
 /// stream.
-pub fn record(thread: &Thread, event: Handle, stream: Handle) -> bool {
+pub(super) fn record(thread: &Thread, event: Handle, stream: Handle) -> bool {
     let function = if stream == 0 { Other::EventRecordPerThread } else { Other::EventRecord };
     let Some(address) = other(function) else { return false };
     // SAFETY: the functions have this signature.
@@ -119,7 +119,7 @@ pub fn record(thread: &Thread, event: Handle, stream: Handle) -> bool {
 }
 
 /// Lets the calling thread make calls that other threads' captures would forbid; the mode before.
-pub fn relax(thread: &Thread) -> Option<u32> {
+pub(super) fn relax(thread: &Thread) -> Option<u32> {
     exchange_mode(thread, RELAXED)
 }
 
@@ -133,7 +133,7 @@ fn exchange_mode(thread: &Thread, mut mode: u32) -> Option<u32> {
 }
 
 /// Returns true if a device has a primary context.
-pub fn has_primary(device: u32, thread: &Thread) -> bool {
+pub(super) fn has_primary(device: u32, thread: &Thread) -> bool {
     let Some(address) = other(Other::DevicePrimaryCtxGetState) else { return false };
     // SAFETY: the function has this signature.
     let get = unsafe { transmute::<usize, GetState>(address) };
@@ -144,13 +144,13 @@ pub fn has_primary(device: u32, thread: &Thread) -> bool {
 }
 
 /// Returns true if a stream is being captured, as function `number` understands its handle.
-pub fn is_captured(thread: &Thread, number: usize, stream: Handle) -> bool {
+pub(super) fn is_captured(thread: &Thread, number: usize, stream: Handle) -> bool {
     graph::captures() && unseen(thread, || graph::is_captured(thread, number, stream))
 }
 
 /// Returns true if a stream that the program made is being captured, or may be: its context must be
 /// the current one.
-pub fn may_be_captured(thread: &Thread, stream: Handle) -> bool {
+pub(super) fn may_be_captured(thread: &Thread, stream: Handle) -> bool {
     graph::captures()
         && unseen(thread, || graph::is_stream_captured(thread, stream)).unwrap_or(true)
 }

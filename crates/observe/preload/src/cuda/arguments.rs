@@ -39,12 +39,12 @@ const NO: u8 = u8::MAX;
 /// The stream is a member of the launch configuration in argument 0.
 const IN_CONFIGURATION: u8 = 100;
 /// Offset of the stream in `CUlaunchConfig`: seven words of 32 bits, rounded up.
-pub const CONFIGURATION_STREAM: usize = 32;
+pub(crate) const CONFIGURATION_STREAM: usize = 32;
 /// Offsets of width and height in `CUDA_MEMCPY2D`.
 const AREA: [usize; 2] = [112, 120];
 
 /// Facts that a record keeps of a call.
-pub struct Facts {
+pub(super) struct Facts {
     /// The stream, or another handle.
     pub subject: u64,
     /// See the table of records.
@@ -148,7 +148,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Returns true if the symbol is a variant for the thread's own default stream.
-pub const fn has_suffix(symbol: &str) -> bool {
+pub(crate) const fn has_suffix(symbol: &str) -> bool {
     let symbol = symbol.as_bytes();
     let tail = symbol.len();
     tail > 5
@@ -168,7 +168,7 @@ const PER_THREAD: u64 = 2;
 /// # Safety
 /// The arguments must be what the program passed to function `number`; structures that it passed
 /// by address are read, as the driver will.
-pub unsafe fn facts(number: usize, a: &Arguments) -> Facts {
+pub(super) unsafe fn facts(number: usize, a: &Arguments) -> Facts {
     let places = &PLACES[number];
     // SAFETY: the caller's promise.
     let read = |at: usize, offset: usize| unsafe {

@@ -18,7 +18,7 @@ macro_rules! hook {
         /// As the driver's function of this name.
         #[allow(non_snake_case)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(
+        pub(crate) unsafe extern "C-unwind" fn $name(
             a0: usize,
             a1: usize,
             a2: usize,
@@ -50,7 +50,7 @@ mod exported {
     include!(concat!(env!("OUT_DIR"), "/hooks.rs"));
 }
 
-pub use exported::HOOKS;
+pub(super) use exported::HOOKS;
 
 /// Functions that are passed through.
 static ONLY_ASKS: [bool; COUNT] = {
@@ -192,7 +192,7 @@ unsafe fn after(number: usize, category: Category, arguments: &Arguments, thread
 }
 
 /// The hook of a number.
-pub fn hook(number: usize) -> Hook {
+pub(super) fn hook(number: usize) -> Hook {
     HOOKS[number.min(COUNT - 1)]
 }
 

@@ -39,7 +39,7 @@ static FLUSH_ALL: AtomicUsize = AtomicUsize::new(0);
 static BEGAN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// Begins, if the recording asks for it. Called once the driver is initialised.
-pub fn begin() {
+pub(super) fn begin() {
     let Some(side) = attachment::side() else { return };
     let first = GET_TIMESTAMP.load(Ordering::Relaxed) == 0;
     if attachment::gpu() && first && this().quietly(start).is_none() {

@@ -31,7 +31,7 @@ static TABLES: AtomicPtr<Tables> = AtomicPtr::new(std::ptr::null_mut());
 /// Functions that only this library calls.
 #[derive(Clone, Copy)]
 #[repr(usize)]
-pub enum Other {
+pub(crate) enum Other {
     GraphGetNodes,
     GraphNodeGetType,
     GraphChildGraphNodeGetGraph,
@@ -85,7 +85,7 @@ fn tables() -> Option<&'static Tables> {
 }
 
 /// The loaded driver.
-pub fn library() -> Option<Library> {
+pub(crate) fn library() -> Option<Library> {
     elf::library(b"libcuda.so")
 }
 
@@ -154,7 +154,7 @@ fn with_name<T>(symbol: &str, take: impl FnOnce(&CStr) -> T) -> Option<T> {
 
 /// Puts the tables aside when the driver was loaded or closed since they were made; false when
 /// they are as they should be.
-pub fn refresh() -> bool {
+pub(crate) fn refresh() -> bool {
     let seen = TABLES.load(Ordering::Acquire);
     // SAFETY: as in `tables`.
     let Some(tables) = (unsafe { seen.as_ref() }) else { return false };
@@ -168,7 +168,7 @@ pub fn refresh() -> bool {
 
 /// The function behind hook `number`.
 #[inline(always)]
-pub fn function(number: usize) -> Option<Hook> {
+pub(crate) fn function(number: usize) -> Option<Hook> {
     match tables()?.by_number[number] {
         0 => None,
         // SAFETY: the driver's function of a name in the table; see `Hook`.
@@ -177,13 +177,13 @@ pub fn function(number: usize) -> Option<Hook> {
 }
 
 /// The address of a function that only this library calls.
-pub fn other(which: Other) -> Option<usize> {
+pub(crate) fn other(which: Other) -> Option<usize> {
     tables().map(|tables| tables.others[which as usize]).filter(|address| *address != 0)
 }
 
 /// The number of the driver's function at this address. Where several names share it, the one
 /// that is `asked` for, or has it as its base.
-pub fn number(address: usize, asked: &[u8]) -> Option<usize> {
+pub(crate) fn number(address: usize, asked: &[u8]) -> Option<usize> {
     let table = &tables()?.by_address;
     if address == 0 {
         return None;
@@ -203,7 +203,7 @@ pub fn number(address: usize, asked: &[u8]) -> Option<usize> {
 /// # Safety
 /// The function must be the one that the arguments were meant for.
 #[inline(always)]
-pub unsafe fn invoke(function: Hook, a: &Arguments) -> usize {
+pub(crate) unsafe fn invoke(function: Hook, a: &Arguments) -> usize {
     // SAFETY: the caller's promise; words beyond the function's own arguments are not looked at.
     unsafe {
         function(

@@ -16,7 +16,7 @@ const DEPTH: u32 = 8;
 
 /// Effect of a function on captures.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Capturing {
+pub(crate) enum Capturing {
     Begins,
     Ends,
     Nothing,
@@ -24,7 +24,7 @@ pub enum Capturing {
 
 impl Capturing {
     /// Returns the effect of the function of this name, without version and variant.
-    pub fn of(base: &str) -> Capturing {
+    pub(crate) fn of(base: &str) -> Capturing {
         match base {
             "cuStreamBeginCapture"
             | "cuStreamBeginCaptureToGraph"
@@ -36,7 +36,7 @@ impl Capturing {
     }
 
     /// Before the driver is called: a capture may be under way from here on.
-    pub fn before(self) {
+    pub(crate) fn before(self) {
         if self == Capturing::Begins {
             // SeqCst: whoever asks the driver about a stream either sees this or is seen.
             CAPTURES.fetch_add(1, Ordering::SeqCst);
@@ -44,7 +44,7 @@ impl Capturing {
     }
 
     /// After the driver has answered.
-    pub fn after(self, result: u32) {
+    pub(crate) fn after(self, result: u32) {
         // Of a capture that ends with one of these nothing is left either.
         const INVALIDATED: u32 = 901;
         const UNJOINED: u32 = 904;
@@ -60,12 +60,12 @@ impl Capturing {
 }
 
 /// Returns true if anything is captured just now.
-pub fn captures() -> bool {
+pub(crate) fn captures() -> bool {
     CAPTURES.load(Ordering::SeqCst) > 0
 }
 
 /// Returns true if work on this stream is captured just now. Costs nothing while nothing is.
-pub fn is_captured(thread: &Thread, number: usize, stream: u64) -> bool {
+pub(crate) fn is_captured(thread: &Thread, number: usize, stream: u64) -> bool {
     let per_thread = super::is_per_thread(FUNCTIONS[number].symbol);
     let which =
         if per_thread { Other::StreamIsCapturingPerThread } else { Other::StreamIsCapturing };
@@ -73,7 +73,7 @@ pub fn is_captured(thread: &Thread, number: usize, stream: u64) -> bool {
 }
 
 /// The same for a stream that the program made; None when the driver does not tell.
-pub fn is_stream_captured(thread: &Thread, stream: u64) -> Option<bool> {
+pub(crate) fn is_stream_captured(thread: &Thread, stream: u64) -> Option<bool> {
     ask(thread, Other::StreamIsCapturing, stream)
 }
 
@@ -93,7 +93,7 @@ fn ask(thread: &Thread, which: Other, stream: u64) -> Option<bool> {
 ///
 /// # Safety
 /// The call of function `number` with these arguments must have succeeded.
-pub unsafe fn built(thread: &'static Thread, number: usize, arguments: &Arguments) {
+pub(crate) unsafe fn built(thread: &'static Thread, number: usize, arguments: &Arguments) {
     let [executable, graph, ..] = *arguments;
     if !FUNCTIONS[number].base.starts_with("cuGraphInstantiate") || executable == 0 {
         return;

@@ -38,7 +38,7 @@ fn add(handle: u64, name: &CStr) {
 }
 
 /// Names the function that is about to be launched, if the driver can tell its name.
-pub fn name(thread: &Thread, handle: u64) {
+pub(super) fn name(thread: &Thread, handle: u64) {
     if handle == 0 || !is_new(handle) {
         return;
     }
@@ -63,7 +63,7 @@ pub fn name(thread: &Thread, handle: u64) {
 ///
 /// # Safety
 /// The call of function `number` with these arguments must have succeeded.
-pub unsafe fn found(number: usize, arguments: &Arguments) {
+pub(super) unsafe fn found(number: usize, arguments: &Arguments) {
     let [out, _, name, ..] = *arguments;
     if !matches!(FUNCTIONS[number].base, "cuModuleGetFunction" | "cuLibraryGetKernel")
         || out == 0

@@ -18,7 +18,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// The call of function `number` with these arguments must have succeeded.
-pub unsafe fn note(number: usize, arguments: &Arguments) {
+pub(crate) unsafe fn note(number: usize, arguments: &Arguments) {
     let [first, bytes, ..] = *arguments;
     match FUNCTIONS[number].base {
         "cuMemAllocHost" | "cuMemHostAlloc" if first != 0 => {
@@ -33,7 +33,7 @@ pub unsafe fn note(number: usize, arguments: &Arguments) {
 }
 
 /// Returns true if this address lies in memory that is pinned.
-pub fn contains(address: u64) -> bool {
+pub(crate) fn contains(address: u64) -> bool {
     let count = COUNT.load(Ordering::Relaxed).min(RANGES);
     STARTS[..count].iter().zip(&ENDS[..count]).any(|(start, end)| {
         start.load(Ordering::Relaxed) <= address && address < end.load(Ordering::Relaxed)

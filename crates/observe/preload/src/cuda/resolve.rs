@@ -21,7 +21,7 @@ const NEXT: *mut c_void = libc::RTLD_NEXT;
 
 /// Result of a search for a symbol.
 #[repr(C)]
-pub struct Answer {
+pub(crate) struct Answer {
     found: *mut c_void,
     /// 0: nothing; the real function is to be jumped to.
     is_known: usize,
@@ -40,7 +40,7 @@ impl From<Option<*mut c_void>> for Answer {
 ///
 /// # Safety
 /// As `dlsym`.
-pub unsafe extern "C-unwind" fn look_up(
+pub(crate) unsafe extern "C-unwind" fn look_up(
     library: *mut c_void,
     name: *const c_char,
     caller: usize,
@@ -65,7 +65,7 @@ pub unsafe extern "C-unwind" fn look_up(
 ///
 /// # Safety
 /// As `dlvsym`.
-pub unsafe extern "C-unwind" fn look_up_version(
+pub(crate) unsafe extern "C-unwind" fn look_up_version(
     library: *mut c_void,
     name: *const c_char,
     version: *mut c_void,
@@ -152,7 +152,7 @@ fn substitute(found: *mut c_void, symbol: &CStr) -> *mut c_void {
 ///
 /// # Safety
 /// The call of function `number` with these arguments must have succeeded.
-pub unsafe fn replace(number: usize, arguments: &Arguments) {
+pub(super) unsafe fn replace(number: usize, arguments: &Arguments) {
     let [name, out, ..] = *arguments;
     if FUNCTIONS[number].base != "cuGetProcAddress" || name == 0 || out == 0 {
         return;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 type Object = *mut c_void;
 
 /// A mutex was initialised, from this address.
-pub fn initialised(lock: Object, from: usize) {
+pub(crate) fn initialised(lock: Object, from: usize) {
     if mutexes(from) == Some(Way::Convert) {
         // SAFETY: the program has just initialised it.
         convert(unsafe { Mutex::at(lock) });
@@ -26,7 +26,7 @@ pub fn initialised(lock: Object, from: usize) {
 /// # Safety
 /// `lock` must be what the program passed to take it.
 #[inline(always)]
-pub unsafe fn before_use(lock: Object, from: usize) {
+pub(crate) unsafe fn before_use(lock: Object, from: usize) {
     if mutexes(from) != Some(Way::Convert) {
         return;
     }
@@ -45,7 +45,7 @@ pub unsafe fn before_use(lock: Object, from: usize) {
 }
 
 /// Returns true if the words of the C library's mutexes are where we take them to be.
-pub fn words_are_known() -> bool {
+pub(crate) fn words_are_known() -> bool {
     [libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_RECURSIVE].into_iter().all(|kind| {
         let mutex = Mutex::of_kind(kind as u32);
         let lock = std::ptr::from_ref(&mutex).cast_mut().cast();
@@ -63,7 +63,7 @@ pub fn words_are_known() -> bool {
 static WAITS_BY_MONOTONIC: AtomicBool = AtomicBool::new(true);
 
 /// Finds out what can be done with inheritance mutexes, before the gate opens.
-pub fn learn_about_inheritance() {
+pub(crate) fn learn_about_inheritance() {
     WAITS_BY_MONOTONIC.store(can_wait_by_monotonic(), Ordering::Relaxed);
 }
 
@@ -88,7 +88,7 @@ fn can_wait_by_monotonic() -> bool {
 ///
 /// # Safety
 /// The arguments must be what the program passed.
-pub unsafe fn clock_lock(lock: Object, clock: c_int, until: Object) -> c_int {
+pub(crate) unsafe fn clock_lock(lock: Object, clock: c_int, until: Object) -> c_int {
     // SAFETY: the caller's promise, in all calls.
     unsafe {
         let deadline = match clock {
@@ -129,7 +129,7 @@ unsafe fn lock_by_realtime(lock: Object, deadline: Deadline) -> c_int {
 
 /// The calling thread's id as the C library knows it, whose words it writes it to; without a system
 /// call. None where mutexes are not the C library's, or a thread is not.
-pub fn id_in_the_c_library() -> Option<u32> {
+pub(crate) fn id_in_the_c_library() -> Option<u32> {
     if !super::ARE_THE_C_LIBRARYS.load(Ordering::Relaxed) {
         return None;
     }
@@ -151,7 +151,7 @@ pub fn id_in_the_c_library() -> Option<u32> {
 /// # Safety
 /// `lock` must be what the program passed to take it.
 #[inline(always)]
-pub unsafe fn attempt(lock: Object, from: usize) -> c_int {
+pub(crate) unsafe fn attempt(lock: Object, from: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         before_use(lock, from);
@@ -207,7 +207,7 @@ fn counter(unfit: Unfit) -> GuardCount {
 /// # Safety
 /// `lock` must be what the program passed to take it.
 #[inline(always)]
-pub unsafe fn lock_now(lock: Object) -> bool {
+pub(crate) unsafe fn lock_now(lock: Object) -> bool {
     // SAFETY: the caller's promise; a null pointer is the program's own mistake, as without us.
     super::hands_over()
         && this().known_id().is_some_and(|me| unsafe { Mutex::at(lock) }.lock_now(me))
@@ -219,7 +219,7 @@ pub unsafe fn lock_now(lock: Object) -> bool {
 /// # Safety
 /// As for [`lock_now`].
 #[inline(always)]
-pub unsafe fn is_left_alone(lock: Object, from: usize) -> bool {
+pub(crate) unsafe fn is_left_alone(lock: Object, from: usize) -> bool {
     if super::hands_over() {
         return !origin::is_guarded(from);
     }
@@ -233,7 +233,7 @@ pub unsafe fn is_left_alone(lock: Object, from: usize) -> bool {
 ///
 /// # Safety
 /// As for [`lock_now`].
-pub unsafe fn lock_guarded(lock: Object, from: usize) -> c_int {
+pub(crate) unsafe fn lock_guarded(lock: Object, from: usize) -> c_int {
     // SAFETY: the caller's promise, in each of the calls.
     unsafe {
         let mutex = Mutex::at(lock);
@@ -256,7 +256,7 @@ pub unsafe fn lock_guarded(lock: Object, from: usize) -> c_int {
 /// # Safety
 /// `lock` must be what the program passed to let it go.
 #[inline(always)]
-pub unsafe fn unlock_now(lock: Object) -> bool {
+pub(crate) unsafe fn unlock_now(lock: Object) -> bool {
     let table = TABLE.table();
     if !super::hands_over() || !table.is_empty() {
         return false;
@@ -275,7 +275,7 @@ pub unsafe fn unlock_now(lock: Object) -> bool {
 /// # Safety
 /// `lock` must be what the program passed to take it.
 #[inline(always)]
-pub unsafe fn wait(
+pub(crate) unsafe fn wait(
     lock: Object,
     from: usize,
     until: Option<Deadline>,
@@ -350,7 +350,7 @@ fn wait_in_turn(mutex: &Mutex, table: &Table, until: Option<Deadline>, policy: P
 ///
 /// # Safety
 /// `until` must be null or point to a `timespec`.
-pub unsafe fn deadline(clock: c_int, until: Object) -> Option<Deadline> {
+pub(crate) unsafe fn deadline(clock: c_int, until: Object) -> Option<Deadline> {
     let clock = match clock {
         libc::CLOCK_REALTIME => Clock::Realtime,
         libc::CLOCK_MONOTONIC => Clock::Monotonic,
@@ -370,7 +370,7 @@ pub unsafe fn deadline(clock: c_int, until: Object) -> Option<Deadline> {
 ///
 /// # Safety
 /// `lock` and `until` must be what the program passed.
-pub unsafe fn wait_until(
+pub(crate) unsafe fn wait_until(
     lock: Object,
     from: usize,
     clock: c_int,
@@ -394,7 +394,7 @@ pub unsafe fn wait_until(
 /// # Safety
 /// `lock` must be what the program passed to let it go.
 #[inline(always)]
-pub unsafe fn release(lock: Object, handed_to: impl FnOnce(u32)) -> c_int {
+pub(crate) unsafe fn release(lock: Object, handed_to: impl FnOnce(u32)) -> c_int {
     let Some(table) = table() else {
         // SAFETY: the caller's promise.
         return unsafe { release_inherited(lock) };
@@ -443,7 +443,7 @@ unsafe fn release_inherited(lock: Object) -> c_int {
 
 /// The C library is about to let a mutex go, inside a wait for a condition.
 #[inline(always)]
-pub fn will_wait_for_condition(lock: Object) {
+pub(crate) fn will_wait_for_condition(lock: Object) {
     if let Some(table) = table() {
         // SAFETY: the program's own argument, of a call that will use it.
         unsafe { Mutex::at(lock) }.will_let_go(table, thread);

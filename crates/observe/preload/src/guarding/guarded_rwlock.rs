@@ -20,7 +20,7 @@ static PHASE_FAIR: AtomicBool = AtomicBool::new(false);
 static BOOST: AtomicBool = AtomicBool::new(false);
 
 /// Sets if read-write locks are guarded, from now on, and if those that have them are boosted.
-pub fn begin(phase_fair: bool, boost: bool) {
+pub(crate) fn begin(phase_fair: bool, boost: bool) {
     PHASE_FAIR.store(phase_fair, Ordering::Relaxed);
     BOOST.store(phase_fair && boost, Ordering::Relaxed);
 }
@@ -43,7 +43,7 @@ fn urgent_lender() -> Lender<'static> {
 /// # Safety
 /// `lock` must be what the program passed to a function of read-write locks.
 #[inline(always)]
-pub unsafe fn of<'a>(lock: Object, from: usize) -> Option<Guarded<'a>> {
+pub(crate) unsafe fn of<'a>(lock: Object, from: usize) -> Option<Guarded<'a>> {
     if !attachment::is_attached() || !PHASE_FAIR.load(Ordering::Relaxed) || lock.is_null() {
         return None;
     }
@@ -79,7 +79,7 @@ fn claim(lock: &Rwlock) -> bool {
 /// # Safety
 /// As for [`of`].
 #[inline(always)]
-pub unsafe fn read_now(lock: Object) -> bool {
+pub(crate) unsafe fn read_now(lock: Object) -> bool {
     // SAFETY: the caller's promise; a null pointer is the program's own mistake.
     let ours = unsafe { Rwlock::at(lock) };
     ours.is_claimed_plainly() && ours.read_now(this().reads())
@@ -90,7 +90,7 @@ pub unsafe fn read_now(lock: Object) -> bool {
 /// # Safety
 /// As for [`of`].
 #[inline(always)]
-pub unsafe fn write_now(lock: Object) -> bool {
+pub(crate) unsafe fn write_now(lock: Object) -> bool {
     // SAFETY: as in `read_now`.
     let ours = unsafe { Rwlock::at(lock) };
     ours.is_claimed_plainly() && this().known_id().is_some_and(|me| ours.write_now(me))
@@ -102,7 +102,7 @@ pub unsafe fn write_now(lock: Object) -> bool {
 /// # Safety
 /// As for [`of`].
 #[inline(always)]
-pub unsafe fn unlock_read_now(lock: Object) -> bool {
+pub(crate) unsafe fn unlock_read_now(lock: Object) -> bool {
     // SAFETY: as in `read_now`.
     let ours = unsafe { Rwlock::at(lock) };
     ours.is_claimed_plainly() && ours.unlock_read_now(this().reads())
@@ -113,7 +113,7 @@ pub unsafe fn unlock_read_now(lock: Object) -> bool {
 /// # Safety
 /// As for [`of`].
 #[inline(always)]
-pub unsafe fn unlock_write_now(lock: Object) -> bool {
+pub(crate) unsafe fn unlock_write_now(lock: Object) -> bool {
     // SAFETY: as in `read_now`.
     let ours = unsafe { Rwlock::at(lock) };
     ours.is_claimed_plainly() && this().known_id().is_some_and(|me| ours.unlock_write_now(me))
@@ -121,7 +121,7 @@ pub unsafe fn unlock_write_now(lock: Object) -> bool {
 
 /// A lock that is ours. All functions answer as the C library's of their names.
 #[derive(Clone, Copy)]
-pub struct Guarded<'a>(&'a Rwlock);
+pub(crate) struct Guarded<'a>(&'a Rwlock);
 
 fn answer(result: Result<(), Failure>) -> c_int {
     result.map_or_else(Failure::errno, |()| 0)
@@ -130,7 +130,7 @@ fn answer(result: Result<(), Failure>) -> c_int {
 impl Guarded<'_> {
     /// `pthread_rwlock_tryrdlock`
     #[inline(always)]
-    pub fn try_read(self) -> c_int {
+    pub(crate) fn try_read(self) -> c_int {
         let reads = this().reads();
         let result = answer(match BOOST.load(Ordering::Relaxed) {
             true => self.0.try_read_lending(reads, lender(0)),
@@ -150,7 +150,7 @@ impl Guarded<'_> {
 
     /// `pthread_rwlock_rdlock`
     #[inline(always)]
-    pub fn read(self) -> c_int {
+    pub(crate) fn read(self) -> c_int {
         self.read_by(None)
     }
 
@@ -185,7 +185,7 @@ impl Guarded<'_> {
     ///
     /// # Safety
     /// `until` must be null or point to a `timespec`.
-    pub unsafe fn read_until(self, clock: c_int, until: Object) -> c_int {
+    pub(crate) unsafe fn read_until(self, clock: c_int, until: Object) -> c_int {
         // SAFETY: the caller's promise.
         match unsafe { deadline(clock, until) } {
             Some(until) => self.read_by(Some(until)),
@@ -195,13 +195,13 @@ impl Guarded<'_> {
 
     /// `pthread_rwlock_trywrlock`
     #[inline(always)]
-    pub fn try_write(self) -> c_int {
+    pub(crate) fn try_write(self) -> c_int {
         answer(self.0.try_write(thread()))
     }
 
     /// `pthread_rwlock_wrlock`
     #[inline(always)]
-    pub fn write(self) -> c_int {
+    pub(crate) fn write(self) -> c_int {
         self.write_by(None)
     }
 
@@ -209,7 +209,7 @@ impl Guarded<'_> {
     ///
     /// # Safety
     /// `until` must be null or point to a `timespec`.
-    pub unsafe fn write_until(self, clock: c_int, until: Object) -> c_int {
+    pub(crate) unsafe fn write_until(self, clock: c_int, until: Object) -> c_int {
         // SAFETY: the caller's promise.
         match unsafe { deadline(clock, until) } {
             Some(until) => self.write_by(Some(until)),
@@ -219,7 +219,7 @@ impl Guarded<'_> {
 
     /// `pthread_rwlock_unlock`
     #[inline(always)]
-    pub fn unlock(self) -> c_int {
+    pub(crate) fn unlock(self) -> c_int {
         let reads = this().reads();
         let result = match BOOST.load(Ordering::Relaxed) {
             true => self.0.unlock_lending(reads, lender(0)),

@@ -25,24 +25,29 @@ fn waiters(object: Object) -> &'static AtomicU32 {
 
 /// Counts the calling thread as a waiter for an object. A thread that is cancelled stays counted,
 /// which costs no more than a few records of signals too many.
-pub struct Waiter(&'static AtomicU32);
+pub(super) struct Waiter(&'static AtomicU32);
 
 impl Waiter {
     /// Counts it. Relaxed: a signal that comes at this very moment may go unrecorded.
-    pub fn of(object: Object) -> Waiter {
+    pub(super) fn of(object: Object) -> Waiter {
         let count = waiters(object);
         count.fetch_add(1, Ordering::Relaxed);
         Waiter(count)
     }
 
     /// It waits no more.
-    pub fn done(self) {
+    pub(super) fn done(self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Runs a wait between its two records.
-pub fn wait(thread: &Thread, object: Object, mutex: Object, wait: impl FnOnce() -> c_int) -> c_int {
+pub(super) fn wait(
+    thread: &Thread,
+    object: Object,
+    mutex: Object,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
     let record = |action, number| {
         let kind = Kind::Lock(Class::Condition, action);
         thread.record(clock::now(), kind, object as u64, mutex as u64, number);
@@ -61,7 +66,7 @@ pub fn wait(thread: &Thread, object: Object, mutex: Object, wait: impl FnOnce() 
 
 /// Notes that waiters are about to be woken: one, or all.
 #[inline(always)]
-pub fn signal(site: Site, count: u32) {
+pub(super) fn signal(site: Site, count: u32) {
     let thread = match attachment::gate() {
         OFF => None,
         CONTENDED if waiters(site.lock).load(Ordering::Relaxed) == 0 => None,

@@ -28,7 +28,7 @@ const FILE_NAME: &[u8] = b"/libkeeptime_preload.so";
 type Strings = *const *const c_char;
 
 /// Finds the library's path out. Only for the constructor.
-pub fn prepare() {
+pub(crate) fn prepare() {
     let found = object::Object::at(prepare as *const () as usize);
     let path = found.map_or(null(), |object| object.path);
     // Relaxed: the path was written when the library was loaded, before this code ran.
@@ -40,7 +40,7 @@ pub fn prepare() {
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execve(path: Object, argv: Object, envp: Object) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn execve(path: Object, argv: Object, envp: Object) -> c_int {
     // SAFETY: the program's own arguments, with an environment that is as good.
     unsafe { with_environment(envp, |envp| real::execve()(path, argv, envp)) }
 }
@@ -50,7 +50,7 @@ pub unsafe extern "C-unwind" fn execve(path: Object, argv: Object, envp: Object)
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execvpe(file: Object, argv: Object, envp: Object) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn execvpe(file: Object, argv: Object, envp: Object) -> c_int {
     // SAFETY: as in `execve`.
     unsafe { with_environment(envp, |envp| real::execvpe()(file, argv, envp)) }
 }
@@ -60,7 +60,7 @@ pub unsafe extern "C-unwind" fn execvpe(file: Object, argv: Object, envp: Object
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fexecve(fd: c_int, argv: Object, envp: Object) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn fexecve(fd: c_int, argv: Object, envp: Object) -> c_int {
     // SAFETY: as in `execve`.
     unsafe { with_environment(envp, |envp| real::fexecve()(fd, argv, envp)) }
 }
@@ -70,7 +70,7 @@ pub unsafe extern "C-unwind" fn fexecve(fd: c_int, argv: Object, envp: Object) -
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execv(path: Object, argv: Object) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn execv(path: Object, argv: Object) -> c_int {
     // SAFETY: as in `execve`; without an environment of its own the call takes the program's.
     unsafe {
         match Environment::without_library(environ().cast()) {
@@ -85,7 +85,7 @@ pub unsafe extern "C-unwind" fn execv(path: Object, argv: Object) -> c_int {
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn execvp(file: Object, argv: Object) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn execvp(file: Object, argv: Object) -> c_int {
     // SAFETY: as in `execv`.
     unsafe {
         match Environment::without_library(environ().cast()) {
@@ -100,7 +100,7 @@ pub unsafe extern "C-unwind" fn execvp(file: Object, argv: Object) -> c_int {
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_spawn(
+pub(crate) unsafe extern "C-unwind" fn posix_spawn(
     pid: Object,
     path: Object,
     actions: Object,
@@ -118,7 +118,7 @@ pub unsafe extern "C-unwind" fn posix_spawn(
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_spawnp(
+pub(crate) unsafe extern "C-unwind" fn posix_spawnp(
     pid: Object,
     file: Object,
     actions: Object,

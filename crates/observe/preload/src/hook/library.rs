@@ -18,7 +18,7 @@ use std::ffi::c_int;
 /// As the C library's.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dlsym() {
+pub(super) unsafe extern "C-unwind" fn dlsym() {
     naked_asm!(
         "test rsi, rsi",
         "jz 2f",
@@ -52,7 +52,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
 /// As the C library's.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn dlvsym() {
+pub(super) unsafe extern "C-unwind" fn dlvsym() {
     naked_asm!(
         "test rsi, rsi",
         "jz 2f",

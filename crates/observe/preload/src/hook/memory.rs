@@ -11,7 +11,7 @@ unsafe extern "C-unwind" fn lock_all(flags: c_int, _: usize) -> c_int {
 }
 
 /// The same by `syscall`.
-pub unsafe extern "C-unwind" fn lock_all_by_number(number: i64, flags: usize) -> i64 {
+pub(super) unsafe extern "C-unwind" fn lock_all_by_number(number: i64, flags: usize) -> i64 {
     // SAFETY: the program's own arguments; the system call has no others.
     around(flags as c_int, || unsafe { real::syscall()(number, flags, 0, 0, 0, 0, 0) })
 }

@@ -25,7 +25,7 @@ const LAST_INSTALLING: usize = libc::SECCOMP_SET_MODE_FILTER as usize;
 /// As the C library's.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn prctl() {
+pub(super) unsafe extern "C-unwind" fn prctl() {
     naked_asm!(
         "cmp edi, {set_seccomp}",
         "je {set}",
@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn prctl() {
 /// As the C library's.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn syscall() {
+pub(super) unsafe extern "C-unwind" fn syscall() {
     naked_asm!(
         "cmp rdi, {seccomp}",
         "je {set}",

@@ -74,7 +74,7 @@ macro_rules! export_take {
         /// As the C library's function of this name.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
+        pub(crate) unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
                 // For those who look at the stack during the attempt.
                 ".cfi_startproc",
@@ -132,7 +132,7 @@ macro_rules! export_release {
         /// As the C library's function of this name.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
+        pub(crate) unsafe extern "C-unwind" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 $crate::hook::short::sort_out!(),

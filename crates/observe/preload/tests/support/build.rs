@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The preload library, built on first use. `KEEPTIME_PRELOAD` names another one to be tested.
-pub fn library() -> &'static Path {
+pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let given = std::env::var_os("KEEPTIME_PRELOAD");
@@ -17,10 +17,10 @@ pub fn library() -> &'static Path {
 }
 
 /// A folder that no other test uses, removed when it goes out of scope.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("preload-{}-{number}", std::process::id());
@@ -30,7 +30,7 @@ impl Folder {
         Folder(folder)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Folder {
 }
 
 /// A folder for what several tests of a file use; a later run removes it.
-pub fn shared_folder() -> &'static Folder {
+pub(crate) fn shared_folder() -> &'static Folder {
     static FOLDER: OnceLock<Folder> = OnceLock::new();
     FOLDER.get_or_init(|| {
         remove_old_folders();
@@ -64,23 +64,32 @@ fn remove_old_folders() {
 }
 
 /// A source file of the test programs.
-pub fn source(name: &str) -> PathBuf {
+pub(crate) fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
 /// Compiles a program of the test programs into a folder; the compiler follows from its name.
-pub fn program(folder: &Folder, file: &str) -> PathBuf {
+pub(crate) fn program(folder: &Folder, file: &str) -> PathBuf {
     program_with(folder, file, &[] as &[&str])
 }
 
 /// The same, with more words for the compiler.
-pub fn program_with<A: AsRef<OsStr>>(folder: &Folder, file: &str, arguments: &[A]) -> PathBuf {
+pub(crate) fn program_with<A: AsRef<OsStr>>(
+    folder: &Folder,
+    file: &str,
+    arguments: &[A],
+) -> PathBuf {
     let name = file.split('.').next().expect("a name");
     compile(folder, file, name, arguments)
 }
 
 /// Compiles a source file of the test programs to a file of any name.
-pub fn compile<A: AsRef<OsStr>>(folder: &Folder, file: &str, to: &str, arguments: &[A]) -> PathBuf {
+pub(crate) fn compile<A: AsRef<OsStr>>(
+    folder: &Folder,
+    file: &str,
+    to: &str,
+    arguments: &[A],
+) -> PathBuf {
     let path = folder.path(to);
     let mut command = match file.rsplit('.').next() {
         Some("c") => c("cc", "-std=gnu11"),
@@ -95,7 +104,7 @@ pub fn compile<A: AsRef<OsStr>>(folder: &Folder, file: &str, to: &str, arguments
 }
 
 /// Returns true if the C compiler makes programs with these arguments.
-pub fn can_compile(folder: &Folder, arguments: &[&str]) -> bool {
+pub(crate) fn can_compile(folder: &Folder, arguments: &[&str]) -> bool {
     let source = folder.path("empty.c");
     fs::write(&source, "int main(void) { return 0; }\n").expect("a source file");
     let mut command = c("cc", "-std=gnu11");

@@ -4,12 +4,14 @@
 //! in, and nothing that looks at the program from outside.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
-pub mod build;
-pub mod trace;
+pub(crate) mod build;
+pub(crate) mod trace;
 
 #[allow(unused_imports, reason = "every test file uses its own part")]
-pub use build::{Folder, can_compile, compile, library, program, program_with, shared_folder};
-pub use trace::Trace;
+pub(crate) use build::{
+    Folder, can_compile, compile, library, program, program_with, shared_folder,
+};
+pub(crate) use trace::Trace;
 
 use record::attach::{Invitation, VARIABLE};
 use record::door::RecorderSocket;
@@ -30,7 +32,7 @@ const LONG_HANG_S: i64 = 3600;
 
 /// Settings and size of a recording, with a name.
 #[derive(Clone, Debug)]
-pub struct Mode {
+pub(crate) struct Mode {
     pub name: &'static str,
     pub settings: Settings,
     pub bytes: u64,
@@ -46,37 +48,37 @@ fn mode(name: &'static str, contended_only: bool, all_locks: bool, libraries: &[
 
 impl Mode {
     /// Every lock from anywhere.
-    pub fn full() -> Mode {
+    pub(crate) fn full() -> Mode {
         mode("full", false, true, &[])
     }
 
     /// Locks from anywhere that were waited for.
-    pub fn contended() -> Mode {
+    pub(crate) fn contended() -> Mode {
         mode("contended", true, true, &[])
     }
 
     /// Returns the mode for when nothing else is asked for: the locks of the CUDA libraries.
-    pub fn default_filter() -> Mode {
+    pub(crate) fn default_filter() -> Mode {
         mode("default", false, false, &["libcuda.so", "libcudart.so"])
     }
 
     /// Every lock that is taken by a library, or a program, whose file name begins like this.
-    pub fn only(file: &str) -> Mode {
+    pub(crate) fn only(file: &str) -> Mode {
         mode("only", false, false, &[file])
     }
 
     /// The same, when it had to be waited for.
-    pub fn only_contended(file: &str) -> Mode {
+    pub(crate) fn only_contended(file: &str) -> Mode {
         mode("only, contended", true, false, &[file])
     }
 
     /// All three that a user chooses from.
-    pub fn all() -> [Mode; 3] {
+    pub(crate) fn all() -> [Mode; 3] {
         [Mode::full(), Mode::contended(), Mode::default_filter()]
     }
 
     /// Ways to guard every lock, recorded or not.
-    pub fn guarded() -> [Mode; 4] {
+    pub(crate) fn guarded() -> [Mode; 4] {
         let of = |name, mutexes, nothing| {
             let bound_ns = 200_000;
             let guard =
@@ -95,18 +97,18 @@ impl Mode {
     }
 
     /// The same, where holders of read-write locks are boosted.
-    pub fn boosted(mut self) -> Mode {
+    pub(crate) fn boosted(mut self) -> Mode {
         if let Some(guard) = &mut self.settings.guard {
             guard.boost = true;
         }
         self
     }
 
-    pub fn bytes(self, bytes: u64) -> Mode {
+    pub(crate) fn bytes(self, bytes: u64) -> Mode {
         Mode { bytes, ..self }
     }
 
-    pub fn keep_last(mut self) -> Mode {
+    pub(crate) fn keep_last(mut self) -> Mode {
         self.settings.keep_last = true;
         self
     }
@@ -114,7 +116,7 @@ impl Mode {
 
 /// Exit status and output of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub(crate) struct Ended {
     pub status: ExitStatus,
     pub out: String,
     pub err: String,
@@ -123,14 +125,14 @@ pub struct Ended {
 impl Ended {
     /// Returns its output, if it ended well.
     #[track_caller]
-    pub fn success(&self) -> &str {
+    pub(crate) fn success(&self) -> &str {
         assert!(self.status.success(), "{}\n{}\n{}", self.status, self.out, self.err);
         &self.out
     }
 }
 
 /// Runs a program to its end; kills it and fails when it hangs.
-pub fn run(command: &mut Command) -> Ended {
+pub(crate) fn run(command: &mut Command) -> Ended {
     run_for(command, HANG_S)
 }
 
@@ -167,7 +169,7 @@ fn wait_readable(descriptor: &OwnedFd, seconds: i64) -> bool {
 }
 
 /// A program, to be run as often as needed.
-pub struct Subject {
+pub(crate) struct Subject {
     program: OsString,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, Option<OsString>)>,
@@ -178,7 +180,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    pub fn new(program: impl AsRef<OsStr>) -> Subject {
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Subject {
         Subject {
             program: program.as_ref().to_owned(),
             arguments: Vec::new(),
@@ -190,34 +192,37 @@ impl Subject {
     }
 
     /// It takes long.
-    pub fn patient(mut self) -> Subject {
+    pub(crate) fn patient(mut self) -> Subject {
         self.hang_s = LONG_HANG_S;
         self
     }
 
-    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Subject {
+    pub(crate) fn args<A: AsRef<OsStr>>(
+        mut self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Subject {
         self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         self
     }
 
-    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Subject {
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Subject {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Subject {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Subject {
         self.environment.push((name.into(), Some(value.as_ref().to_owned())));
         self
     }
 
     /// Another preloaded library, before this one.
-    pub fn preload_before(mut self, path: &Path) -> Subject {
+    pub(crate) fn preload_before(mut self, path: &Path) -> Subject {
         self.before.push(path.into());
         self
     }
 
     /// Another preloaded library, after this one.
-    pub fn preload_after(mut self, path: &Path) -> Subject {
+    pub(crate) fn preload_after(mut self, path: &Path) -> Subject {
         self.after.push(path.into());
         self
     }
@@ -242,17 +247,17 @@ impl Subject {
     }
 
     /// Runs it without the library.
-    pub fn bare(&self) -> Ended {
+    pub(crate) fn bare(&self) -> Ended {
         run_for(&mut self.command(None), self.hang_s)
     }
 
     /// Runs it under the library, without a recording.
-    pub fn uninvited(&self) -> Ended {
+    pub(crate) fn uninvited(&self) -> Ended {
         run_for(&mut self.command(Some(library())), self.hang_s)
     }
 
     /// Runs it recorded.
-    pub fn recorded(&self, mode: &Mode) -> (Ended, Trace) {
+    pub(crate) fn recorded(&self, mode: &Mode) -> (Ended, Trace) {
         let recorder = Recorder::new(mode);
         let ended = run_for(&mut recorder.invite(self), self.hang_s);
         (ended, recorder.finish())
@@ -262,7 +267,10 @@ impl Subject {
     /// print the same.
     /// Returns what it printed, and the recordings.
     #[track_caller]
-    pub fn compare<const MODES: usize>(&self, modes: [Mode; MODES]) -> (String, [Trace; MODES]) {
+    pub(crate) fn compare<const MODES: usize>(
+        &self,
+        modes: [Mode; MODES],
+    ) -> (String, [Trace; MODES]) {
         let compared = self.compare_recorded(modes);
         let bare = self.bare();
         for mode in Mode::guarded() {
@@ -273,7 +281,7 @@ impl Subject {
 
     /// Runs it bare and in each mode.
     #[track_caller]
-    pub fn compare_recorded<const MODES: usize>(
+    pub(crate) fn compare_recorded<const MODES: usize>(
         &self,
         modes: [Mode; MODES],
     ) -> (String, [Trace; MODES]) {
@@ -292,7 +300,7 @@ impl Subject {
 
     /// It ended in the same way as without the library, and printed the same.
     #[track_caller]
-    pub fn assert_same(&self, name: &str, bare: &Ended, ended: &Ended) {
+    pub(crate) fn assert_same(&self, name: &str, bare: &Ended, ended: &Ended) {
         let same = (bare.status, &bare.out) == (ended.status, &ended.out);
         let lines = bare.out.lines().zip(ended.out.lines()).enumerate();
         let differing = lines.filter(|(_, (bare, recorded))| bare != recorded);
@@ -315,7 +323,7 @@ impl Subject {
 }
 
 /// Somebody who records: memory, and a door.
-pub struct Recorder {
+pub(crate) struct Recorder {
     recording: std::sync::Arc<Recording>,
     invitation: Invitation,
     /// Dropped to end the thread at the door.
@@ -324,7 +332,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(mode: &Mode) -> Recorder {
+    pub(crate) fn new(mode: &Mode) -> Recorder {
         let recording = Recording::create(mode.bytes, &mode.settings).expect("memory");
         let recording = std::sync::Arc::new(recording);
         let invitation = Invitation::new(recording.fd()).expect("random bytes");
@@ -337,24 +345,24 @@ impl Recorder {
     }
 
     /// The command that runs a program under the library, recorded.
-    pub fn invite(&self, subject: &Subject) -> Command {
+    pub(crate) fn invite(&self, subject: &Subject) -> Command {
         let mut command = subject.command(Some(library()));
         command.env(VARIABLE, self.invitation.value());
         command
     }
 
     /// The memory.
-    pub fn recording(&self) -> std::sync::Arc<Recording> {
+    pub(crate) fn recording(&self) -> std::sync::Arc<Recording> {
         self.recording.clone()
     }
 
     /// Returns the recording so far.
-    pub fn trace(&self) -> Trace {
+    pub(crate) fn trace(&self) -> Trace {
         Trace::read(&self.recording)
     }
 
     /// Shuts the door; what was recorded.
-    pub fn finish(self) -> Trace {
+    pub(crate) fn finish(self) -> Trace {
         drop(self.stop);
         self.door.join().expect("the door is kept");
         Trace::read(&self.recording)
@@ -375,11 +383,11 @@ fn keep_door(mut door: RecorderSocket, recording: &Recording, stop: &OwnedFd) {
 }
 
 /// Returns true if the tests run as root: some of what programs do needs it.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// The signal that ended a program.
-pub fn signal(ended: &Ended) -> Option<i32> {
+pub(crate) fn signal(ended: &Ended) -> Option<i32> {
     ended.status.signal()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// A process image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub(crate) struct Process {
     pub number: u32,
     pub pid: u32,
     pub parent: u32,
@@ -15,7 +15,7 @@ pub struct Process {
 
 /// One recording.
 #[derive(Debug, Default)]
-pub struct Trace {
+pub(crate) struct Trace {
     pub processes: Vec<Process>,
     /// Records by process image and thread, in the order of each thread.
     pub records: BTreeMap<(u32, u32), Vec<Record>>,
@@ -34,7 +34,7 @@ pub struct Trace {
 
 impl Trace {
     /// Copies everything.
-    pub fn read(recording: &Recording) -> Trace {
+    pub(crate) fn read(recording: &Recording) -> Trace {
         let log = recording.log();
         let mut trace = Trace { troubles: recording.side().troubles(), ..Trace::default() };
         let mut segments: Vec<Copy> = log.numbers().flat_map(|number| log.read(number)).collect();
@@ -85,39 +85,39 @@ impl Trace {
     }
 
     /// All records, of all threads.
-    pub fn all(&self) -> impl Iterator<Item = &Record> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Record> {
         self.records.values().flatten()
     }
 
     /// Returns the number of records of a kind.
-    pub fn count(&self, class: Class, action: Action) -> usize {
+    pub(crate) fn count(&self, class: Class, action: Action) -> usize {
         self.all().filter(|record| record.kind == Kind::Lock(class, action)).count()
     }
 
     /// Returns the number of records of a kind, by a process image.
-    pub fn count_of(&self, process: u32, class: Class, action: Action) -> usize {
+    pub(crate) fn count_of(&self, process: u32, class: Class, action: Action) -> usize {
         let kind = Kind::Lock(class, action);
         self.of_process(process).filter(|record| record.kind == kind).count()
     }
 
     /// The records of a process image.
-    pub fn of_process(&self, process: u32) -> impl Iterator<Item = &Record> {
+    pub(crate) fn of_process(&self, process: u32) -> impl Iterator<Item = &Record> {
         self.records.range((process, 0)..=(process, u32::MAX)).flat_map(|(_, records)| records)
     }
 
     /// The process image whose id was this.
-    pub fn process(&self, pid: u32) -> Option<&Process> {
+    pub(crate) fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.iter().find(|process| process.pid == pid)
     }
 
     /// Returns the number of records about locks of any kind.
-    pub fn locks(&self) -> usize {
+    pub(crate) fn locks(&self) -> usize {
         self.all().filter(|record| matches!(record.kind, Kind::Lock(..))).count()
     }
 
     /// Nothing was lost, torn or overwritten.
     #[track_caller]
-    pub fn assert_whole(&self) {
+    pub(crate) fn assert_whole(&self) {
         assert_eq!((self.lost, self.torn, self.overwritten), (0, 0, 0), "lost, torn, overwritten");
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// A bounded list of records.
 #[derive(Debug)]
-pub struct Kept {
+pub(super) struct Kept {
     capacity: usize,
     keep_last: bool,
     records: VecDeque<Raw>,
@@ -20,14 +20,14 @@ pub struct Kept {
 
 impl Kept {
     /// An empty one for records that come after `start`.
-    pub fn new(capacity: usize, keep_last: bool, start: u64) -> Kept {
+    pub(super) fn new(capacity: usize, keep_last: bool, start: u64) -> Kept {
         let discarded = LostRange::default();
         let (records, lost) = (VecDeque::new(), Vec::new());
         Kept { capacity: capacity.max(1), keep_last, records, discarded, lost, last: start }
     }
 
     /// Adds a record; when it is full, the newest or the oldest is discarded and counted.
-    pub fn push(&mut self, record: Raw) {
+    pub(super) fn push(&mut self, record: Raw) {
         self.last = record.time;
         if self.records.len() < self.capacity {
             self.records.push_back(record);
@@ -47,7 +47,7 @@ impl Kept {
     }
 
     /// Says that records are missing between the last one and `now`.
-    pub fn lost(&mut self, count: u64, now: u64) {
+    pub(super) fn lost(&mut self, count: u64, now: u64) {
         if count == 0 {
             return;
         }
@@ -56,12 +56,12 @@ impl Kept {
     }
 
     /// Returns the number of records that were reported as missing.
-    pub fn lost_count(&self) -> u64 {
+    pub(super) fn lost_count(&self) -> u64 {
         self.lost.iter().map(|range| range.count).sum()
     }
 
     /// The records and what is missing, with every time changed by `ticks`.
-    pub fn finish(self, ticks: impl Fn(u64) -> u64) -> (Vec<Raw>, Vec<LostRange>) {
+    pub(super) fn finish(self, ticks: impl Fn(u64) -> u64) -> (Vec<Raw>, Vec<LostRange>) {
         let record = |raw: Raw| Raw { time: ticks(raw.time), ..raw };
         let range = |range: LostRange| LostRange {
             count: range.count,

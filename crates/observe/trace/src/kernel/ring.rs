@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An event, opened but without a ring.
 #[derive(Debug)]
-pub struct EventOn {
+pub(super) struct EventOn {
     /// The processor.
     pub processor: u32,
     event: OwnedFd,
@@ -40,7 +40,7 @@ impl EventOn {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open(process: u32, processor: u32, watermark_bytes: u32) -> io::Result<EventOn> {
+    pub(super) fn open(process: u32, processor: u32, watermark_bytes: u32) -> io::Result<EventOn> {
         // Kernels before 6.0 do not know how to count what was lost.
         match EventOn::try_open(process, processor, watermark_bytes, true) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
@@ -89,7 +89,7 @@ impl EventOn {
 
 /// An event with its ring.
 #[derive(Debug)]
-pub struct Ring {
+pub(super) struct Ring {
     on: EventOn,
     /// Of `page_bytes + data_bytes`, until this is dropped.
     map: NonNull<u8>,
@@ -108,7 +108,7 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel's; `EPERM` when it is more than the user may lock. The event comes back.
-    pub fn new(on: EventOn, data_bytes: usize) -> Result<Ring, (EventOn, io::Error)> {
+    pub(super) fn new(on: EventOn, data_bytes: usize) -> Result<Ring, (EventOn, io::Error)> {
         let page_bytes = rustix::param::page_size();
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let bytes = page_bytes + data_bytes;
@@ -124,7 +124,7 @@ impl Ring {
     }
 
     /// The processor.
-    pub fn processor(&self) -> u32 {
+    pub(super) fn processor(&self) -> u32 {
         self.on.processor
     }
 
@@ -135,7 +135,7 @@ impl Ring {
     }
 
     /// Takes all whole records out of the ring.
-    pub fn drain(&mut self, take: &mut dyn FnMut(PerfRecord<'_>)) {
+    pub(super) fn drain(&mut self, take: &mut dyn FnMut(PerfRecord<'_>)) {
         // Pairs with the kernel's barrier between the records and the head.
         let head = self.counter(offset_of!(abi::perf_event_mmap_page, data_head));
         let head = head.load(Ordering::Acquire);
@@ -173,14 +173,14 @@ impl Ring {
     }
 
     /// Stops the event, also for the threads that inherited it.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         // SAFETY: the call takes a flag, not a pointer. A refusal only means that records may
         // still come, which then stay in the ring.
         unsafe { ioctls::DISABLE(self.on.event.as_raw_fd(), 0) };
     }
 
     /// Number of records that the kernel had no room for; `None` if it does not count them.
-    pub fn lost(&self) -> Option<u64> {
+    pub(super) fn lost(&self) -> Option<u64> {
         if !self.on.counts_lost {
             return None;
         }

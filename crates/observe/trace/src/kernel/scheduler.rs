@@ -28,7 +28,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// A recording that runs.
 #[derive(Debug)]
-pub struct Scheduler {
+pub(super) struct Scheduler {
     machine: Instance,
     program: Option<Instance>,
     formats: Formats,
@@ -39,7 +39,7 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Starts it; reasons are for what was wanted but is not recorded.
-    pub fn start(request: &Request, reasons: &mut Vec<String>) -> Result<Scheduler, Error> {
+    pub(super) fn start(request: &Request, reasons: &mut Vec<String>) -> Result<Scheduler, Error> {
         check_namespace()?;
         let tracefs = Arc::new(Tracefs::find()?);
         let mut notes = Vec::new();
@@ -66,12 +66,12 @@ impl Scheduler {
     }
 
     /// Returns true if futex calls are recorded.
-    pub fn futex(&self) -> bool {
+    pub(super) fn futex(&self) -> bool {
         self.program.is_some()
     }
 
     /// Stops it and reads what there is.
-    pub fn finish(self) -> Collected {
+    pub(super) fn finish(self) -> Collected {
         let Scheduler { machine, program, formats, process, started, mut notes } = self;
         let instances = || [Some(&machine), program.as_ref()].into_iter().flatten();
         for instance in instances() {

@@ -47,7 +47,7 @@ struct Birth {
 
 /// Collects events, in any order of processors, in the order of time on each.
 #[derive(Default)]
-pub struct Streams {
+pub(super) struct Streams {
     processors: BTreeMap<u32, Processor>,
     wakings: Vec<Waking>,
     births: Vec<Birth>,
@@ -56,7 +56,7 @@ pub struct Streams {
 }
 
 /// The finished streams.
-pub struct Finished {
+pub(super) struct Finished {
     /// The streams, in order of processors and of time.
     pub processors: Vec<ProcessorStream>,
     /// The threads, by id.
@@ -67,7 +67,7 @@ pub struct Finished {
 
 impl Streams {
     /// Says which thread ran when an event happened, before the event is taken.
-    pub fn ran(&mut self, processor: u32, time: u64, thread: u32) {
+    pub(super) fn ran(&mut self, processor: u32, time: u64, thread: u32) {
         let stream = self.processors.entry(processor).or_default();
         if let Some((_, first)) = stream.running.filter(|(on, _)| *on != thread) {
             add_range(&mut stream.lost, LostRange { count: 1, first, last: time });
@@ -77,7 +77,7 @@ impl Streams {
     }
 
     /// Takes one event.
-    pub fn take(&mut self, processor: u32, time: u64, event: Event<'_>) {
+    pub(super) fn take(&mut self, processor: u32, time: u64, event: Event<'_>) {
         let record = match event {
             Event::Switch { from, from_state, to } => {
                 self.name(time, from);
@@ -121,12 +121,12 @@ impl Streams {
     }
 
     /// Says that it is not known any more who runs: events are missing that were counted.
-    pub fn interrupted(&mut self, processor: u32) {
+    pub(super) fn interrupted(&mut self, processor: u32) {
         self.processors.entry(processor).or_default().running = None;
     }
 
     /// Says where events of a processor are missing; makes the processor known even if all are.
-    pub fn lost(&mut self, processor: u32, ranges: impl IntoIterator<Item = LostRange>) {
+    pub(super) fn lost(&mut self, processor: u32, ranges: impl IntoIterator<Item = LostRange>) {
         self.processors.entry(processor).or_default().lost.extend(ranges);
     }
 
@@ -149,7 +149,7 @@ impl Streams {
 
     /// The streams and the threads; `process_of` knows the processes of threads that were there
     /// before.
-    pub fn finish(mut self, process_of: &mut dyn FnMut(u32) -> Option<u32>) -> Finished {
+    pub(super) fn finish(mut self, process_of: &mut dyn FnMut(u32) -> Option<u32>) -> Finished {
         self.join_wakeups();
         let tasks = self.tasks(process_of);
         let breaks = self.breaks;

@@ -38,14 +38,14 @@ const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 /// A recording that runs.
 #[derive(Debug)]
-pub struct Switches {
+pub(super) struct Switches {
     stop: Arc<OwnedFd>,
     reader: Option<JoinHandle<Reader>>,
 }
 
 impl Switches {
     /// Starts it.
-    pub fn start(request: &Request) -> Result<Switches, Error> {
+    pub(super) fn start(request: &Request) -> Result<Switches, Error> {
         let mut notes = Vec::new();
         let rings = open_rings(request, &mut notes)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(Error::system("eventfd"))?;
@@ -69,7 +69,7 @@ impl Switches {
     }
 
     /// Stops it and gives what was read.
-    pub fn finish(mut self, clock: &Calibration) -> Collected {
+    pub(super) fn finish(mut self, clock: &Calibration) -> Collected {
         match self.join() {
             Some(Ok(reader)) => reader.finish(clock),
             _ => {

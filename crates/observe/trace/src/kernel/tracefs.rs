@@ -26,7 +26,7 @@ const PREFIX: &str = "keeptime-";
 
 /// The root of tracefs.
 #[derive(Debug)]
-pub struct Tracefs {
+pub(super) struct Tracefs {
     root: OwnedFd,
 }
 
@@ -35,7 +35,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// [`Error::Tracer`] when neither is allowed.
-    pub fn find() -> Result<Tracefs, Error> {
+    pub(super) fn find() -> Result<Tracefs, Error> {
         let usual = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(String::from);
         let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
         let places = usual.into_iter().chain(mounted(&mounts));
@@ -61,7 +61,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// [`Error::Control`] with the file.
-    pub fn open(&self, file: &str, flags: OFlags) -> Result<File, Error> {
+    pub(super) fn open(&self, file: &str, flags: OFlags) -> Result<File, Error> {
         openat(&self.root, file, flags | OFlags::CLOEXEC, Mode::empty())
             .map(File::from)
             .map_err(control(file, "open it"))
@@ -71,7 +71,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// [`Error::Control`] with the file.
-    pub fn read(&self, file: &str) -> Result<String, Error> {
+    pub(super) fn read(&self, file: &str) -> Result<String, Error> {
         let mut open = self.open(file, OFlags::RDONLY)?;
         // Some of these files end after the first read, however little was read.
         let mut piece = vec![0; 1 << 16];
@@ -88,7 +88,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// [`Error::Control`] with the file and the value.
-    pub fn write(&self, file: &str, value: &str) -> Result<(), Error> {
+    pub(super) fn write(&self, file: &str, value: &str) -> Result<(), Error> {
         let refused = |error| control(file, &format!("write {value:?} to it"))(error);
         let mut open = self.open(file, OFlags::WRONLY)?;
         open.write_all(value.as_bytes()).map_err(refused)
@@ -98,7 +98,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// [`Error::Control`] with the directory.
-    pub fn list(&self, directory: &str) -> Result<Vec<String>, Error> {
+    pub(super) fn list(&self, directory: &str) -> Result<Vec<String>, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = openat(&self.root, directory, flags, Mode::empty());
         let entries = open.and_then(Dir::new).map_err(control(directory, "list it"))?;
@@ -107,7 +107,7 @@ impl Tracefs {
     }
 
     /// Removes instances whose process is dead and says which.
-    pub fn remove_stale(&self) -> Vec<String> {
+    pub(super) fn remove_stale(&self) -> Vec<String> {
         let names = self.list("instances").unwrap_or_default();
         let stale = names.into_iter().filter(|name| owner(name).is_some_and(is_dead));
         stale.filter(|name| self.remove(&format!("instances/{name}")).is_ok()).collect()
@@ -153,7 +153,7 @@ fn is_dead(process: Pid) -> bool {
 
 /// A tracer of our own, which nobody else's settings disturb.
 #[derive(Debug)]
-pub struct Instance {
+pub(super) struct Instance {
     tracefs: Arc<Tracefs>,
     name: String,
 }
@@ -163,7 +163,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::Tracer`] when the kernel has no instances or this process may not make one.
-    pub fn create(tracefs: &Arc<Tracefs>) -> Result<Instance, Error> {
+    pub(super) fn create(tracefs: &Arc<Tracefs>) -> Result<Instance, Error> {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(Error::system("getrandom"))?;
@@ -187,7 +187,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::Control`] with the file and the value.
-    pub fn write(&self, file: &str, value: &str) -> Result<(), Error> {
+    pub(super) fn write(&self, file: &str, value: &str) -> Result<(), Error> {
         self.tracefs.write(&self.path(file), value)
     }
 
@@ -195,7 +195,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::Control`] with the file.
-    pub fn read(&self, file: &str) -> Result<String, Error> {
+    pub(super) fn read(&self, file: &str) -> Result<String, Error> {
         self.tracefs.read(&self.path(file))
     }
 
@@ -203,7 +203,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::Control`] with the directory.
-    pub fn processors(&self) -> Result<Vec<u32>, Error> {
+    pub(super) fn processors(&self) -> Result<Vec<u32>, Error> {
         let names = self.tracefs.list(&self.path("per_cpu"))?;
         let number = |name: String| name.strip_prefix("cpu")?.parse().ok();
         let mut processors: Vec<u32> = names.into_iter().filter_map(number).collect();
@@ -215,7 +215,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::Control`] with the file.
-    pub fn pages(&self, processor: u32) -> Result<File, Error> {
+    pub(super) fn pages(&self, processor: u32) -> Result<File, Error> {
         let file = self.path(&format!("per_cpu/cpu{processor}/trace_pipe_raw"));
         self.tracefs.open(&file, OFlags::RDONLY | OFlags::NONBLOCK)
     }
@@ -224,7 +224,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::Control`] when somebody else holds it open; the next recording tries again.
-    pub fn remove(self) -> Result<(), Error> {
+    pub(super) fn remove(self) -> Result<(), Error> {
         self.tracefs.remove(&self.name).map_err(control(&self.name, "remove it"))
     }
 }

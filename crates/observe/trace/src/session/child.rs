@@ -19,7 +19,7 @@ use std::process::{Command, ExitStatus};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// A child that waits. When it is dropped, the child never runs the program.
-pub struct WaitingChild<'scope> {
+pub(super) struct WaitingChild<'scope> {
     pid: Pid,
     go: OwnedFd,
     spawner: ScopedJoinHandle<'scope, Spawned>,
@@ -27,7 +27,7 @@ pub struct WaitingChild<'scope> {
 }
 
 /// A child that may have become the program.
-pub struct Running<'scope> {
+pub(super) struct Running<'scope> {
     spawner: ScopedJoinHandle<'scope, Spawned>,
     program: String,
 }
@@ -42,7 +42,7 @@ impl<'scope> WaitingChild<'scope> {
     /// # Errors
     /// [`Error::Start`] when it cannot be forked, or was killed at once; [`Error::System`] when
     /// there are no pipes.
-    pub fn start<'env>(
+    pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         command: &'scope mut Command,
         inherited: &Inherited,
@@ -81,12 +81,12 @@ impl<'scope> WaitingChild<'scope> {
     }
 
     /// The waiting child.
-    pub fn pid(&self) -> Pid {
+    pub(super) fn pid(&self) -> Pid {
         self.pid
     }
 
     /// Lets it become the program. Returns at once: the child may be stopped.
-    pub fn release(self) -> Running<'scope> {
+    pub(super) fn release(self) -> Running<'scope> {
         let WaitingChild { go, spawner, program, .. } = self;
         // Fails only when the child was killed meanwhile, as its parent will hear.
         let _ = rustix::io::write(&go, &[1]);
@@ -100,7 +100,7 @@ impl Running<'_> {
     /// # Errors
     /// [`Error::Start`] when there is no such program, or it cannot be run; [`Error::System`] when
     /// nobody knows how it ended.
-    pub fn wait(self) -> Result<ExitStatus, Error> {
+    pub(super) fn wait(self) -> Result<ExitStatus, Error> {
         let spawned = self.spawner.join().expect("the spawner does not panic");
         let program = self.program;
         let ended = spawned.map_err(|reason| Error::Start { program, reason })?;

@@ -17,7 +17,7 @@ const TRIES: u8 = 3;
 
 /// Process ids by which dead threads are found.
 #[derive(Default)]
-pub struct Dead {
+pub(super) struct Dead {
     /// Process id by process number.
     pids: HashMap<u32, u32>,
     /// The latest process number by process id.
@@ -30,14 +30,14 @@ pub struct Dead {
 
 impl Dead {
     /// Knows nothing yet. Where threads cannot be looked for, none is ever dead.
-    pub fn new() -> Dead {
+    pub(super) fn new() -> Dead {
         let own = u32::try_from(rustix::process::getpid().as_raw_nonzero().get());
         let confused = !own.is_ok_and(|pid| thread_exists(pid, pid));
         Dead { confused, ..Dead::default() }
     }
 
     /// Closes the chunks of dead threads; returns how many.
-    pub fn close(&mut self, log: &Log, side: &Side) -> usize {
+    pub(super) fn close(&mut self, log: &Log, side: &Side) -> usize {
         if self.confused {
             return 0;
         }

@@ -7,7 +7,7 @@ use record::{NameKind, Side, Trouble};
 use std::fs;
 
 /// The machine that this is.
-pub fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let driver = fs::read_to_string("/proc/driver/nvidia/version").ok();
@@ -20,7 +20,7 @@ pub fn machine() -> Machine {
 }
 
 /// The clock of a trace between two readings.
-pub fn clock(start: Reading, end: Reading) -> Clock {
+pub(super) fn clock(start: Reading, end: Reading) -> Clock {
     let tsc = cfg!(target_arch = "x86_64");
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Clock {
@@ -60,7 +60,7 @@ fn driver_version(text: &str) -> Option<&str> {
 }
 
 /// Adds what the side area holds: names and troubles.
-pub fn add_names(side: &Side, metadata: &mut Metadata) {
+pub(super) fn add_names(side: &Side, metadata: &mut Metadata) {
     for name in side.names() {
         let (process, text) = (name.process, name.text);
         match name.kind {

@@ -5,7 +5,7 @@ use record::Side;
 use record::guard::{GuardCount, Mutexes};
 
 /// The settings, and what was counted.
-pub fn describe(guard: &record::guard::Guard, side: &Side) -> Guard {
+pub(super) fn describe(guard: &record::guard::Guard, side: &Side) -> Guard {
     let mutexes = match guard.mutexes {
         Mutexes::Alone => "none",
         Mutexes::Inherit => "inherit",

@@ -29,7 +29,7 @@ static LOOK: extern "C" fn() = look;
 
 /// State that the program inherits.
 #[derive(Clone, Copy, Debug)]
-pub struct Inherited {
+pub(super) struct Inherited {
     /// Blocked signals; the lowest bit is signal 1.
     pub blocked: u64,
     /// True if SIGCHLD was ignored.
@@ -45,7 +45,7 @@ impl Inherited {
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
-    pub fn new(blocked: u64, children_ignored: bool) -> Result<Inherited, Error> {
+    pub(super) fn new(blocked: u64, children_ignored: bool) -> Result<Inherited, Error> {
         let mut file_bytes = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: writes the limit to a local variable.
         check(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut file_bytes) })
@@ -58,13 +58,13 @@ impl Inherited {
     }
 
     /// The largest file that this process may write; `None` for no limit.
-    pub fn largest_file_bytes(&self) -> Option<u64> {
+    pub(super) fn largest_file_bytes(&self) -> Option<u64> {
         let bytes = self.file_bytes.rlim_max;
         (bytes != libc::RLIM_INFINITY).then_some(bytes)
     }
 
     /// Puts everything back. Runs in the forked child: async-signal-safe, allocates nothing.
-    pub fn restore(&self) -> io::Result<()> {
+    pub(super) fn restore(&self) -> io::Result<()> {
         signals::block(self.blocked);
         let pipes = BROKEN_PIPES_IGNORED.load(Ordering::Relaxed);
         for (signal, is_ignored) in [(libc::SIGPIPE, pipes), (libc::SIGCHLD, self.children_ignored)]

@@ -31,7 +31,7 @@ const PACKET: usize = 128;
 const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// The second process, until it is dropped. It stays when the recorder panics.
-pub struct Keeper {
+pub(super) struct Keeper {
     socket: OwnedFd,
     pid: Pid,
     process: OwnedFd,
@@ -46,7 +46,10 @@ impl Keeper {
     ///
     /// # Errors
     /// The kernel's reason.
-    pub fn start(kept: &[RawFd], orphaned: impl FnOnce(Option<OwnedFd>)) -> Result<Keeper, Errno> {
+    pub(super) fn start(
+        kept: &[RawFd],
+        orphaned: impl FnOnce(Option<OwnedFd>),
+    ) -> Result<Keeper, Errno> {
         let flags = SocketFlags::CLOEXEC;
         let (own, other) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -72,13 +75,13 @@ impl Keeper {
     }
 
     /// Tells which process is the program.
-    pub fn tell(&self, program: Pid) {
+    pub(super) fn tell(&self, program: Pid) {
         // Fails only when somebody killed the keeper.
         let _ = send(&self.socket, &pid_bytes(Some(program)), SendFlags::NOSIGNAL);
     }
 
     /// Returns true if the whole group got a signal that the recorder has got. Each is told once.
-    pub fn group_got(&self, came: &Came) -> bool {
+    pub(super) fn group_got(&self, came: &Came) -> bool {
         self.ask();
         let mut seen = self.seen.borrow_mut();
         let same = |seen: &Seen| *seen == [came.signal as u32, came.pid];
@@ -88,13 +91,13 @@ impl Keeper {
 
     /// Returns true if the whole group got any of these signals that the recorder has not asked for
     /// yet.
-    pub fn group_got_any(&self, signals: &[i32]) -> bool {
+    pub(super) fn group_got_any(&self, signals: &[i32]) -> bool {
         self.ask();
         self.seen.borrow().iter().any(|[signal, _]| signals.contains(&(*signal as i32)))
     }
 
     /// Forgets what the group has got so far.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         self.ask();
         self.seen.borrow_mut().clear();
     }

@@ -48,7 +48,7 @@ pub enum Library {
 /// # Errors
 /// [`Error::Preload`] if it is no file, or when there is no place for it, and the path itself cannot
 /// be named.
-pub fn place(library: &Library) -> Result<OsString, Error> {
+pub(super) fn place(library: &Library) -> Result<OsString, Error> {
     let library = match library {
         Library::File(path) => Library::File(file(path)?),
         Library::Content(bytes) => Library::Content(bytes),

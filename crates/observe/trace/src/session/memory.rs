@@ -10,7 +10,7 @@ use std::fs;
 ///
 /// # Errors
 /// [`Error::Memory`] with both numbers.
-pub fn check(bytes: u64) -> Result<(), Error> {
+pub(super) fn check(bytes: u64) -> Result<(), Error> {
     match available_bytes() {
         Some(available) if available < bytes => Err(Error::Memory { bytes, available }),
         _ => Ok(()),
@@ -22,7 +22,7 @@ pub fn check(bytes: u64) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::FileLimit`] when not even the smallest recording fits.
-pub fn within_limit(bytes: u64, limit: Option<u64>) -> Result<(u64, Option<String>), Error> {
+pub(super) fn within_limit(bytes: u64, limit: Option<u64>) -> Result<(u64, Option<String>), Error> {
     let Some(limit) = limit else { return Ok((bytes, None)) };
     let area = u64::from(AREA_CHUNKS) * CHUNK_BYTES as u64;
     let most = limit.saturating_sub(area) / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;

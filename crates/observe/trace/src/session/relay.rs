@@ -21,7 +21,7 @@ use rustix::process::{
 };
 
 /// Passes signals on to the program.
-pub struct Relay<'a> {
+pub(super) struct Relay<'a> {
     /// Source of the signals that come.
     pub signals: &'a Signals,
     /// Source of the whole group's signals; without it, only the terminal's signals are known.
@@ -44,7 +44,7 @@ enum Receiver {
 
 impl Relay<'_> {
     /// Passes signals on until the program has ended.
-    pub fn run(&self) {
+    pub(super) fn run(&self) {
         // Before the program was there, the signals of its group were for it, too.
         for came in self.early.iter().filter(|came| !is_own(came)) {
             came.send(self.program.as_fd());

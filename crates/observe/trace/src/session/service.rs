@@ -15,14 +15,14 @@ const ROUND: Duration = Duration::from_millis(100);
 const LARGEST_SHARE: u32 = 20;
 
 /// Tells the service to stop when it is dropped.
-pub struct Stop(OwnedFd);
+pub(super) struct Stop(OwnedFd);
 
 impl Stop {
     /// Something to stop a service by.
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
-    pub fn new() -> Result<Stop, Error> {
+    pub(super) fn new() -> Result<Stop, Error> {
         eventfd(0, EventfdFlags::CLOEXEC).map(Stop).map_err(Error::system("eventfd"))
     }
 
@@ -30,7 +30,7 @@ impl Stop {
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
-    pub fn watch(&self) -> Result<OwnedFd, Error> {
+    pub(super) fn watch(&self) -> Result<OwnedFd, Error> {
         rustix::io::fcntl_dupfd_cloexec(&self.0, 0).map_err(Error::system("fcntl"))
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Stop {
 }
 
 /// State of the service.
-pub struct Service<'a> {
+pub(super) struct Service<'a> {
     /// The socket at which processes attach.
     pub door: RecorderSocket,
     /// The recording whose memory they are given.
@@ -54,7 +54,7 @@ pub struct Service<'a> {
 
 impl Service<'_> {
     /// Serves until it is stopped. Returns what went wrong meanwhile, and how often.
-    pub fn run(mut self, stop: &OwnedFd) -> Option<(u64, String)> {
+    pub(super) fn run(mut self, stop: &OwnedFd) -> Option<(u64, String)> {
         let mut dead = self.keep_last.then(Dead::new);
         let mut next_round = Instant::now() + ROUND;
         let mut failed: Option<(u64, String)> = None;
@@ -108,7 +108,7 @@ fn wait(watched: &mut [PollFd], timeout: Option<Duration>) {
 ///
 /// # Errors
 /// [`Error::System`] when the kernel refuses.
-pub fn process_descriptor(pid: rustix::process::Pid) -> Result<OwnedFd, Error> {
+pub(super) fn process_descriptor(pid: rustix::process::Pid) -> Result<OwnedFd, Error> {
     let flags = rustix::process::PidfdFlags::empty();
     rustix::process::pidfd_open(pid, flags).map_err(Error::system("pidfd_open"))
 }

@@ -18,7 +18,7 @@ const BATCH: usize = 16;
 
 /// A signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Came {
+pub(super) struct Came {
     /// Its number.
     pub signal: i32,
     /// `si_code`: how it was sent.
@@ -32,7 +32,7 @@ pub struct Came {
 }
 
 /// The blocked signals.
-pub struct Signals {
+pub(super) struct Signals {
     descriptor: OwnedFd,
     inherited: Inherited,
 }
@@ -43,7 +43,7 @@ impl Signals {
     ///
     /// # Errors
     /// [`Error::System`] when the kernel refuses.
-    pub fn block_all() -> Result<Signals, Error> {
+    pub(super) fn block_all() -> Result<Signals, Error> {
         let blocked = block(u64::MAX);
         let children_ignored = is_ignored(libc::SIGCHLD);
         // A process that ignores SIGCHLD does not hear how the program ended.
@@ -54,12 +54,12 @@ impl Signals {
     }
 
     /// Returns the state that the program inherits.
-    pub fn inherited(&self) -> &Inherited {
+    pub(super) fn inherited(&self) -> &Inherited {
         &self.inherited
     }
 
     /// All that came since the last call.
-    pub fn came(&self) -> Vec<Came> {
+    pub(super) fn came(&self) -> Vec<Came> {
         came(self.descriptor.as_fd())
     }
 }
@@ -71,7 +71,7 @@ impl AsFd for Signals {
 }
 
 /// A descriptor of this process's pending signals.
-pub fn descriptor() -> io::Result<OwnedFd> {
+pub(super) fn descriptor() -> io::Result<OwnedFd> {
     let (all, flags) = (u64::MAX, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
     // SAFETY: a set of signals of the size that is told.
     let made = unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const all, SET_BYTES, flags) };
@@ -83,7 +83,7 @@ pub fn descriptor() -> io::Result<OwnedFd> {
 }
 
 /// All signals that can be read from a descriptor.
-pub fn came(descriptor: BorrowedFd<'_>) -> Vec<Came> {
+pub(super) fn came(descriptor: BorrowedFd<'_>) -> Vec<Came> {
     let mut all = Vec::new();
     loop {
         let mut batch = [MaybeUninit::<libc::signalfd_siginfo>::uninit(); BATCH];
@@ -112,7 +112,7 @@ pub fn came(descriptor: BorrowedFd<'_>) -> Vec<Came> {
 
 impl Came {
     /// Sends it to a process; what `sigqueue` sent also with its value and its sender.
-    pub fn send(&self, process: BorrowedFd<'_>) {
+    pub(super) fn send(&self, process: BorrowedFd<'_>) {
         /// `siginfo_t` of 64-bit kernels, as far as it is used.
         #[repr(C)]
         struct Queued {
@@ -140,7 +140,7 @@ impl Came {
 
 /// Blocks exactly these signals of this thread, also those that the C library keeps for itself;
 /// returns which were blocked. Async-signal-safe.
-pub fn block(signals: u64) -> u64 {
+pub(super) fn block(signals: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: two sets of signals of the size that is told. Cannot fail with valid arguments.
     unsafe {
@@ -156,7 +156,7 @@ pub fn block(signals: u64) -> u64 {
 }
 
 /// Returns true if this process ignores a signal.
-pub fn is_ignored(signal: i32) -> bool {
+pub(super) fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: asks for a disposition, and changes nothing; zeros are a valid one.
     unsafe {
@@ -167,7 +167,7 @@ pub fn is_ignored(signal: i32) -> bool {
 
 /// Has a signal its default effect on this process, and comes back if that is none: after a stop
 /// when the process is continued.
-pub fn suffer(signal: i32) {
+pub(super) fn suffer(signal: i32) {
     let own = Pid::as_raw(Some(getpid()));
     // SAFETY: the default runs no code of ours. The signal is pending, once, until it is let
     // through; SIGSTOP and SIGKILL cannot be blocked.

@@ -18,7 +18,7 @@ const BLOCK_RECORDS: usize = 4096;
 
 /// Numbers of records in the trace and of records that are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(super) struct Counts {
     /// In the trace.
     pub records: u64,
     /// That there was no room for.
@@ -31,7 +31,7 @@ pub struct Counts {
 ///
 /// # Errors
 /// As [`TraceWriter::block`].
-pub fn threads(log: &Log, writer: &mut TraceWriter) -> Result<Counts, Error> {
+pub(super) fn threads(log: &Log, writer: &mut TraceWriter) -> Result<Counts, Error> {
     let (lost, overwritten) = (log.lost_without_chunk().count, log.overwritten());
     let mut counts = Counts { lost, overwritten, ..Counts::default() };
     let mut gpus: BTreeMap<u32, GpuStream> = BTreeMap::new();
@@ -66,7 +66,10 @@ pub fn threads(log: &Log, writer: &mut TraceWriter) -> Result<Counts, Error> {
 ///
 /// # Errors
 /// As [`TraceWriter::block`].
-pub fn processors(streams: &[ProcessorStream], writer: &mut TraceWriter) -> Result<Counts, Error> {
+pub(super) fn processors(
+    streams: &[ProcessorStream],
+    writer: &mut TraceWriter,
+) -> Result<Counts, Error> {
     let mut counts = Counts::default();
     for stream in streams {
         let mut blocks =
@@ -88,7 +91,7 @@ pub fn processors(streams: &[ProcessorStream], writer: &mut TraceWriter) -> Resu
 }
 
 /// Returns the losses of threads that never had a chunk.
-pub fn lost_without_chunk(log: &Log) -> LostRange {
+pub(super) fn lost_without_chunk(log: &Log) -> LostRange {
     lost_range(log.lost_without_chunk())
 }
 

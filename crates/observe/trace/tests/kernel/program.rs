@@ -13,13 +13,13 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// A process that waits before `exec`.
-pub struct Program {
+pub(crate) struct Program {
     child: Child,
 }
 
 impl Program {
     /// One of the ignored tests below, with its settings.
-    pub fn waiting(role: &str, settings: &[(&str, &str)]) -> Program {
+    pub(crate) fn waiting(role: &str, settings: &[(&str, &str)]) -> Program {
         let child = Command::new("/bin/sh")
             .args(["-c", "read go; exec \"$0\" \"$@\""])
             .arg(std::env::current_exe().unwrap())
@@ -34,12 +34,12 @@ impl Program {
         Program { child }
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Lets it go on, waits for its end, and gives the numbers that it printed, by name.
-    pub fn run(mut self) -> BTreeMap<String, u64> {
+    pub(crate) fn run(mut self) -> BTreeMap<String, u64> {
         self.child.stdin.take().unwrap().write_all(b"go\n").unwrap();
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -72,7 +72,7 @@ fn is_program() -> bool {
 }
 
 /// Computes without a system call.
-pub fn compute(duration: Duration) {
+pub(crate) fn compute(duration: Duration) {
     let start = Instant::now();
     while start.elapsed() < duration {
         std::hint::spin_loop();
@@ -181,7 +181,7 @@ fn inherit() {
 }
 
 /// A real-time thread of this process that takes the processor again and again.
-pub struct Hog {
+pub(crate) struct Hog {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
     pub id: u32,
@@ -189,7 +189,7 @@ pub struct Hog {
 
 impl Hog {
     /// `None` when this user may not have a real-time priority.
-    pub fn on(core: usize) -> Option<Hog> {
+    pub(crate) fn on(core: usize) -> Option<Hog> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, id) = mpsc::channel();
         let stopped = stop.clone();

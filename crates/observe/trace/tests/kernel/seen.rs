@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trace::kernel::{Collected, Started};
 
 /// Results of a collector for a program, and the ticks just before and after.
-pub struct Seen {
+pub(crate) struct Seen {
     pub collected: Collected,
     pub said: BTreeMap<String, u64>,
     pub process: u32,
@@ -16,7 +16,7 @@ pub struct Seen {
 }
 
 /// Runs a program under a collector.
-pub fn collect(started: Started, program: Program) -> Seen {
+pub(crate) fn collect(started: Started, program: Program) -> Seen {
     let process = program.id();
     let start = Reading::take();
     let said = program.run();
@@ -29,11 +29,11 @@ pub fn collect(started: Started, program: Program) -> Seen {
 }
 
 impl Seen {
-    pub fn thread(&self, name: &str) -> u32 {
+    pub(crate) fn thread(&self, name: &str) -> u32 {
         self.said[name] as u32
     }
 
-    pub fn streams_are_in_order(&self) {
+    pub(crate) fn streams_are_in_order(&self) {
         let streams = &self.collected.processors;
         assert!(streams.is_sorted_by(|one, other| one.processor < other.processor));
         for stream in streams {
@@ -43,20 +43,20 @@ impl Seen {
         }
     }
 
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         let ranges = self.collected.processors.iter().flat_map(|stream| &stream.lost);
         ranges.map(|range| range.count).sum()
     }
 
     /// The kernel of a virtual machine was seen to leave out switches away from the idle thread.
-    pub fn little_is_lost(&self) {
+    pub(crate) fn little_is_lost(&self) {
         let (lost, records) = (self.lost(), self.records().len() as u64);
         assert!(lost * 4 <= records, "{lost} lost, {records} records");
         eprintln!("{lost} lost, {records} records; notes: {:?}", self.collected.notes);
     }
 
     /// All records, in the order of time.
-    pub fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<Record> {
         let raw = self.collected.processors.iter().flat_map(|stream| &stream.records);
         let known = |raw: &Raw| Record::from_raw(raw).expect("a known kind");
         let mut records: Vec<Record> = raw.map(known).collect();
@@ -65,7 +65,7 @@ impl Seen {
     }
 
     /// Returns the times at which a thread came and left: time, true if it came, the record.
-    pub fn visits(&self, thread: u32) -> Vec<(u64, bool, Record)> {
+    pub(crate) fn visits(&self, thread: u32) -> Vec<(u64, bool, Record)> {
         let visit = |record: Record| {
             let (high, low) = ((record.subject >> 32) as u32, record.subject as u32);
             let on = match record.kind {
@@ -81,14 +81,14 @@ impl Seen {
     }
 
     /// Returns true if records of a processor are said to be missing in an interval.
-    pub fn is_unknown(&self, from: u64, to: u64) -> bool {
+    pub(crate) fn is_unknown(&self, from: u64, to: u64) -> bool {
         let mut lost = self.collected.processors.iter().flat_map(|stream| &stream.lost);
         lost.any(|range| range.first <= to && from <= range.last)
     }
 
     /// The thread comes first, then leaves and comes in turn, all while the program ran; unless
     /// it is said that something is missing.
-    pub fn alternates(&self, thread: u32) {
+    pub(crate) fn alternates(&self, thread: u32) {
         let visits = self.visits(thread);
         assert!(visits.len() > 40, "{} switches of thread {thread}", visits.len());
         assert!(visits[0].1 || self.is_unknown(self.before, visits[0].0), "{:?}", visits[0]);
@@ -105,7 +105,7 @@ impl Seen {
         }
     }
 
-    pub fn task(&self, thread: u32) -> (&str, u32) {
+    pub(crate) fn task(&self, thread: u32) -> (&str, u32) {
         let task = self.collected.tasks.iter().find(|task| task.thread == thread);
         task.map(|task| (task.name.as_str(), task.pid)).expect("a task of the thread")
     }

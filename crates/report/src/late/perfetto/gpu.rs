@@ -16,7 +16,7 @@ const MOST_LANES: usize = 16;
 
 /// Tracks of the GPUs' streams, with the end of the latest work of each.
 #[derive(Default)]
-pub struct Gpus {
+pub(super) struct Gpus {
     /// By GPU and stream.
     lanes: HashMap<(u32, u32), Vec<u64>>,
     tracks: HashMap<(u32, u32, usize), u32>,
@@ -42,7 +42,12 @@ impl Gpus {
 
 impl Export<'_, '_> {
     /// A record of a GPU.
-    pub fn gpu_record(&mut self, process: u32, gpu: u32, record: &Record) -> Result<(), Error> {
+    pub(super) fn gpu_record(
+        &mut self,
+        process: u32,
+        gpu: u32,
+        record: &Record,
+    ) -> Result<(), Error> {
         let (begin, end) = (record.time, record.subject.max(record.time));
         let (stream, correlation) = ((record.detail >> 32) as u32, record.detail as u32);
         let bytes = ("bytes", Note::Number(record.number.into()));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// A lock at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LockNow {
+pub(super) struct LockNow {
     /// Its place in the survey.
     pub place: Option<u32>,
     /// Threads that wait for it.
@@ -22,36 +22,36 @@ pub struct LockNow {
 }
 
 /// The locks in use.
-pub struct Locks<'s> {
+pub(super) struct Locks<'s> {
     pub names: LockNames<'s>,
     now: HashMap<Key, LockNow>,
     counters: u32,
 }
 
 impl<'s> Locks<'s> {
-    pub fn new(survey: &'s Survey) -> Locks<'s> {
+    pub(super) fn new(survey: &'s Survey) -> Locks<'s> {
         Locks { names: LockNames::new(survey), now: HashMap::new(), counters: 0 }
     }
 
     /// The lock at an address.
-    pub fn now(&mut self, key: Key, at_ns: u64) -> &mut LockNow {
+    pub(super) fn now(&mut self, key: Key, at_ns: u64) -> &mut LockNow {
         let place = || self.names.find(key, at_ns);
         self.now.entry(key).or_insert_with(|| LockNow { place: place(), ..LockNow::default() })
     }
 
     /// A number for the counter of a lock.
-    pub fn counter(&mut self) -> u32 {
+    pub(super) fn counter(&mut self) -> u32 {
         self.counters += 1;
         self.counters
     }
 
     /// The address means another lock from now on, or none.
-    pub fn ends(&mut self, key: Key) {
+    pub(super) fn ends(&mut self, key: Key) {
         self.now.remove(&key);
     }
 
     /// Name of a lock.
-    pub fn name(&mut self, key: Key, at_ns: u64) -> &'s str {
+    pub(super) fn name(&mut self, key: Key, at_ns: u64) -> &'s str {
         let place = self.now(key, at_ns).place;
         self.names.name(place, key.1)
     }

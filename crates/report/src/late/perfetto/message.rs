@@ -7,7 +7,7 @@ use prost::Message;
 
 /// One entry of a trace.
 #[derive(Clone, PartialEq, Message)]
-pub struct TracePacket {
+pub(crate) struct TracePacket {
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
@@ -24,7 +24,7 @@ pub struct TracePacket {
 
 /// Content of a packet.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Data {
+pub(crate) enum Data {
     #[prost(message, tag = "1")]
     FtraceEvents(FtraceEventBundle),
     #[prost(message, tag = "2")]
@@ -40,23 +40,23 @@ pub enum Data {
 }
 
 /// The incremental state of the sequence begins anew with this packet.
-pub const STATE_CLEARED: u32 = 1;
+pub(crate) const STATE_CLEARED: u32 = 1;
 /// The packet uses that state: the clock and the interned names.
-pub const NEEDS_STATE: u32 = 2;
+pub(crate) const NEEDS_STATE: u32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TracePacketDefaults {
+pub(crate) struct TracePacketDefaults {
     #[prost(uint32, optional, tag = "58")]
     pub timestamp_clock_id: Option<u32>,
 }
 
 /// `CLOCK_MONOTONIC`.
-pub const MONOTONIC: u32 = 3;
+pub(crate) const MONOTONIC: u32 = 3;
 /// `CLOCK_BOOTTIME`, in which scheduler events are taken to be.
-pub const BOOT_TIME: u32 = 6;
+pub(crate) const BOOT_TIME: u32 = 6;
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ClockSnapshot {
+pub(crate) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
     pub clocks: Vec<Clock>,
     #[prost(uint32, optional, tag = "2")]
@@ -64,7 +64,7 @@ pub struct ClockSnapshot {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Clock {
+pub(crate) struct Clock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]
@@ -72,7 +72,7 @@ pub struct Clock {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SystemInfo {
+pub(crate) struct SystemInfo {
     #[prost(message, optional, tag = "1")]
     pub utsname: Option<Utsname>,
     #[prost(uint32, optional, tag = "8")]
@@ -80,7 +80,7 @@ pub struct SystemInfo {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Utsname {
+pub(crate) struct Utsname {
     #[prost(string, optional, tag = "1")]
     pub sysname: Option<String>,
     #[prost(string, optional, tag = "3")]
@@ -89,7 +89,7 @@ pub struct Utsname {
 
 /// Processes and threads of the whole machine.
 #[derive(Clone, PartialEq, Message)]
-pub struct ProcessTree {
+pub(crate) struct ProcessTree {
     #[prost(message, repeated, tag = "1")]
     pub processes: Vec<Process>,
     #[prost(message, repeated, tag = "2")]
@@ -97,7 +97,7 @@ pub struct ProcessTree {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Process {
+pub(crate) struct Process {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(int32, optional, tag = "2")]
@@ -107,7 +107,7 @@ pub struct Process {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Thread {
+pub(crate) struct Thread {
     #[prost(int32, optional, tag = "1")]
     pub tid: Option<i32>,
     #[prost(string, optional, tag = "2")]
@@ -118,7 +118,7 @@ pub struct Thread {
 
 /// A track: of a process, of a thread, of a counter, or of its own.
 #[derive(Clone, PartialEq, Message)]
-pub struct TrackDescriptor {
+pub(crate) struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
@@ -134,7 +134,7 @@ pub struct TrackDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ProcessDescriptor {
+pub(crate) struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(string, repeated, tag = "2")]
@@ -144,7 +144,7 @@ pub struct ProcessDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ThreadDescriptor {
+pub(crate) struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
     #[prost(int64, optional, tag = "2")]
@@ -154,14 +154,14 @@ pub struct ThreadDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct CounterDescriptor {
+pub(crate) struct CounterDescriptor {
     #[prost(string, optional, tag = "6")]
     pub unit_name: Option<String>,
 }
 
 /// Something on a track.
 #[derive(Clone, PartialEq, Message)]
-pub struct TrackEvent {
+pub(crate) struct TrackEvent {
     #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub category_iids: Vec<u64>,
     #[prost(message, repeated, tag = "4")]
@@ -181,16 +181,16 @@ pub struct TrackEvent {
 }
 
 /// Values of [`TrackEvent::type`].
-pub const SLICE_BEGIN: u32 = 1;
+pub(crate) const SLICE_BEGIN: u32 = 1;
 /// The innermost slice of the track ends.
-pub const SLICE_END: u32 = 2;
+pub(crate) const SLICE_END: u32 = 2;
 /// No duration.
-pub const INSTANT: u32 = 3;
+pub(crate) const INSTANT: u32 = 3;
 /// A value of a counter.
-pub const COUNTER: u32 = 4;
+pub(crate) const COUNTER: u32 = 4;
 
 #[derive(Clone, PartialEq, Message)]
-pub struct DebugAnnotation {
+pub(crate) struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
     #[prost(oneof = "Value", tags = "2, 3, 4, 7, 17")]
@@ -199,7 +199,7 @@ pub struct DebugAnnotation {
 
 /// A value of an annotation.
 #[derive(Clone, Copy, PartialEq, prost::Oneof)]
-pub enum Value {
+pub(crate) enum Value {
     #[prost(bool, tag = "2")]
     Bool(bool),
     #[prost(uint64, tag = "3")]
@@ -215,7 +215,7 @@ pub enum Value {
 
 /// Texts that are written once and then stand for by a number.
 #[derive(Clone, PartialEq, Message)]
-pub struct InternedData {
+pub(crate) struct InternedData {
     #[prost(message, repeated, tag = "1")]
     pub event_categories: Vec<Name>,
     #[prost(message, repeated, tag = "2")]
@@ -228,7 +228,7 @@ pub struct InternedData {
 
 /// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` are all of this shape.
 #[derive(Clone, PartialEq, Message)]
-pub struct Name {
+pub(crate) struct Name {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
     #[prost(string, optional, tag = "2")]
@@ -237,7 +237,7 @@ pub struct Name {
 
 /// Scheduler events of one processor.
 #[derive(Clone, PartialEq, Message)]
-pub struct FtraceEventBundle {
+pub(crate) struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
@@ -245,7 +245,7 @@ pub struct FtraceEventBundle {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct FtraceEvent {
+pub(crate) struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
     /// The thread that ran.
@@ -259,7 +259,7 @@ pub struct FtraceEvent {
 
 /// Content of an ftrace event.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Happening {
+pub(crate) enum Happening {
     #[prost(message, tag = "4")]
     Switch(SchedSwitch),
     #[prost(message, tag = "20")]
@@ -267,7 +267,7 @@ pub enum Happening {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedSwitch {
+pub(crate) struct SchedSwitch {
     #[prost(int32, optional, tag = "2")]
     pub prev_pid: Option<i32>,
     #[prost(int32, optional, tag = "3")]
@@ -283,7 +283,7 @@ pub struct SchedSwitch {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct SchedWaking {
+pub(crate) struct SchedWaking {
     #[prost(int32, optional, tag = "2")]
     pub pid: Option<i32>,
     #[prost(int32, optional, tag = "3")]

@@ -14,7 +14,7 @@ use trace::Trace;
 
 /// Next step in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// A block of a stream begins.
     Begins { stream: u32, block: usize },
     /// A record of the stream's block.
@@ -24,7 +24,7 @@ pub enum Step {
 }
 
 /// All streams of a trace.
-pub struct Order<'t> {
+pub(super) struct Order<'t> {
     trace: &'t Trace,
     cursors: Vec<Cursor>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -41,7 +41,7 @@ struct Cursor {
 }
 
 impl<'t> Order<'t> {
-    pub fn new(trace: &'t Trace) -> Order<'t> {
+    pub(super) fn new(trace: &'t Trace) -> Order<'t> {
         let cursors: Vec<Cursor> = trace.streams().iter().map(|_| Cursor::default()).collect();
         let first = |(at, stream): (u32, &trace::Stream)| Reverse((stream.blocks[0].first, at));
         let heap = (0..).zip(trace.streams()).map(first).collect();
@@ -52,7 +52,7 @@ impl<'t> Order<'t> {
     ///
     /// # Errors
     /// [`Error::Trace`] when the trace cannot be read.
-    pub fn next(&mut self) -> Result<Option<Step>, Error> {
+    pub(super) fn next(&mut self) -> Result<Option<Step>, Error> {
         let Some(mut top) = self.heap.peek_mut() else { return Ok(None) };
         let Reverse((_, stream)) = *top;
         let blocks = &self.trace.streams()[stream as usize].blocks;

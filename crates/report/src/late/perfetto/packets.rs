@@ -22,10 +22,10 @@ const PACKET_KEY: u8 = 1 << 3 | 2;
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A track, by its number in the file.
-pub type Track = u64;
+pub(crate) type Track = u64;
 
 /// Output of packets.
-pub struct Packets<'o> {
+pub(crate) struct Packets<'o> {
     out: &'o mut dyn Write,
     buffer: Vec<u8>,
     clock: Calibration,
@@ -36,7 +36,7 @@ pub struct Packets<'o> {
 
 /// A value of an annotation, before its texts are interned.
 #[derive(Clone, Copy, Debug)]
-pub enum Note<'a> {
+pub(crate) enum Note<'a> {
     Bool(bool),
     Number(u64),
     Signed(i64),
@@ -45,11 +45,11 @@ pub enum Note<'a> {
 }
 
 /// Annotations of an event: what it is called, and its value.
-pub type Notes<'a> = [(&'static str, Note<'a>)];
+pub(crate) type Notes<'a> = [(&'static str, Note<'a>)];
 
 /// Event on a track, without its time.
 #[derive(Clone, Copy, Default)]
-pub struct Event<'a> {
+pub(crate) struct Event<'a> {
     pub kind: u32,
     pub track: Track,
     pub name: Option<&'a str>,
@@ -64,7 +64,7 @@ pub struct Event<'a> {
 
 impl<'o> Packets<'o> {
     /// Writes what comes before all events.
-    pub fn begin(trace: &Trace, out: &'o mut dyn Write) -> Result<Packets<'o>, Error> {
+    pub(crate) fn begin(trace: &Trace, out: &'o mut dyn Write) -> Result<Packets<'o>, Error> {
         let (buffer, names) = (Vec::with_capacity(BUFFER_BYTES + 4096), Names::default());
         let clock = trace.clock();
         let mut packets = Packets { out, buffer, clock, names, packets: 0, bytes: 0 };
@@ -85,17 +85,17 @@ impl<'o> Packets<'o> {
     }
 
     /// A point in time in nanoseconds of `CLOCK_MONOTONIC`.
-    pub fn ns(&self, ticks: u64) -> u64 {
+    pub(crate) fn ns(&self, ticks: u64) -> u64 {
         self.clock.ns(ticks)
     }
 
     /// Writes a packet that has no time.
-    pub fn data(&mut self, data: Data) -> Result<(), Error> {
+    pub(crate) fn data(&mut self, data: Data) -> Result<(), Error> {
         self.put(TracePacket { data: Some(data), ..TracePacket::default() })
     }
 
     /// Writes a packet.
-    pub fn timed(&mut self, ticks: u64, data: Data) -> Result<(), Error> {
+    pub(crate) fn timed(&mut self, ticks: u64, data: Data) -> Result<(), Error> {
         let (timestamp, sequence_flags) = (Some(self.ns(ticks)), Some(NEEDS_STATE));
         self.put(TracePacket {
             timestamp,
@@ -106,7 +106,7 @@ impl<'o> Packets<'o> {
     }
 
     /// Writes an event on a track.
-    pub fn event(&mut self, ticks: u64, event: Event<'_>) -> Result<(), Error> {
+    pub(crate) fn event(&mut self, ticks: u64, event: Event<'_>) -> Result<(), Error> {
         let mut new = InternedData::default();
         let names = &mut self.names;
         let mut notes = Vec::with_capacity(event.notes.len());
@@ -156,7 +156,7 @@ impl<'o> Packets<'o> {
     }
 
     /// Gives out what was gathered.
-    pub fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.out.write_all(&self.buffer).map_err(|reason| Error::Write { reason })?;
         self.buffer.clear();
         Ok(())

@@ -30,7 +30,7 @@ const HARD_INTERRUPT: u32 = 8;
 
 /// State of the processors.
 #[derive(Default)]
-pub struct Processors {
+pub(super) struct Processors {
     processors: BTreeMap<u32, Processor>,
     bundles: BTreeMap<u32, Vec<FtraceEvent>>,
     /// Time at which each thread left its processor, that processor, and true if it was preempted.
@@ -50,7 +50,7 @@ struct Processor {
 }
 
 impl Processors {
-    pub fn new(about: &trace::Metadata) -> Processors {
+    pub(super) fn new(about: &trace::Metadata) -> Processors {
         let nameless = about.tasks.iter().filter(|task| task.pid == 0 && task.thread != 0);
         let names = nameless.map(|task| (task.thread, task.name.clone())).collect();
         Processors { names, ..Processors::default() }
@@ -59,7 +59,7 @@ impl Processors {
 
 impl Export<'_, '_> {
     /// A block of a processor begins.
-    pub fn processor_begins(&mut self, processor: u32, block: &Block) -> Result<(), Error> {
+    pub(super) fn processor_begins(&mut self, processor: u32, block: &Block) -> Result<(), Error> {
         let start = self.trace.start();
         let new = || Processor { time: start, ..Processor::default() };
         let from = self.processors.processors.entry(processor).or_insert_with(new).time;
@@ -70,7 +70,7 @@ impl Export<'_, '_> {
     }
 
     /// A block of a processor is over.
-    pub fn processor_ends(&mut self, processor: u32, block: &Block) -> Result<(), Error> {
+    pub(super) fn processor_ends(&mut self, processor: u32, block: &Block) -> Result<(), Error> {
         let state = self.processors.processors.get(&processor);
         match state.and_then(|state| Gap::after(block, state.time, None)) {
             Some(gap) => self.processor_missing(processor, gap),
@@ -94,7 +94,7 @@ impl Export<'_, '_> {
     }
 
     /// A kernel's record.
-    pub fn kernel_record(&mut self, processor: u32, record: &Record) -> Result<(), Error> {
+    pub(super) fn kernel_record(&mut self, processor: u32, record: &Record) -> Result<(), Error> {
         match record.kind {
             Kind::Switch => self.switches(processor, record),
             Kind::Wakeup => self.wakes(record),
@@ -204,7 +204,7 @@ impl Export<'_, '_> {
     }
 
     /// Writes the scheduler events that were gathered.
-    pub fn flush_processors(&mut self) -> Result<(), Error> {
+    pub(super) fn flush_processors(&mut self) -> Result<(), Error> {
         for (processor, event) in std::mem::take(&mut self.processors.bundles) {
             self.to.data(Data::FtraceEvents(FtraceEventBundle { cpu: Some(processor), event }))?;
         }

@@ -18,7 +18,7 @@ use record::{Class, Record};
 use trace::Block;
 
 /// A thread at one moment.
-pub struct Thread {
+pub(super) struct Thread {
     tid: u32,
     follower: Follower,
     /// The time of its latest record.
@@ -29,7 +29,7 @@ const MISSING: &Notes<'static> = &[("end not recorded", Note::Bool(true))];
 
 impl<'s> Export<'s, '_> {
     /// A block of a thread begins.
-    pub fn thread_begins(&mut self, stream: u32, block: &Block) -> Result<(), Error> {
+    pub(super) fn thread_begins(&mut self, stream: u32, block: &Block) -> Result<(), Error> {
         let of = &self.trace.streams()[stream as usize];
         let (tid, time, contended_only) = (of.id, self.trace.start(), self.contended_only);
         self.tracks.thread(&mut self.to, stream)?;
@@ -44,7 +44,7 @@ impl<'s> Export<'s, '_> {
     }
 
     /// A block of a thread is over; `next` is when the following one begins.
-    pub fn thread_ends(
+    pub(super) fn thread_ends(
         &mut self,
         stream: u32,
         block: &Block,
@@ -89,7 +89,7 @@ impl<'s> Export<'s, '_> {
     }
 
     /// A thread's record.
-    pub fn thread_record(&mut self, stream: u32, record: &Record) -> Result<(), Error> {
+    pub(super) fn thread_record(&mut self, stream: u32, record: &Record) -> Result<(), Error> {
         let Some(thread) = self.threads.get_mut(&stream) else { return Ok(()) };
         thread.time = record.time;
         let mut changes = std::mem::take(&mut self.changes);

@@ -13,7 +13,7 @@ use trace::{Metadata, StreamKind, Trace};
 
 /// Subject of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub(super) enum About {
     /// A process image, by its number.
     Process(u32),
     /// The calls and waits of a thread, by its stream.
@@ -40,7 +40,7 @@ pub enum About {
 
 impl About {
     /// The number of the track.
-    pub fn track(self) -> Track {
+    pub(super) fn track(self) -> Track {
         let (kind, first, second) = match self {
             About::Process(number) => (1, number, 0),
             About::Thread(stream) => (2, stream, 0),
@@ -59,7 +59,7 @@ impl About {
 }
 
 /// Tracks, and the set of those that were described.
-pub struct Tracks<'s> {
+pub(super) struct Tracks<'s> {
     trace: &'s Trace,
     survey: &'s Survey,
     described: HashSet<Track>,
@@ -68,7 +68,7 @@ pub struct Tracks<'s> {
 }
 
 impl<'s> Tracks<'s> {
-    pub fn new(trace: &'s Trace, survey: &'s Survey) -> Tracks<'s> {
+    pub(super) fn new(trace: &'s Trace, survey: &'s Survey) -> Tracks<'s> {
         let mut streams: HashMap<u32, Vec<u32>> = HashMap::new();
         for (stream, of) in (0..).zip(trace.streams()) {
             if of.kind == StreamKind::Thread {
@@ -81,7 +81,7 @@ impl<'s> Tracks<'s> {
     }
 
     /// The stream of a thread id: the latest that has begun, or else the first.
-    pub fn stream(&self, tid: u32, ticks: u64) -> Option<u32> {
+    pub(super) fn stream(&self, tid: u32, ticks: u64) -> Option<u32> {
         let of = self.streams.get(&tid)?;
         let begun =
             |stream: &&u32| self.trace.streams()[**stream as usize].blocks[0].first <= ticks;
@@ -89,7 +89,7 @@ impl<'s> Tracks<'s> {
     }
 
     /// The track of a process image.
-    pub fn process(&mut self, to: &mut Packets<'_>, number: u32) -> Result<Track, Error> {
+    pub(super) fn process(&mut self, to: &mut Packets<'_>, number: u32) -> Result<Track, Error> {
         let metadata = self.trace.metadata();
         self.describe(to, About::Process(number), || {
             let process = metadata.processes.iter().find(|process| process.number == number);
@@ -107,7 +107,7 @@ impl<'s> Tracks<'s> {
     }
 
     /// The track of a thread's calls.
-    pub fn thread(&mut self, to: &mut Packets<'_>, stream: u32) -> Result<Track, Error> {
+    pub(super) fn thread(&mut self, to: &mut Packets<'_>, stream: u32) -> Result<Track, Error> {
         let thread = &self.survey.threads[stream as usize];
         self.process(to, thread.process)?;
         let name = Some(thread.name.clone()).filter(|name| !name.is_empty());
@@ -116,7 +116,12 @@ impl<'s> Tracks<'s> {
     }
 
     /// The track of a thread of the machine: that of its calls, or one without.
-    pub fn task(&mut self, to: &mut Packets<'_>, tid: u32, ticks: u64) -> Result<Track, Error> {
+    pub(super) fn task(
+        &mut self,
+        to: &mut Packets<'_>,
+        tid: u32,
+        ticks: u64,
+    ) -> Result<Track, Error> {
         if let Some(stream) = self.stream(tid, ticks) {
             return self.thread(to, stream);
         }
@@ -129,7 +134,7 @@ impl<'s> Tracks<'s> {
     }
 
     /// A track with a name under another one.
-    pub fn child(
+    pub(super) fn child(
         &mut self,
         to: &mut Packets<'_>,
         about: About,
@@ -144,7 +149,7 @@ impl<'s> Tracks<'s> {
     }
 
     /// The counter of the threads that wait for a lock.
-    pub fn waiting(
+    pub(super) fn waiting(
         &mut self,
         to: &mut Packets<'_>,
         (process, number): (u32, u32),
@@ -188,7 +193,11 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The machine, and all processes and threads that were seen.
-pub fn describe_machine(to: &mut Packets<'_>, start: u64, about: &Metadata) -> Result<(), Error> {
+pub(super) fn describe_machine(
+    to: &mut Packets<'_>,
+    start: u64,
+    about: &Metadata,
+) -> Result<(), Error> {
     to.data(Data::SystemInfo(SystemInfo {
         utsname: Some(Utsname {
             sysname: Some("Linux".to_owned()),

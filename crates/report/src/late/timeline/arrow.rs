@@ -11,7 +11,7 @@ const MOST_INVOLVED: usize = 12;
 
 /// From a release or a signal to the thread that it let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrow {
+pub(super) struct Arrow {
     /// Time in ticks, and the stream of the thread.
     pub from: (u64, u32),
     pub to: (u64, u32),
@@ -19,7 +19,7 @@ pub struct Arrow {
 }
 
 /// The arrows to the ends of the waits that are kept.
-pub fn arrows(window: &Window) -> Vec<Arrow> {
+pub(super) fn arrows(window: &Window) -> Vec<Arrow> {
     let mut released: HashMap<Key, Vec<(u64, u32)>> = HashMap::new();
     for hold in window.holds.iter().filter(|hold| hold.end == Some(End::Got)) {
         released.entry(hold.what.lock).or_default().push((hold.to, hold.stream));
@@ -57,7 +57,7 @@ pub fn arrows(window: &Window) -> Vec<Arrow> {
 
 /// The thread that the window is about, then those whose locks it waited for, those for whose
 /// locks they waited meanwhile, and so on. `owner` gives the stream of a thread id at a time.
-pub fn involved(window: &Window, owner: impl Fn(u32, u64) -> Option<u32>) -> Vec<u32> {
+pub(super) fn involved(window: &Window, owner: impl Fn(u32, u64) -> Option<u32>) -> Vec<u32> {
     let mut streams = vec![window.stream];
     let mut at = 0;
     while at < streams.len() && streams.len() < MOST_INVOLVED {

@@ -6,7 +6,7 @@ use crate::theme::{BOUND, Ink, LIMIT, MUTED, SERIES};
 use late::{Cause, Holder, HolderState, Reason, Survey, Task};
 
 /// The kind of a cause, and who or what it was in this part.
-pub fn words(survey: &Survey, cause: &Cause) -> (What, String) {
+pub(super) fn words(survey: &Survey, cause: &Cause) -> (What, String) {
     let lock = |place: u32| {
         survey.locks.get(place as usize).map_or("a lock", |lock| lock.name.as_str()).to_owned()
     };
@@ -65,7 +65,7 @@ fn state(holder: &Holder, lock: &impl Fn(u32) -> String) -> String {
 }
 
 /// The colour of a kind of cause: that of the list of the worst calls.
-pub fn ink(what: What) -> Ink {
+pub(super) fn ink(what: What) -> Ink {
     match what {
         What::Executing => SERIES[2],
         What::Lock => SERIES[1],

@@ -20,7 +20,7 @@ use trace::metadata::Tier;
 use trace::{StreamKind, Trace};
 
 /// Names of the lists of a window, with the numbers of one entry.
-pub const LISTS: [(&str, &str); 11] = [
+pub(super) const LISTS: [(&str, &str); 11] = [
     ("calls", "task depth from duration name note flags"),
     ("waits", "task depth from duration lock owner flags"),
     ("holds", "task lane from duration lock flags"),
@@ -35,7 +35,7 @@ pub const LISTS: [(&str, &str); 11] = [
 ];
 
 /// Makes the data.
-pub struct Data<'t> {
+pub(super) struct Data<'t> {
     pub(super) trace: &'t Trace,
     pub(super) survey: &'t Survey,
     pub(super) options: &'t Options,
@@ -53,20 +53,20 @@ pub struct Data<'t> {
 
 /// A thread of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Task {
+pub(super) enum Task {
     Stream(u32),
     Tid(u32),
 }
 
 /// Texts, each once.
 #[derive(Default)]
-pub struct Texts {
+pub(super) struct Texts {
     numbers: HashMap<String, i64>,
     list: Vec<String>,
 }
 
 impl Texts {
-    pub fn of(&mut self, text: &str) -> i64 {
+    pub(super) fn of(&mut self, text: &str) -> i64 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
@@ -78,7 +78,7 @@ impl Texts {
 }
 
 impl<'t> Data<'t> {
-    pub fn new(trace: &'t Trace, survey: &'t Survey, options: &'t Options) -> Data<'t> {
+    pub(super) fn new(trace: &'t Trace, survey: &'t Survey, options: &'t Options) -> Data<'t> {
         let mut by_tid: HashMap<u32, Vec<u32>> = HashMap::new();
         for (stream, of) in (0..).zip(trace.streams()) {
             if of.kind == StreamKind::Thread {
@@ -104,7 +104,7 @@ impl<'t> Data<'t> {
     }
 
     /// All windows, and what they refer to.
-    pub fn finish(self, windows: Vec<Value>) -> Value {
+    pub(super) fn finish(self, windows: Vec<Value>) -> Value {
         let tier = match self.survey.tier {
             Tier::Preload => "preload",
             Tier::Switches => "switches",
@@ -187,7 +187,11 @@ impl<'t> Data<'t> {
     }
 
     /// A window.
-    pub fn window(&mut self, mut window: Window, explained: &[Explained]) -> Result<Value, Error> {
+    pub(super) fn window(
+        &mut self,
+        mut window: Window,
+        explained: &[Explained],
+    ) -> Result<Value, Error> {
         let scheduled = match self.survey.tier {
             Tier::Preload => Scheduled::default(),
             _ => processor::read(self.trace, window.from, window.to)?,

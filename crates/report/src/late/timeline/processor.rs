@@ -17,7 +17,7 @@ const MOST_RECORDS: usize = 1 << 19;
 /// State of a thread for the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub(super) enum State {
     /// On a processor.
     Running = 0,
     /// Taken off its processor while it could have run on.
@@ -32,7 +32,7 @@ pub enum State {
 
 /// A time of a thread in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stood {
+pub(super) struct Stood {
     pub tid: u32,
     pub from: u64,
     pub to: u64,
@@ -43,7 +43,7 @@ pub struct Stood {
 
 /// A time of a processor with one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub(super) struct Ran {
     pub processor: u32,
     pub from: u64,
     pub to: u64,
@@ -54,7 +54,7 @@ pub struct Ran {
 
 /// A wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Woke {
+pub(super) struct Woke {
     pub at: u64,
     pub waker: u32,
     pub wakee: u32,
@@ -62,7 +62,7 @@ pub struct Woke {
 
 /// Activity of the scheduler in a window.
 #[derive(Debug, Default)]
-pub struct Scheduled {
+pub(super) struct Scheduled {
     pub ran: Vec<Ran>,
     pub stood: Vec<Stood>,
     pub woke: Vec<Woke>,
@@ -102,7 +102,7 @@ struct Machine {
 }
 
 /// Reads what the scheduler did from `from` to `to`.
-pub fn read(trace: &Trace, from: u64, to: u64) -> Result<Scheduled, Error> {
+pub(super) fn read(trace: &Trace, from: u64, to: u64) -> Result<Scheduled, Error> {
     let mut machine = Machine {
         from,
         to,
@@ -293,7 +293,7 @@ impl Machine {
 
 /// Makes neighbours that are too short to be shown one, until no more than `most` are left.
 /// `join` makes one of two if they touch and belong together.
-pub fn coarser<T>(
+pub(super) fn coarser<T>(
     mut spans: Vec<T>,
     most: usize,
     width: u64,

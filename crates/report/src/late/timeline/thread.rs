@@ -9,7 +9,7 @@ use crate::late::spans::{Change, Follower, Gap, Open};
 use trace::{Stream, StreamKind, Trace};
 
 /// Reads the threads of a trace into the windows.
-pub fn read(trace: &Trace, windows: &mut [Window]) -> Result<(), Error> {
+pub(super) fn read(trace: &Trace, windows: &mut [Window]) -> Result<(), Error> {
     let Some(last) = windows.iter().map(|window| window.to).max() else { return Ok(()) };
     for (stream, of) in (0..).zip(trace.streams()) {
         if of.kind == StreamKind::Thread {

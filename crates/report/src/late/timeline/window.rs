@@ -13,7 +13,7 @@ const LEAST_NS: u64 = 50_000;
 
 /// Something of a thread that has a begin and an end, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span<T> {
+pub(super) struct Span<T> {
     /// The stream of the thread.
     pub stream: u32,
     /// Calls and waits around it.
@@ -27,7 +27,7 @@ pub struct Span<T> {
 
 /// A time that is shown, in ticks.
 #[derive(Debug)]
-pub struct Window {
+pub(super) struct Window {
     /// The call, as its place among the worst ones.
     pub worst: u32,
     /// The stream of its thread.
@@ -45,7 +45,12 @@ pub struct Window {
 
 impl Window {
     /// The time around a call.
-    pub fn around(trace: &Trace, survey: &Survey, worst: u32, most: usize) -> Option<Window> {
+    pub(super) fn around(
+        trace: &Trace,
+        survey: &Survey,
+        worst: u32,
+        most: usize,
+    ) -> Option<Window> {
         let call: &WorstCall = survey.worst.get(worst as usize)?;
         let margin = |(part, of): (u64, u64)| call.duration_ns / of * part + LEAST_NS;
         let clock = trace.clock();
@@ -66,13 +71,13 @@ impl Window {
     }
 
     /// Length of the part of a time that is in the window; none if it is outside.
-    pub fn inside(&self, from: u64, to: u64) -> Option<u64> {
+    pub(super) fn inside(&self, from: u64, to: u64) -> Option<u64> {
         (from <= self.to && to >= self.from).then(|| to.min(self.to) - from.max(self.from))
     }
 
     /// Weight that decides when there is too much to keep: the time in the window, but first
     /// everything that the thread of this window did itself.
-    pub fn weight<T>(&self, span: &Span<T>) -> Option<u64> {
+    pub(super) fn weight<T>(&self, span: &Span<T>) -> Option<u64> {
         let inside = self.inside(span.from, span.to)?;
         Some(if span.stream == self.stream { inside | 1 << 62 } else { inside })
     }
@@ -80,7 +85,7 @@ impl Window {
 
 /// The weightiest of many.
 #[derive(Debug)]
-pub struct Kept<T> {
+pub(super) struct Kept<T> {
     items: Vec<(u64, T)>,
     most: usize,
     /// Number of items that were added.
@@ -88,12 +93,12 @@ pub struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    pub fn new(most: usize) -> Kept<T> {
+    pub(super) fn new(most: usize) -> Kept<T> {
         Kept { items: Vec::new(), most: most.max(1), total: 0 }
     }
 
     /// Keeps an item, unless there are enough that weigh more.
-    pub fn add(&mut self, weight: u64, item: T) {
+    pub(super) fn add(&mut self, weight: u64, item: T) {
         self.total += 1;
         self.items.push((weight, item));
         if self.items.len() >= 2 * self.most {
@@ -110,19 +115,19 @@ impl<T> Kept<T> {
     }
 
     /// The items, in the order of a key.
-    pub fn sorted<K: Ord>(&mut self, key: impl Fn(&T) -> K) -> Vec<&T> {
+    pub(super) fn sorted<K: Ord>(&mut self, key: impl Fn(&T) -> K) -> Vec<&T> {
         self.cut();
         self.items.sort_by_key(|(_, item)| key(item));
         self.items.iter().map(|(_, item)| item).collect()
     }
 
     /// Number of items that are kept, once they are sorted.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.items.len() as u64
     }
 
     /// The items, in any order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.iter().map(|(_, item)| item)
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Remote {
 }
 
 impl Desk {
-    pub fn new(settings: Settings, node: Arc<Node>, bell: Arc<Bell>) -> Desk {
+    pub(super) fn new(settings: Settings, node: Arc<Node>, bell: Arc<Bell>) -> Desk {
         Desk {
             settings,
             node,
@@ -91,7 +91,7 @@ impl Desk {
     }
 
     /// Begins a registration, unless its request is a repetition or breaks a limit.
-    pub fn register(&mut self, id: RequestId, request: RegisterRequest) -> Reply {
+    pub(super) fn register(&mut self, id: RequestId, request: RegisterRequest) -> Reply {
         let reject = |result| {
             Reply::Now(Box::new(RegisterResponse { result, ..RegisterResponse::default() }))
         };
@@ -221,7 +221,7 @@ impl Desk {
     }
 
     /// Answers to registrations that the server has decided meanwhile.
-    pub fn finished(&mut self) -> Vec<(RequestId, RegisterResponse)> {
+    pub(super) fn finished(&mut self) -> Vec<(RequestId, RegisterResponse)> {
         let mut answers = Vec::new();
         while let Ok(event) = self.events.1.try_recv() {
             match event {
@@ -262,7 +262,7 @@ impl Desk {
         self.ended.malformed += sums.malformed;
     }
 
-    pub fn deregister(&mut self, request: &DeregisterRequest) -> DeregisterResponse {
+    pub(super) fn deregister(&mut self, request: &DeregisterRequest) -> DeregisterResponse {
         let entry = self.registrations.get(&request.registration);
         let result = match entry.filter(|entry| entry.client == request.client) {
             Some(entry) => {
@@ -275,7 +275,7 @@ impl Desk {
         DeregisterResponse { result }
     }
 
-    pub fn keep_alive(&mut self, request: &KeepAliveRequest) -> KeepAliveResponse {
+    pub(super) fn keep_alive(&mut self, request: &KeepAliveRequest) -> KeepAliveResponse {
         let lease_ns = self.settings.limits.lease.as_nanos() as u64;
         let result = match self.clients.get(&request.client) {
             Some(client) if self.has_registrations(&request.client) => {
@@ -293,7 +293,7 @@ impl Desk {
     }
 
     /// Takes everything from clients that have been silent for too long.
-    pub fn end_leases(&mut self) {
+    pub(super) fn end_leases(&mut self) {
         let lease = self.settings.limits.lease;
         let silent = |client: &Client| client.heard.silent() >= lease;
         let over = self.clients.iter().filter(|(_, client)| silent(client));
@@ -305,13 +305,13 @@ impl Desk {
     }
 
     /// Returns the time until a lease may end.
-    pub fn next_lease(&self) -> Duration {
+    pub(super) fn next_lease(&self) -> Duration {
         let lease = self.settings.limits.lease;
         let left = self.clients.values().map(|client| lease.saturating_sub(client.heard.silent()));
         left.min().unwrap_or(Duration::MAX).max(Duration::from_millis(1))
     }
 
-    pub fn status(&self, malformed: u64) -> GatewayStatus {
+    pub(super) fn status(&self, malformed: u64) -> GatewayStatus {
         let mut status = GatewayStatus {
             clients: self.clients.len() as u32,
             registrations: self.registrations.len() as u32,
@@ -331,7 +331,7 @@ impl Desk {
     }
 
     /// Returns the sums of the registrations of each remote chain.
-    pub fn chains(&self) -> Vec<Remote> {
+    pub(super) fn chains(&self) -> Vec<Remote> {
         let mut chains: BTreeMap<&str, (ChainStatus, u64)> = BTreeMap::new();
         for entry in self.registrations.values() {
             let (status, total_ns) = chains.entry(entry.response.chain.as_str()).or_default();

@@ -81,7 +81,7 @@ fn is_name(name: &str, longest: usize) -> bool {
 ///
 /// # Errors
 /// The outcome to answer when it does not fit, or has too many arguments.
-pub fn output(request: &SubmitRequest, memory: u64) -> Result<(usize, usize), Outcome> {
+pub(super) fn output(request: &SubmitRequest, memory: u64) -> Result<(usize, usize), Outcome> {
     let malformed = |text: String| Err(Outcome::new(Outcome::MALFORMED, text));
     if request.arguments.len() > ARGUMENTS {
         let found = request.arguments.len();

@@ -20,12 +20,12 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub fn new(socket: PathBuf, restarts: u32) -> Reporter {
+    pub(super) fn new(socket: PathBuf, restarts: u32) -> Reporter {
         Reporter { socket, client: None, last: None, restarts }
     }
 
     /// The server's chains, with what is known of those of remote clients.
-    pub fn chains(&mut self, remote: &[Remote]) -> Result<Vec<ChainStatus>, Outcome> {
+    pub(super) fn chains(&mut self, remote: &[Remote]) -> Result<Vec<ChainStatus>, Outcome> {
         match self.snapshot() {
             Ok(snapshot) => Ok(chains(snapshot, remote)),
             Err(error) => Err(Outcome::new(Outcome::UNAVAILABLE, error.to_string())),
@@ -33,7 +33,7 @@ impl Reporter {
     }
 
     /// The server's chains have changed.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.last = None;
     }
 
@@ -52,7 +52,7 @@ impl Reporter {
     }
 
     /// The status and the diagnostics of now.
-    pub fn status(
+    pub(super) fn status(
         &mut self,
         gateway: GatewayStatus,
         remote: &[Remote],

@@ -58,18 +58,18 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    pub fn new(start: Instant) -> Heard {
+    pub(super) fn new(start: Instant) -> Heard {
         let heard = Heard { start, last: Arc::default() };
         heard.now();
         heard
     }
 
-    pub fn now(&self) {
+    pub(super) fn now(&self) {
         // Relaxed: a time stamp, which orders nothing else.
         self.last.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    pub fn silent(&self) -> Duration {
+    pub(super) fn silent(&self) -> Duration {
         let last = Duration::from_nanos(self.last.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(last)
     }
@@ -88,7 +88,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub fn add(count: &AtomicU64) {
+    pub(super) fn add(count: &AtomicU64) {
         count.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@
 use ros::{Context, Message, Options, Service};
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Text {
+pub(crate) struct Text {
     pub data: String,
 }
 
@@ -13,17 +13,17 @@ impl Message for Text {
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
-pub struct Pair {
+pub(crate) struct Pair {
     pub a: i64,
     pub b: i64,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
-pub struct Sum {
+pub(crate) struct Sum {
     pub sum: i64,
 }
 
-pub struct Add;
+pub(crate) struct Add;
 
 impl Service for Add {
     const TYPE: &'static str = "example_interfaces/srv/AddTwoInts";
@@ -33,15 +33,15 @@ impl Service for Add {
 
 /// A domain that other runs of these tests are unlikely to use, with ports below those that the
 /// kernel gives out by itself. Each test of a file has an offset of its own.
-pub fn domain(offset: u32) -> u16 {
+pub(crate) fn domain(offset: u32) -> u16 {
     1 + ((std::process::id() + offset * 17) % 100) as u16
 }
 
-pub fn on_loopback(domain: u16) -> Options {
+pub(crate) fn on_loopback(domain: u16) -> Options {
     Options { domain, interfaces: vec!["127.0.0.1".parse().unwrap()], ..Options::default() }
 }
 
 /// A participant on loopback.
-pub fn context(domain: u16) -> Context {
+pub(crate) fn context(domain: u16) -> Context {
     Context::new(&on_loopback(domain)).unwrap()
 }

@@ -8,25 +8,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Topics that `ros2 security create_enclave` allows.
-pub const EVERYTHING: [&str; 4] = ["rt/*", "rq/*", "rr/*", "ros_discovery_info"];
+pub(crate) const EVERYTHING: [&str; 4] = ["rt/*", "rq/*", "rr/*", "ros_discovery_info"];
 
 /// Protection of all topics as `ros2 security create_keystore` sets it: `rtps`, `metadata` and
 /// `data`, but for the last, which is `ENCRYPT` there.
-pub const USUAL: [&str; 3] = ["SIGN", "ENCRYPT", "NONE"];
+pub(crate) const USUAL: [&str; 3] = ["SIGN", "ENCRYPT", "NONE"];
 
 /// A keystore in a folder of its own.
-pub struct Keystore {
+pub(crate) struct Keystore {
     folder: tempfile::TempDir,
 }
 
 impl Keystore {
     /// One with the usual governance; without `openssl`, says so.
-    pub fn new() -> Option<Keystore> {
+    pub(crate) fn new() -> Option<Keystore> {
         Keystore::with(USUAL)
     }
 
     /// One whose governance protects messages, submessages and data so.
-    pub fn with(kinds: [&str; 3]) -> Option<Keystore> {
+    pub(crate) fn with(kinds: [&str; 3]) -> Option<Keystore> {
         if Command::new("openssl").arg("version").output().is_err() {
             eprintln!("SKIP: there is no openssl command to make certificates with");
             return None;
@@ -46,12 +46,12 @@ impl Keystore {
     }
 
     /// Its folder, for `ROS_SECURITY_KEYSTORE`.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// An enclave whose participants may publish and subscribe these topics.
-    pub fn enclave(&self, name: &str, topics: &[&str]) -> PathBuf {
+    pub(crate) fn enclave(&self, name: &str, topics: &[&str]) -> PathBuf {
         let subject = format!("/CN={name}");
         self.openssl(&format!(
             "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem \

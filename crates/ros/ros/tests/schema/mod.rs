@@ -7,7 +7,7 @@ use std::fmt::Display;
 type Field = (String, String);
 
 /// The fields of a structure. Lists must have an element, so that its type can be seen.
-pub fn fields(of: &impl Serialize) -> Vec<Field> {
+pub(crate) fn fields(of: &impl Serialize) -> Vec<Field> {
     match of.serialize(Tracer).unwrap() {
         Shape::Struct { fields, .. } => fields,
         other => panic!("{other:?} is no structure"),
@@ -15,7 +15,7 @@ pub fn fields(of: &impl Serialize) -> Vec<Field> {
 }
 
 /// The fields of a `.msg` file, or of both halves of a `.srv` file. Packages of types are cut off.
-pub fn read_interface(file: &str) -> Vec<Vec<Field>> {
+pub(crate) fn read_interface(file: &str) -> Vec<Vec<Field>> {
     let text = text(file);
     let half = |half: &str| -> Vec<Field> {
         let lines = half.lines().map(|line| line.split('#').next().unwrap().trim());
@@ -33,7 +33,7 @@ pub fn read_interface(file: &str) -> Vec<Vec<Field>> {
 }
 
 /// The constants of a file.
-pub fn constants(file: &str) -> Vec<(String, u8)> {
+pub(crate) fn constants(file: &str) -> Vec<(String, u8)> {
     let text = text(file);
     let lines = text.lines().map(|line| line.split('#').next().unwrap().trim());
     let constants = lines.filter(|line| line.contains('=')).map(|line| {
@@ -50,7 +50,7 @@ fn text(file: &str) -> String {
 
 /// Form of a value on the wire.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub(crate) enum Shape {
     Plain(&'static str),
     List(Option<Box<Shape>>),
     Array(Vec<Shape>),
@@ -72,7 +72,7 @@ impl Shape {
 }
 
 #[derive(Debug)]
-pub struct NoForm(String);
+pub(crate) struct NoForm(String);
 
 impl Display for NoForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

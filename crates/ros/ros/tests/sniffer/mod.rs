@@ -9,14 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A raw socket and the thread that reads it.
-pub struct Sniffer {
+pub(crate) struct Sniffer {
     stop: Arc<AtomicBool>,
     packets: JoinHandle<Vec<Vec<u8>>>,
 }
 
 impl Sniffer {
     /// Begins; without the right to, says so.
-    pub fn start(domain: u16) -> Option<Sniffer> {
+    pub(crate) fn start(domain: u16) -> Option<Sniffer> {
         let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::UDP));
         let Ok(socket) = socket.inspect_err(|error| {
             eprintln!("SKIP: no raw socket to read the wire with ({error}): takes CAP_NET_RAW");
@@ -49,13 +49,13 @@ impl Sniffer {
     }
 
     /// The packets that there were: what is in the datagrams.
-    pub fn end(self) -> Vec<Vec<u8>> {
+    pub(crate) fn end(self) -> Vec<Vec<u8>> {
         self.stop.store(true, Ordering::Relaxed);
         self.packets.join().unwrap()
     }
 
     /// Ends the capture; returns the number of packets, and of those that have this text in clear.
-    pub fn count(self, text: &str) -> (usize, usize) {
+    pub(crate) fn count(self, text: &str) -> (usize, usize) {
         let packets = self.end();
         let has =
             |packet: &&Vec<u8>| packet.windows(text.len()).any(|window| window == text.as_bytes());

@@ -8,34 +8,34 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use system::System;
 
 /// Folder of the header.
-pub const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+pub(crate) const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
 /// A standard of C or C++.
 #[derive(Clone, Copy, Debug)]
-pub enum Language {
+pub(crate) enum Language {
     C(&'static str),
     Cpp(&'static str),
 }
 
 /// Kind of the library that a program is linked to.
 #[derive(Clone, Copy, Debug)]
-pub enum Library {
+pub(crate) enum Library {
     Shared,
     Static,
 }
 
 /// A file of the repository.
-pub fn repository(path: &str) -> PathBuf {
+pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(path)
 }
 
 /// The folder with libkeeptime.so and libkeeptime.a, built on first use.
-pub fn libraries() -> PathBuf {
+pub(crate) fn libraries() -> PathBuf {
     testing::built_folder("keeptime-accel-c")
 }
 
 /// A path that no other test uses.
-pub fn fresh(name: &str) -> PathBuf {
+pub(crate) fn fresh(name: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let file = format!("{name}-{}-{number}", std::process::id());
@@ -43,7 +43,7 @@ pub fn fresh(name: &str) -> PathBuf {
 }
 
 /// A compiler with all warnings as errors.
-pub fn compiler(language: Language) -> Command {
+pub(crate) fn compiler(language: Language) -> Command {
     let (program, standard) = match language {
         Language::C(standard) => ("cc", standard),
         Language::Cpp(standard) => ("c++", standard),
@@ -56,14 +56,14 @@ pub fn compiler(language: Language) -> Command {
 }
 
 /// Compiles a source file to a program. It is removed when it goes out of scope.
-pub fn program(language: Language, library: Library, source: &Path) -> Program {
+pub(crate) fn program(language: Language, library: Library, source: &Path) -> Program {
     let mut command = compiler(language);
     command.arg(source);
     linked(command, library)
 }
 
 /// Runs a compiler that was given its sources, to make a program.
-pub fn linked(mut command: Command, library: Library) -> Program {
+pub(crate) fn linked(mut command: Command, library: Library) -> Program {
     let path = fresh("program");
     let folder = libraries();
     command.arg("-o").arg(&path);
@@ -81,21 +81,21 @@ pub fn linked(mut command: Command, library: Library) -> Program {
 }
 
 /// A compiled program.
-pub struct Program(PathBuf);
+pub(crate) struct Program(PathBuf);
 
 impl Program {
     /// Runs it with a socket in its environment.
-    pub fn run(&self, socket: &Path) -> Output {
+    pub(crate) fn run(&self, socket: &Path) -> Output {
         self.command(socket).output().expect("the program starts")
     }
 
     /// Path of the program.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// The command that runs it.
-    pub fn command(&self, socket: &Path) -> Command {
+    pub(crate) fn command(&self, socket: &Path) -> Command {
         let mut command = Command::new(&self.0);
         command.env("KEEPTIME_SOCKET", socket);
         command
@@ -109,13 +109,13 @@ impl Drop for Program {
 }
 
 /// Runs a command that must succeed, and returns what it printed.
-pub fn succeed(command: &mut Command) -> String {
+pub(crate) fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     expect_success(&output)
 }
 
 /// Checks that a program succeeded, and returns its output.
-pub fn expect_success(output: &Output) -> String {
+pub(crate) fn expect_success(output: &Output) -> String {
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
@@ -123,17 +123,17 @@ pub fn expect_success(output: &Output) -> String {
 }
 
 /// A server of one software accelerator, in this process, at a socket of its own.
-pub fn server() -> Server {
+pub(crate) fn server() -> Server {
     server_at(&socket())
 }
 
 /// A server of one software accelerator, in this process.
-pub fn server_at(socket: &Path) -> Server {
+pub(crate) fn server_at(socket: &Path) -> Server {
     server_with(socket, "")
 }
 
 /// A server of one software accelerator, in this process, with more fields of `server`.
-pub fn server_with(socket: &Path, more: &str) -> Server {
+pub(crate) fn server_with(socket: &Path, more: &str) -> Server {
     // Normal scheduling: the test shares its machine.
     let text = format!("accelerators: [{{id: gpu0, buckets: 4}}]\nserver: {{priority: 0{more}}}\n");
     let system = System::parse(&text, "test.yaml").expect("a correct system file");
@@ -142,6 +142,6 @@ pub fn server_with(socket: &Path, more: &str) -> Server {
 }
 
 /// A path for a socket, shorter than the target folder's may be.
-pub fn socket() -> PathBuf {
+pub(crate) fn socket() -> PathBuf {
     std::env::temp_dir().join(fresh("keeptime").file_name().expect("a name"))
 }

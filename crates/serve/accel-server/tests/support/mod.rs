@@ -1,7 +1,7 @@
 //! A server on a socket of its own, and clients that are processes of their own.
 #![allow(dead_code)]
 
-pub mod raw;
+pub(crate) mod raw;
 
 use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
 use accel_server::{GpuHost, Options, Server};
@@ -11,9 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use system::System;
-pub use testing::PATIENCE;
+pub(crate) use testing::PATIENCE;
 
-pub struct Fixture {
+pub(crate) struct Fixture {
     pub server: Option<Server>,
     pub socket: PathBuf,
     pub log: Arc<Mutex<Vec<String>>>,
@@ -21,7 +21,7 @@ pub struct Fixture {
 }
 
 /// A server of this system file.
-pub fn serve(yaml: &str) -> Fixture {
+pub(crate) fn serve(yaml: &str) -> Fixture {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("keeptime-test-{}-{count}.sock", std::process::id());
@@ -33,7 +33,7 @@ pub fn serve(yaml: &str) -> Fixture {
 }
 
 /// One accelerator with these further keys, served at normal priority.
-pub fn one_gpu(keys: &str, rest: &str) -> String {
+pub(crate) fn one_gpu(keys: &str, rest: &str) -> String {
     // The first server section wins nothing: a test gives its own or none.
     let server = if rest.contains("server:") { "" } else { "server: {priority: 0}\n" };
     format!("accelerators: [{{id: gpu0, {keys}}}]\n{server}{rest}")
@@ -46,7 +46,7 @@ fn gpu_host() -> GpuHost {
 }
 
 impl Fixture {
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         let log = self.log.clone();
         let options = Options {
             socket: Some(self.socket.clone()),
@@ -57,20 +57,20 @@ impl Fixture {
         self.server = Some(Server::start(&self.system, options).unwrap());
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.server.take().unwrap().stop();
     }
 
-    pub fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(&self.socket).unwrap()
     }
 
     /// Waits until the server's counters are as they should become.
-    pub fn until(&self, what: &str, condition: impl Fn(&accel::control::Counters) -> bool) {
+    pub(crate) fn until(&self, what: &str, condition: impl Fn(&accel::control::Counters) -> bool) {
         testing::until_ok(what, || {
             let counters = self.server().counters();
             if condition(&counters) { Ok(()) } else { Err(counters) }
@@ -78,65 +78,65 @@ impl Fixture {
     }
 
     /// Waits until the device has finished its first block.
-    pub fn until_begun(&self) {
+    pub(crate) fn until_begun(&self) {
         let device = &self.server().devices()[0].1;
         testing::until("the device begins", || device.statistics().blocks > 0);
     }
 
-    pub fn until_logged(&self, text: &str) {
+    pub(crate) fn until_logged(&self, text: &str) {
         testing::until_ok(text, || {
             if self.logged(text) { Ok(()) } else { Err(self.log.lock().unwrap().clone()) }
         });
     }
 
-    pub fn logged(&self, text: &str) -> bool {
+    pub(crate) fn logged(&self, text: &str) -> bool {
         self.log.lock().unwrap().iter().any(|line| line.contains(text))
     }
 }
 
 /// A client with one registration of the busy service, in a chain of this priority.
-pub struct Busy {
+pub(crate) struct Busy {
     pub client: Client,
     pub callback: CallbackId,
 }
 
 impl Busy {
-    pub fn new(fixture: &Fixture, chain: &str, priority: u32) -> Busy {
+    pub(crate) fn new(fixture: &Fixture, chain: &str, priority: u32) -> Busy {
         Busy::with(fixture, Registration::service("busy").chain(chain, priority))
     }
 
-    pub fn with(fixture: &Fixture, registration: Registration) -> Busy {
+    pub(crate) fn with(fixture: &Fixture, registration: Registration) -> Busy {
         let mut client = fixture.client();
         let callback = client.register(&registration).unwrap();
         Busy { client, callback }
     }
 
-    pub fn submit(&mut self, ms: u64) -> Ticket {
+    pub(crate) fn submit(&mut self, ms: u64) -> Ticket {
         self.client.submit(self.callback, &work(ms)).unwrap()
     }
 
-    pub fn run(&mut self, ms: u64) -> Outcome {
+    pub(crate) fn run(&mut self, ms: u64) -> Outcome {
         let mut ticket = self.submit(ms);
         self.wait(&mut ticket).ok().unwrap()
     }
 
-    pub fn wait(&mut self, ticket: &mut Ticket) -> Outcome {
+    pub(crate) fn wait(&mut self, ticket: &mut Ticket) -> Outcome {
         self.client.wait(ticket, Some(PATIENCE)).unwrap()
     }
 }
 
 /// A request of the busy kernel.
-pub fn work(ms: u64) -> Request {
+pub(crate) fn work(ms: u64) -> Request {
     Request::new().arguments(&[ms * 1_000_000])
 }
 
 /// Runs one ignored test of this binary as a process of its own, with the socket and one word.
-pub fn spawn(test: &str, fixture: &Fixture, word: &str) -> Child {
+pub(crate) fn spawn(test: &str, fixture: &Fixture, word: &str) -> Child {
     command_of(&std::env::current_exe().unwrap(), test, fixture, word).spawn().unwrap()
 }
 
 /// The same with a copy of this binary.
-pub fn command_of(program: &Path, test: &str, fixture: &Fixture, word: &str) -> Command {
+pub(crate) fn command_of(program: &Path, test: &str, fixture: &Fixture, word: &str) -> Command {
     let mut command = Command::new(program);
     command
         .args(["--ignored", "--exact", "--nocapture", test])
@@ -149,18 +149,18 @@ pub fn command_of(program: &Path, test: &str, fixture: &Fixture, word: &str) -> 
 }
 
 /// For such a process: stays until it is killed, or the test has gone.
-pub fn stay() {
+pub(crate) fn stay() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
 /// Returns the socket and the word that `spawn` gave to this process; None if it did not start it.
-pub fn given() -> Option<(PathBuf, String)> {
+pub(crate) fn given() -> Option<(PathBuf, String)> {
     let socket = std::env::var_os("KEEPTIME_TEST_SOCKET")?;
     Some((socket.into(), std::env::var("KEEPTIME_TEST_WORD").ok()?))
 }
 
 /// Sends a signal to a child.
-pub fn signal(child: &Child, signal: i32) {
+pub(crate) fn signal(child: &Child, signal: i32) {
     // SAFETY: the child has not been waited for, so its number is still its own.
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }

@@ -12,12 +12,12 @@ use std::time::Instant;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// The control plane by hand.
-pub struct Raw {
+pub(crate) struct Raw {
     pub socket: Socket,
 }
 
 /// An open session by hand.
-pub struct RawSession {
+pub(crate) struct RawSession {
     pub raw: Raw,
     pub memory: SessionMemory,
     pub mapping: std::sync::Arc<shm::Mapping>,
@@ -26,17 +26,17 @@ pub struct RawSession {
 }
 
 impl Raw {
-    pub fn connect(fixture: &Fixture) -> Raw {
+    pub(crate) fn connect(fixture: &Fixture) -> Raw {
         Raw { socket: Socket::connect(&fixture.socket, PATIENCE).unwrap() }
     }
 
-    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+    pub(crate) fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
         // A server that has closed already is one of the outcomes under test.
         let _ = self.socket.send(bytes, fds);
     }
 
     /// The next packet; None when the server has closed.
-    pub fn receive(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
+    pub(crate) fn receive(&self) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
         let start = Instant::now();
         loop {
             let mut buffer = [0; control::MAX_PACKET];
@@ -52,7 +52,7 @@ impl Raw {
     }
 
     /// Waits until the server closes, and returns the text of its last refusal.
-    pub fn farewell(&self) -> String {
+    pub(crate) fn farewell(&self) -> String {
         let mut last = String::new();
         while let Some((bytes, _)) = self.receive() {
             last = Refused::parse(&bytes).map_or(last, |refused| refused.unpack().text);
@@ -60,7 +60,7 @@ impl Raw {
         last
     }
 
-    pub fn hello(self) -> RawSession {
+    pub(crate) fn hello(self) -> RawSession {
         let version = control::VERSION;
         let hello = control::Hello { kind: control::Hello::KIND, version, magic: control::MAGIC };
         self.send(hello.as_bytes(), &[]);
@@ -79,11 +79,11 @@ impl Raw {
 }
 
 impl RawSession {
-    pub fn open(fixture: &Fixture) -> RawSession {
+    pub(crate) fn open(fixture: &Fixture) -> RawSession {
         Raw::connect(fixture).hello()
     }
 
-    pub fn register(
+    pub(crate) fn register(
         &self,
         service: &str,
         bytes: u64,
@@ -106,12 +106,12 @@ impl RawSession {
         }
     }
 
-    pub fn push(&mut self, message: &shm::Message) {
+    pub(crate) fn push(&mut self, message: &shm::Message) {
         assert!(self.producer.push(self.memory.ring(), message).unwrap());
         self.doorbell.ring();
     }
 
-    pub fn launch(&mut self, registration: u32, slot: u16) {
+    pub(crate) fn launch(&mut self, registration: u32, slot: u16) {
         if let Some(cell) = self.memory.completion(usize::from(slot)) {
             cell.arm();
         }
@@ -121,7 +121,12 @@ impl RawSession {
     }
 
     /// Adds the two halves of the input into the output, each a place and a length in bytes.
-    pub fn add(&mut self, registration: u32, slot: u16, [input, output]: [(usize, usize); 2]) {
+    pub(crate) fn add(
+        &mut self,
+        registration: u32,
+        slot: u16,
+        [input, output]: [(usize, usize); 2],
+    ) {
         self.memory.completion(usize::from(slot)).unwrap().arm();
         let [(from, input), (to, output)] = [input, output];
         let count = (output / 4) as u64;
@@ -130,7 +135,7 @@ impl RawSession {
         self.push(&Order::Launch { launch_id: 7, registration, slot, request }.encode());
     }
 
-    pub fn status(&self, slot: usize) -> Option<Status> {
+    pub(crate) fn status(&self, slot: usize) -> Option<Status> {
         let done = self.memory.completion(slot).unwrap().wait(Some(PATIENCE)).unwrap();
         assert_eq!(done.launch_id, 7);
         Status::from_word(done.status)
@@ -138,7 +143,7 @@ impl RawSession {
 }
 
 /// A memory file.
-pub fn memfd(size: u64, seals: SealFlags) -> OwnedFd {
+pub(crate) fn memfd(size: u64, seals: SealFlags) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let fd = rustix::fs::memfd_create("hostile", flags).unwrap();
     rustix::fs::ftruncate(&fd, size).unwrap();

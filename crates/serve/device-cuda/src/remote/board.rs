@@ -23,13 +23,13 @@ const END: u64 = u64::MAX;
 const BROKEN: u32 = u32::MAX;
 
 /// Bytes of a board for so many units.
-pub fn bytes(units: usize) -> usize {
+pub(crate) fn bytes(units: usize) -> usize {
     4 * WORDS * units
 }
 
 /// A part of the clients' memory, by the number under which it was passed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Part {
+pub(crate) struct Part {
     /// 0 for none.
     pub memory: u64,
     pub offset: u64,
@@ -38,7 +38,7 @@ pub struct Part {
 
 /// Order to a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Order {
+pub(crate) struct Order {
     /// The first block.
     pub first: u32,
     /// Number of blocks; 0: what follows the blocks.
@@ -54,20 +54,20 @@ pub struct Order {
 
 impl Order {
     /// The blocks; none: what follows them.
-    pub fn blocks(&self) -> Option<Range<u32>> {
+    pub(crate) fn blocks(&self) -> Option<Range<u32>> {
         (self.count > 0).then(|| self.first..self.first.saturating_add(self.count))
     }
 }
 
 /// Answer of a unit to an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     Ended(Result<(), FailureCode>),
     Broken,
 }
 
 /// One side's view of a unit's mailbox.
-pub struct Mailbox {
+pub(crate) struct Mailbox {
     board: Arc<Mapping>,
     first: usize,
 }
@@ -77,7 +77,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// It is not.
-    pub fn new(board: &Arc<Mapping>, unit: usize) -> Result<Mailbox, shm::Error> {
+    pub(crate) fn new(board: &Arc<Mapping>, unit: usize) -> Result<Mailbox, shm::Error> {
         board.word(WORDS * (unit + 1) - 1)?;
         Ok(Mailbox { board: board.clone(), first: WORDS * unit })
     }
@@ -98,7 +98,7 @@ impl Mailbox {
     }
 
     /// Gives an order, the next after this number, and returns its own.
-    pub fn order(&self, order: &Order, last: u32) -> u32 {
+    pub(crate) fn order(&self, order: &Order, last: u32) -> u32 {
         let number = last.wrapping_add(1);
         let blocks = u64::from(order.first) | u64::from(order.count) << 32;
         let [a, b, c, d] = order.arguments;
@@ -115,14 +115,14 @@ impl Mailbox {
     }
 
     /// Tells the unit that there is nothing more to do.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.put(2 + 2, END);
         self.word(0).fetch_add(1, Ordering::AcqRel);
         futex::wake(self.word(0));
     }
 
     /// Waits for the order after this number, with its own. None if there is nothing more to do.
-    pub fn await_order(&self, last: u32) -> Option<(Order, u32)> {
+    pub(crate) fn await_order(&self, last: u32) -> Option<(Order, u32)> {
         let number = loop {
             let number = self.word(0).load(Ordering::Acquire);
             if number != last {
@@ -149,7 +149,7 @@ impl Mailbox {
     }
 
     /// Answers the order of this number.
-    pub fn answer(&self, answer: Answer, number: u32) {
+    pub(crate) fn answer(&self, answer: Answer, number: u32) {
         let code = match answer {
             Answer::Ended(Ok(())) => DONE,
             Answer::Ended(Err(code)) => code as u32,
@@ -161,7 +161,7 @@ impl Mailbox {
     }
 
     /// The answer to the order of this number, if it comes within this time. May return early.
-    pub fn await_answer(&self, number: u32, timeout: Duration) -> Option<Answer> {
+    pub(crate) fn await_answer(&self, number: u32, timeout: Duration) -> Option<Answer> {
         let seen = self.word(ANSWER).load(Ordering::Acquire);
         if seen != number {
             futex::wait(self.word(ANSWER), seen, Some(timeout));
@@ -179,7 +179,7 @@ impl Mailbox {
     }
 
     /// Wakes whoever waits for an answer, to look for itself.
-    pub fn rouse(&self) {
+    pub(crate) fn rouse(&self) {
         futex::wake(self.word(ANSWER));
     }
 }

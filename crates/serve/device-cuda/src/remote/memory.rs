@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Mappings, each passed on once, under a number that is never given twice. They are kept until
 /// nobody else has them: an address tells which one it is.
 #[derive(Default)]
-pub struct Memories(Mutex<Known>);
+pub(super) struct Memories(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -19,7 +19,7 @@ impl Memories {
     ///
     /// # Errors
     /// Those of `pass`.
-    pub fn number<E>(
+    pub(super) fn number<E>(
         &self,
         mapping: &Arc<Mapping>,
         pass: impl FnOnce(u64) -> Result<(), E>,
@@ -36,7 +36,7 @@ impl Memories {
     }
 
     /// Takes out what nobody else has.
-    pub fn unused(&self) -> Vec<u64> {
+    pub(super) fn unused(&self) -> Vec<u64> {
         let mut known = self.lock();
         let is_used = |(_, mapping): &(u64, Arc<Mapping>)| Arc::strong_count(mapping) > 1;
         let (used, unused): (Vec<_>, Vec<_>) = known.all.drain(..).partition(is_used);
@@ -45,7 +45,7 @@ impl Memories {
     }
 
     /// Takes out a mapping that only the caller has, too.
-    pub fn take(&self, memory: &Arc<Mapping>) -> Option<u64> {
+    pub(super) fn take(&self, memory: &Arc<Mapping>) -> Option<u64> {
         let mut known = self.lock();
         let is_last = |(_, mapping): &(u64, Arc<Mapping>)| {
             Arc::ptr_eq(mapping, memory) && Arc::strong_count(memory) == 2

@@ -36,7 +36,7 @@ const SEND: Duration = Duration::from_secs(1);
 const HELLO_BYTES: usize = 1 << 16;
 
 /// A process that has the GPU.
-pub struct Process {
+pub(super) struct Process {
     /// Number of its life, from 1.
     pub life: u64,
     /// Start times of its slices.
@@ -62,7 +62,7 @@ impl Process {
     ///
     /// # Errors
     /// The reason why it is not.
-    pub fn start(
+    pub(super) fn start(
         program: &HostProgram,
         setup: &Setup,
         life: u64,
@@ -137,7 +137,7 @@ impl Process {
     }
 
     /// Returns true if nothing is to be expected of it any more.
-    pub fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Acquire)
     }
 
@@ -145,7 +145,7 @@ impl Process {
     ///
     /// # Errors
     /// It is gone, or cannot be told.
-    pub fn part(&self, memory: &shm::PeerSlice) -> Result<board::Part, ()> {
+    pub(super) fn part(&self, memory: &shm::PeerSlice) -> Result<board::Part, ()> {
         let Some((mapping, offset)) = memory.mapping().filter(|_| !memory.is_empty()) else {
             return Ok(board::Part::default());
         };
@@ -157,21 +157,21 @@ impl Process {
     }
 
     /// Lets go of memory that nobody else has any more.
-    pub fn sweep(&self) {
+    pub(super) fn sweep(&self) {
         for number in self.memories.unused() {
             let _ = self.tell(&ToHost::Forget { number }, None);
         }
     }
 
     /// Lets go of memory that only the caller has, too.
-    pub fn let_go(&self, memory: &Arc<Mapping>) {
+    pub(super) fn let_go(&self, memory: &Arc<Mapping>) {
         if let Some(number) = self.memories.take(memory) {
             let _ = self.tell(&ToHost::Forget { number }, None);
         }
     }
 
     /// A launch is over.
-    pub fn over(&self, launch: u64) {
+    pub(super) fn over(&self, launch: u64) {
         let _ = self.tell(&ToHost::Over { launch }, None);
     }
 
@@ -196,7 +196,7 @@ impl Process {
     ///
     /// # Errors
     /// [`Endless`], and the process is ended by that.
-    pub fn ask(
+    pub(super) fn ask(
         &self,
         unit: usize,
         last: &mut u32,
@@ -223,7 +223,7 @@ impl Process {
     }
 
     /// Ends it, whatever it does; returns at once.
-    pub fn kill(&self) {
+    pub(super) fn kill(&self) {
         self.shared.leave();
         let _ = pidfd_send_signal(&self.shared.pid, Signal::KILL);
     }
@@ -232,7 +232,7 @@ impl Process {
     ///
     /// # Errors
     /// It does not end.
-    pub fn buried(&self) -> Result<(), String> {
+    pub(super) fn buried(&self) -> Result<(), String> {
         self.kill();
         if self.ends_within(KILL) {
             return Ok(());

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-pub use testing::PATIENCE;
+pub(crate) use testing::PATIENCE;
 use testing::until;
 
 /// All GPUs; without a driver the test says so.
-pub fn gpus() -> Vec<usize> {
+pub(crate) fn gpus() -> Vec<usize> {
     match devices() {
         Ok(found) => found.iter().map(|gpu| gpu.ordinal).collect(),
         Err(why) => {
@@ -26,13 +26,13 @@ pub fn gpus() -> Vec<usize> {
 }
 
 /// With a process of its own for the GPU.
-pub fn apart(config: Config) -> Config {
+pub(crate) fn apart(config: Config) -> Config {
     let path = env!("CARGO_BIN_EXE_keeptime-gpu-host").into();
     Config { host: Some(HostProgram { path, arguments: Vec::new() }), ..config }
 }
 
 /// One test at a time: a process has one context of a GPU, which some tests break.
-pub fn turn() -> MutexGuard<'static, ()> {
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -51,22 +51,22 @@ fn make(example: &str, target: &str) -> PathBuf {
 }
 
 /// The folder of the fake driver.
-pub fn fake_driver() -> &'static Path {
+pub(crate) fn fake_driver() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| make("late-launch", "libcuda.so.1"))
 }
 
 /// The library of examples/gpu-service.
-pub fn perceptron() -> PathBuf {
+pub(crate) fn perceptron() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| make("gpu-service", "libperceptron.so")).join("libperceptron.so")
 }
 
 /// Counts of the fake driver.
-pub struct Counts(String);
+pub(crate) struct Counts(String);
 
 impl Counts {
-    pub fn of(&self, key: &str) -> u64 {
+    pub(crate) fn of(&self, key: &str) -> u64 {
         let mut pairs = self.0.split_whitespace().filter_map(|pair| pair.split_once('='));
         let found = pairs.find(|(name, _)| *name == key);
         found.unwrap_or_else(|| panic!("no {key} in {}", self.0)).1.parse().unwrap()
@@ -75,7 +75,7 @@ impl Counts {
 
 /// Runs a test of this program on the fake driver. The driver is loaded once in a process, so this
 /// is another one.
-pub fn on_the_fake_driver(test: &str, variables: &[(&str, &str)]) -> (String, Counts) {
+pub(crate) fn on_the_fake_driver(test: &str, variables: &[(&str, &str)]) -> (String, Counts) {
     // Not by several of those processes at once.
     perceptron();
     let counts = Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -97,7 +97,7 @@ pub fn on_the_fake_driver(test: &str, variables: &[(&str, &str)]) -> (String, Co
 }
 
 /// A function of faults.cu as a service, 256 items a block.
-pub fn fault(name: &str, bytes: u64) -> Service {
+pub(crate) fn fault(name: &str, bytes: u64) -> Service {
     Service {
         name: name.into(),
         description: String::new(),
@@ -115,19 +115,19 @@ pub fn fault(name: &str, bytes: u64) -> Service {
 }
 
 /// A GPU with the kernels of faults.cu and some more services.
-pub fn device(config: Config) -> Arc<CudaDevice> {
+pub(crate) fn device(config: Config) -> Arc<CudaDevice> {
     let mut services = vec![fault("illegal", 0), fault("endless", 0), fault("scale", 4)];
     services.extend(config.services.iter().cloned());
     start(&Config { services, ..config }).unwrap()
 }
 
 /// A stream of a context of its own.
-pub fn stream(device: &CudaDevice, level: u8) -> StreamId {
+pub(crate) fn stream(device: &CudaDevice, level: u8) -> StreamId {
     device.create_stream(device.create_context().unwrap(), Level(level)).unwrap()
 }
 
 /// Puts a launch without memory into a stream of its own.
-pub fn begin(
+pub(crate) fn begin(
     device: &CudaDevice,
     level: u8,
     kernel: &str,
@@ -143,7 +143,7 @@ pub fn begin(
 }
 
 /// The same on a device that does nothing else, once its GPU's process has it.
-pub fn begin_alone(
+pub(crate) fn begin_alone(
     device: &CudaDevice,
     level: u8,
     kernel: &str,
@@ -171,37 +171,37 @@ fn units_at_work() -> usize {
     calls.filter(|call| !call.is_empty() && call.split(' ').nth(2) != Some("0x0")).count()
 }
 
-pub fn end(event: &Event) -> OperationOutcome {
+pub(crate) fn end(event: &Event) -> OperationOutcome {
     event.wait_timeout(PATIENCE).expect("it ends")
 }
 
 /// Memory of a client for `scale`: as many numbers in as out.
-pub struct Numbers {
+pub(crate) struct Numbers {
     pub input: PeerSlice,
     pub output: PeerSlice,
 }
 
 impl Numbers {
-    pub fn new(count: usize) -> Numbers {
+    pub(crate) fn new(count: usize) -> Numbers {
         let whole = PeerSlice::anonymous(8 * count).unwrap();
         let part = |at| whole.slice(at, 4 * count).unwrap();
         Numbers { input: part(0), output: part(4 * count) }
     }
 
-    pub fn launch(&self, device: &CudaDevice, factor: u64) -> Launch {
+    pub(crate) fn launch(&self, device: &CudaDevice, factor: u64) -> Launch {
         let count = self.input.len() as u64 / 4;
         let launch = Launch::new(device.kernel("scale").unwrap(), [count, factor, 0, 0]);
         Launch { input: self.input.clone(), output: self.output.clone(), ..launch }
     }
 
     /// Writes numbers that begin with this one.
-    pub fn fill(&self, first: usize) {
+    pub(crate) fn fill(&self, first: usize) {
         let values: Vec<f32> = (0..self.input.len() / 4).map(|i| (first + i) as f32).collect();
         self.input.write_f32(0, &values).unwrap();
     }
 
     /// Returns true if the output is the factor times the input.
-    pub fn are_scaled(&self, factor: u64) -> bool {
+    pub(crate) fn are_scaled(&self, factor: u64) -> bool {
         let read = |from: &PeerSlice| {
             let mut values = vec![0.0; from.len() / 4];
             from.read_f32(0, &mut values).unwrap();
@@ -212,7 +212,12 @@ impl Numbers {
     }
 
     /// Scales them in a stream.
-    pub fn scale(&self, device: &CudaDevice, stream: StreamId, factor: u64) -> OperationOutcome {
+    pub(crate) fn scale(
+        &self,
+        device: &CudaDevice,
+        stream: StreamId,
+        factor: u64,
+    ) -> OperationOutcome {
         let event = Event::new();
         device.launch(stream, self.launch(device, factor), &event).unwrap();
         end(&event)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A configuration with the library that the environment names; None, and a line that says so,
 /// when there is none.
-pub fn config() -> Option<Config> {
+pub(crate) fn config() -> Option<Config> {
     let Some(path) = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from) else {
         println!("SKIP: {LIBRARY_VARIABLE} does not name the library of ONNX Runtime");
         return None;
@@ -23,17 +23,17 @@ pub fn config() -> Option<Config> {
 }
 
 /// A file of the repository.
-pub fn file(path: &str) -> PathBuf {
+pub(crate) fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(path)
 }
 
 /// A model of the tests.
-pub fn model(name: &str) -> Model {
+pub(crate) fn model(name: &str) -> Model {
     Model::new(name, file(&format!("crates/serve/device-onnx/tests/models/{name}.onnx")))
 }
 
 /// The text of the error of a start that must fail with one about the start.
-pub fn refusal(config: &Config) -> String {
+pub(crate) fn refusal(config: &Config) -> String {
     match device_onnx::start(config) {
         Err(Error::Start(text)) => text,
         Err(other) => panic!("another error: {other:?}"),
@@ -42,21 +42,21 @@ pub fn refusal(config: &Config) -> String {
 }
 
 /// Memory with these bytes, and not one more.
-pub fn memory(bytes: &[u8]) -> PeerSlice {
+pub(crate) fn memory(bytes: &[u8]) -> PeerSlice {
     let memory = PeerSlice::anonymous(bytes.len()).unwrap().slice(0, bytes.len()).unwrap();
     memory.write(0, bytes).unwrap();
     memory
 }
 
 /// Bytes of memory.
-pub fn bytes(memory: &PeerSlice) -> Vec<u8> {
+pub(crate) fn bytes(memory: &PeerSlice) -> Vec<u8> {
     let mut bytes = vec![0; memory.len()];
     memory.read(0, &mut bytes).unwrap();
     bytes
 }
 
 /// A launch of a kernel that the device has.
-pub fn order(
+pub(crate) fn order(
     device: &OnnxDevice,
     kernel: &str,
     argument: u64,
@@ -68,7 +68,7 @@ pub fn order(
 }
 
 /// Launches in a stream of its own, and waits.
-pub fn run(device: &Arc<OnnxDevice>, launch: Launch) -> OperationOutcome {
+pub(crate) fn run(device: &Arc<OnnxDevice>, launch: Launch) -> OperationOutcome {
     let context = device.create_context().unwrap();
     let stream = device.create_stream(context, Level(0)).unwrap();
     let event = Event::new();

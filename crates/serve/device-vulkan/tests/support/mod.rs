@@ -11,7 +11,7 @@ use std::time::Duration;
 const HANG: Duration = Duration::from_secs(60);
 
 /// All devices that can be used; says why if there is none.
-pub fn usable() -> Vec<Found> {
+pub(crate) fn usable() -> Vec<Found> {
     let found = match device_vulkan::devices() {
         Ok(found) => found,
         Err(error) => {
@@ -33,12 +33,12 @@ pub fn usable() -> Vec<Found> {
 }
 
 /// The default on this device.
-pub fn config(found: &Found) -> Config {
+pub(crate) fn config(found: &Found) -> Config {
     Config { device: Select::Index(found.index), ..Config::default() }
 }
 
 /// A kernel of one's own with one work group, named as its entry point.
-pub fn module(name: &str, source: Source) -> Module {
+pub(crate) fn module(name: &str, source: Source) -> Module {
     Module {
         name: name.into(),
         description: "a test".into(),
@@ -49,38 +49,38 @@ pub fn module(name: &str, source: Source) -> Module {
 }
 
 /// Memory of zeros.
-pub fn memory(bytes: usize) -> PeerSlice {
+pub(crate) fn memory(bytes: usize) -> PeerSlice {
     PeerSlice::anonymous(bytes).unwrap().slice(0, bytes).unwrap()
 }
 
 /// Memory with these words.
-pub fn words(values: &[u32]) -> PeerSlice {
+pub(crate) fn words(values: &[u32]) -> PeerSlice {
     let memory = memory(values.len() * 4);
     memory.write_u32(0, values).unwrap();
     memory
 }
 
 /// Memory with these floats.
-pub fn floats(values: &[f32]) -> PeerSlice {
+pub(crate) fn floats(values: &[f32]) -> PeerSlice {
     let memory = memory(values.len() * 4);
     memory.write_f32(0, values).unwrap();
     memory
 }
 
-pub fn read_floats(memory: &PeerSlice) -> Vec<f32> {
+pub(crate) fn read_floats(memory: &PeerSlice) -> Vec<f32> {
     let mut values = vec![0.0; memory.len() / 4];
     memory.read_f32(0, &mut values).unwrap();
     values
 }
 
-pub fn read_words(memory: &PeerSlice) -> Vec<u32> {
+pub(crate) fn read_words(memory: &PeerSlice) -> Vec<u32> {
     let mut values = vec![0; memory.len() / 4];
     memory.read_u32(0, &mut values).unwrap();
     values
 }
 
 /// Launches a kernel in a stream of its own and waits for it.
-pub fn launch(
+pub(crate) fn launch(
     device: &VulkanDevice,
     kernel: &str,
     arguments: [u64; 4],

@@ -197,7 +197,7 @@ pub(super) fn numbers(count: usize, seed: u64) -> Vec<f32> {
 pub(super) struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u32 {
+    pub(super) fn next(&mut self) -> u32 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 32) as u32

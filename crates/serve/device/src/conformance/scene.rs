@@ -74,26 +74,26 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub fn new(device: Arc<dyn Device>) -> Result<Scene, Stop> {
+    pub(super) fn new(device: Arc<dyn Device>) -> Result<Scene, Stop> {
         let context = device.create_context()?;
         Ok(Scene { device, context })
     }
 
     /// A second context on the same device.
-    pub fn another(&self) -> Result<Scene, Stop> {
+    pub(super) fn another(&self) -> Result<Scene, Stop> {
         Scene::new(self.device.clone())
     }
 
-    pub fn top(&self) -> Level {
+    pub(super) fn top(&self) -> Level {
         Level(self.device.properties().levels - 1)
     }
 
-    pub fn stream(&self, level: Level) -> Result<StreamId, Stop> {
+    pub(super) fn stream(&self, level: Level) -> Result<StreamId, Stop> {
         Ok(self.device.create_stream(self.context, level)?)
     }
 
     /// A launch of a kernel. Every device must have `empty` and `busy`.
-    pub fn order(&self, kernel: &str, arguments: [u64; 4]) -> Result<Launch, Stop> {
+    pub(super) fn order(&self, kernel: &str, arguments: [u64; 4]) -> Result<Launch, Stop> {
         let missing = format!("{NO_KERNEL} {kernel}");
         match self.device.kernel(kernel) {
             Some(id) => Ok(Launch::new(id, arguments)),
@@ -102,16 +102,16 @@ impl Scene {
         }
     }
 
-    pub fn empty(&self, stream: StreamId, event: &Event) -> Result<(), Stop> {
+    pub(super) fn empty(&self, stream: StreamId, event: &Event) -> Result<(), Stop> {
         Ok(self.device.launch(stream, self.order("empty", [0; 4])?, event)?)
     }
 
-    pub fn busy(&self, stream: StreamId, ns: u64, event: &Event) -> Result<(), Stop> {
+    pub(super) fn busy(&self, stream: StreamId, ns: u64, event: &Event) -> Result<(), Stop> {
         Ok(self.device.launch(stream, self.order("busy", [ns, 0, 0, 0])?, event)?)
     }
 
     /// Launches work that runs until it is cancelled.
-    pub fn endless(&self, stream: StreamId, event: &Event) -> Result<(), Stop> {
+    pub(super) fn endless(&self, stream: StreamId, event: &Event) -> Result<(), Stop> {
         if self.device.properties().preemption == Preemption::None {
             return Err(Stop::Skipped("running work cannot be preempted or cancelled".into()));
         }
@@ -119,28 +119,28 @@ impl Scene {
     }
 
     /// Waits until blocks run.
-    pub fn until_running(&self) -> Result<(), Stop> {
+    pub(super) fn until_running(&self) -> Result<(), Stop> {
         let before = self.device.statistics().blocks;
         until("blocks run", || self.device.statistics().blocks > before)
     }
 
     /// Keeps this context off the device: what is submitted from now on waits for
     /// [`Hold::release`], because it is less important or came later.
-    pub fn hold(&self) -> Result<Hold, Stop> {
+    pub(super) fn hold(&self) -> Result<Hold, Stop> {
         let (stream, event) = (self.stream(self.top())?, Event::new());
         self.endless(stream, &event)?;
         Ok(Hold { stream, event })
     }
 
     /// Memory with these floats.
-    pub fn floats(&self, values: &[f32]) -> Result<PeerSlice, Stop> {
+    pub(super) fn floats(&self, values: &[f32]) -> Result<PeerSlice, Stop> {
         let memory = self.memory(values.len() * 4)?;
         memory.write_f32(0, values)?;
         Ok(memory)
     }
 
     /// Memory of zeros.
-    pub fn memory(&self, bytes: usize) -> Result<PeerSlice, Stop> {
+    pub(super) fn memory(&self, bytes: usize) -> Result<PeerSlice, Stop> {
         match bytes {
             0 => Ok(PeerSlice::empty()),
             // A mapping may be longer, by a part of a page.
@@ -164,7 +164,7 @@ pub(super) struct Hold {
 
 impl Hold {
     /// Lets the device go on with what was submitted meanwhile.
-    pub fn release(self, scene: &Scene) -> Result<(), Stop> {
+    pub(super) fn release(self, scene: &Scene) -> Result<(), Stop> {
         scene.device.cancel(self.stream)?;
         cancelled(&self.event)
     }
@@ -183,22 +183,22 @@ pub(super) struct Log(Mutex<Vec<(u64, Told)>>);
 
 impl Log {
     /// An event that reports here.
-    pub fn event(self: &Arc<Log>, token: u64) -> Event {
+    pub(super) fn event(self: &Arc<Log>, token: u64) -> Event {
         Event::observed(self.clone(), token)
     }
 
-    pub fn entries(&self) -> Vec<(u64, Told)> {
+    pub(super) fn entries(&self) -> Vec<(u64, Told)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tokens of completed operations, in order.
-    pub fn completed(&self) -> Vec<u64> {
+    pub(super) fn completed(&self) -> Vec<u64> {
         let completed = |(token, told): (u64, Told)| (told != Told::Overrun).then_some(token);
         self.entries().into_iter().filter_map(completed).collect()
     }
 
     /// Waits until so many operations completed.
-    pub fn until_completed(&self, count: usize) -> Result<(), Stop> {
+    pub(super) fn until_completed(&self, count: usize) -> Result<(), Stop> {
         until("all operations complete", || self.completed().len() >= count)
     }
 

@@ -33,24 +33,24 @@ struct Turn {
 
 impl Ready {
     /// Queues that are served by level.
-    pub fn by_level(levels: usize) -> Ready {
+    pub(super) fn by_level(levels: usize) -> Ready {
         let queues = (0..levels).map(|_| VecDeque::with_capacity(CAPACITY)).collect();
         Ready { queues, turn: None }
     }
 
     /// Queues that take turns.
-    pub fn in_turns(slice_ns: u64) -> Ready {
+    pub(super) fn in_turns(slice_ns: u64) -> Ready {
         Ready { queues: Vec::new(), turn: Some(Turn { slice_ns, queue: 0, end_ns: 0 }) }
     }
 
     /// The highest queue with operations that any unit may run; in turns, all may run all.
-    pub fn highest(&self) -> Option<usize> {
+    pub(super) fn highest(&self) -> Option<usize> {
         let highest = self.queues.iter().rposition(|queue| !queue.is_empty())?;
         Some(if self.turn.is_some() { usize::MAX } else { highest })
     }
 
     /// Adds an operation at its place in the order of submission.
-    pub fn insert(&mut self, queue: usize, entry: Entry) {
+    pub(super) fn insert(&mut self, queue: usize, entry: Entry) {
         while self.queues.len() <= queue {
             self.queues.push(VecDeque::with_capacity(CAPACITY));
         }
@@ -61,12 +61,12 @@ impl Ready {
     }
 
     /// Removes an operation that waits.
-    pub fn remove(&mut self, queue: usize, entry: Entry) {
+    pub(super) fn remove(&mut self, queue: usize, entry: Entry) {
         self.queues[queue].retain(|other| *other != entry);
     }
 
     /// The operation that runs next, and its queue.
-    pub fn choose(&mut self, now_ns: u64, least: usize) -> Option<(usize, Entry)> {
+    pub(super) fn choose(&mut self, now_ns: u64, least: usize) -> Option<(usize, Entry)> {
         let served = |queue: usize| Some((queue, *self.queues.get(queue)?.front()?));
         let Some(turn) = &mut self.turn else {
             return (least..self.queues.len()).rev().find_map(served);

@@ -110,7 +110,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub fn new(sharing: Sharing, levels: u8, least: Vec<Level>, burst: u32) -> Schedule {
+    pub(super) fn new(sharing: Sharing, levels: u8, least: Vec<Level>, burst: u32) -> Schedule {
         let ready = match sharing {
             Sharing::Levels => [levels, levels].map(|n| Ready::by_level(n.into())),
             Sharing::TimeSlice { slice_ns } => [Ready::in_turns(slice_ns), Ready::by_level(1)],
@@ -137,21 +137,21 @@ impl Schedule {
         }
     }
 
-    pub fn create_context(&mut self) -> Result<ContextId, Error> {
+    pub(super) fn create_context(&mut self) -> Result<ContextId, Error> {
         self.check_open()?;
         let context = Context { streams: 0, destroyed: false };
         let full = Error::Exhausted { what: "contexts", limit: Table::<Context>::LIMIT };
         self.contexts.insert(context).map(ContextId).ok_or(full)
     }
 
-    pub fn destroy_context(&mut self, id: ContextId) -> Result<(), Error> {
+    pub(super) fn destroy_context(&mut self, id: ContextId) -> Result<(), Error> {
         self.context(id)?.destroyed = true;
         self.destroy_streams(|stream| stream.context == id.0);
         self.forget_context(id.0);
         Ok(())
     }
 
-    pub fn create_stream(&mut self, id: ContextId, level: Level) -> Result<StreamId, Error> {
+    pub(super) fn create_stream(&mut self, id: ContextId, level: Level) -> Result<StreamId, Error> {
         self.check_open()?;
         self.context(id)?;
         let operations = VecDeque::with_capacity(4);
@@ -168,14 +168,14 @@ impl Schedule {
         Ok(StreamId(key))
     }
 
-    pub fn destroy_stream(&mut self, id: StreamId) -> Result<(), Error> {
+    pub(super) fn destroy_stream(&mut self, id: StreamId) -> Result<(), Error> {
         self.cancel(id)?;
         self.stream(id)?.destroyed = true;
         self.forget_stream(id.0);
         Ok(())
     }
 
-    pub fn set_level(&mut self, id: StreamId, level: Level) -> Result<(), Error> {
+    pub(super) fn set_level(&mut self, id: StreamId, level: Level) -> Result<(), Error> {
         let stream = self.stream(id)?;
         if stream.level == level {
             return Ok(());
@@ -193,7 +193,7 @@ impl Schedule {
     }
 
     /// Accepts an operation; takes the order only then.
-    pub fn submit(
+    pub(super) fn submit(
         &mut self,
         id: StreamId,
         engine: ThreadKind,
@@ -218,7 +218,7 @@ impl Schedule {
         Ok(())
     }
 
-    pub fn cancel(&mut self, id: StreamId) -> Result<(), Error> {
+    pub(super) fn cancel(&mut self, id: StreamId) -> Result<(), Error> {
         let operations = &self.stream(id)?.operations;
         let (count, head) = (operations.len(), operations.front().copied());
         for i in 0..count {
@@ -233,13 +233,13 @@ impl Schedule {
     }
 
     /// Cancels everything and refuses everything new. Threads stop when all is told.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.closed = true;
         self.destroy_streams(|_| true);
     }
 
     /// The next thing that thread `unit` of `engine` does, by the time that it is.
-    pub fn take(&mut self, engine: ThreadKind, unit: usize, now_ns: u64) -> Next {
+    pub(super) fn take(&mut self, engine: ThreadKind, unit: usize, now_ns: u64) -> Next {
         let bit = 1 << unit;
         self.idle[engine as usize] &= !bit;
         if engine == ThreadKind::Copy {
@@ -301,7 +301,7 @@ impl Schedule {
     }
 
     /// Strikes off the rest of an operation that failed in a block that still counts.
-    pub fn abandon(&mut self, slot: u32) {
+    pub(super) fn abandon(&mut self, slot: u32) {
         if self.is_waiting(slot) {
             self.strike_off(slot);
         }
@@ -310,7 +310,7 @@ impl Schedule {
     /// Removes an operation whose event was signalled, and promotes the next one of its stream.
     /// Returns its order, for the caller to drop when the lock is released, unless another thread
     /// still holds its work: that thread finds it with [`Schedule::let_go`].
-    pub fn retire(&mut self, slot: u32) -> Option<Order> {
+    pub(super) fn retire(&mut self, slot: u32) -> Option<Order> {
         let operation = &mut self.operations[slot as usize];
         let order = match Arc::get_mut(&mut operation.work) {
             Some(work) => work.end(),
@@ -336,7 +336,7 @@ impl Schedule {
 
     /// The order of a retired operation whose work no thread holds any more. Each thread asks after
     /// it has let go of a work.
-    pub fn let_go(&mut self) -> Option<Order> {
+    pub(super) fn let_go(&mut self) -> Option<Order> {
         let at = self.held.iter_mut().position(|work| Arc::get_mut(work).is_some())?;
         let mut work = self.held.swap_remove(at);
         let order = Arc::get_mut(&mut work).and_then(Work::end);
@@ -353,7 +353,7 @@ impl Schedule {
 
     /// Names one idle thread of each engine that has work, except of the caller's own engine,
     /// whose thread will look for itself.
-    pub fn wake(&mut self, caller: Option<ThreadKind>) -> Wakes {
+    pub(super) fn wake(&mut self, caller: Option<ThreadKind>) -> Wakes {
         if self.closed && self.is_drained() {
             return Wakes(std::mem::take(&mut self.idle));
         }

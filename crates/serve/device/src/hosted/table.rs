@@ -14,14 +14,14 @@ pub(super) struct Table<T> {
 
 impl<T> Table<T> {
     /// The most that fit in.
-    pub const LIMIT: u64 = SLOTS as u64;
+    pub(super) const LIMIT: u64 = SLOTS as u64;
 
-    pub fn new() -> Table<T> {
+    pub(super) fn new() -> Table<T> {
         Table { slots: Vec::new(), free: Vec::new(), serial: 0 }
     }
 
     /// Puts a value in and returns its key; None if the table is full.
-    pub fn insert(&mut self, value: T) -> Option<u64> {
+    pub(super) fn insert(&mut self, value: T) -> Option<u64> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None if self.slots.len() < SLOTS => {
@@ -37,18 +37,18 @@ impl<T> Table<T> {
     }
 
     /// The slot of a key.
-    pub fn slot(key: u64) -> usize {
+    pub(super) fn slot(key: u64) -> usize {
         key as usize & (SLOTS - 1)
     }
 
-    pub fn get_mut(&mut self, key: u64) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, key: u64) -> Option<&mut T> {
         match self.slots.get_mut(Self::slot(key)) {
             Some(Some((found, value))) if *found == key => Some(value),
             _ => None,
         }
     }
 
-    pub fn remove(&mut self, key: u64) {
+    pub(super) fn remove(&mut self, key: u64) {
         if self.get_mut(key).is_some() {
             self.slots[Self::slot(key)] = None;
             self.free.push(Self::slot(key) as u32);
@@ -56,7 +56,7 @@ impl<T> Table<T> {
     }
 
     /// All keys and values.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.slots.iter().flatten().map(|(key, value)| (*key, value))
     }
 }

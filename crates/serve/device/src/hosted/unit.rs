@@ -60,13 +60,13 @@ thread_local! {
 
 impl<B: Backend> Shared<B> {
     /// Returns the engine of this device that the calling thread belongs to.
-    pub fn membership(&self) -> Option<ThreadKind> {
+    pub(super) fn membership(&self) -> Option<ThreadKind> {
         let (device, engine) = MEMBERSHIP.get();
         engine.filter(|_| device == self.address())
     }
 
     /// Wakes threads; call it without the lock.
-    pub fn rouse(&self, wakes: Wakes) {
+    pub(super) fn rouse(&self, wakes: Wakes) {
         for (seats, mut bits) in self.seats.iter().zip(wakes.0) {
             while bits != 0 {
                 if let Some(thread) = seats[bits.trailing_zeros() as usize].thread.get() {
@@ -104,7 +104,7 @@ impl<B: Backend> Shared<B> {
     }
 
     /// Zeroed words that the blocks of a launch share, from a launch that is over if there was one.
-    pub fn workspace(&self, words: usize) -> Vec<AtomicU64> {
+    pub(super) fn workspace(&self, words: usize) -> Vec<AtomicU64> {
         if words == 0 {
             return Vec::new();
         }

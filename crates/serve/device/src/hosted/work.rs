@@ -41,32 +41,32 @@ pub(super) struct Work {
 
 impl Work {
     /// Begins a new operation of that many blocks.
-    pub fn begin(&mut self, order: Order, blocks: u32) {
+    pub(super) fn begin(&mut self, order: Order, blocks: u32) {
         let remaining = AtomicU32::new(blocks);
         *self = Work { order: Some(order), remaining, ..Work::default() };
     }
 
     /// Gives the order back, so that it can be dropped without a lock.
-    pub fn end(&mut self) -> Option<Order> {
+    pub(super) fn end(&mut self) -> Option<Order> {
         self.order.take()
     }
 
     /// The first block was taken. Called once, under the scheduler's lock.
-    pub fn start(&self, now_ns: u64) {
+    pub(super) fn start(&self, now_ns: u64) {
         self.started_ns.store(now_ns, Ordering::Relaxed);
     }
 
     /// Asks for an early end.
-    pub fn cancel(&self) {
+    pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
     /// Counts `blocks` as ended or struck off. True for the caller that has to end the operation.
-    pub fn count_down(&self, blocks: u32) -> bool {
+    pub(super) fn count_down(&self, blocks: u32) -> bool {
         // Release hands over what the block wrote; acquire takes over what all blocks wrote.
         self.remaining.fetch_sub(blocks, Ordering::AcqRel) == blocks
     }
@@ -75,7 +75,7 @@ impl Work {
     ///
     /// # Errors
     /// If the kernel failed or panicked.
-    pub fn run<B: Backend>(
+    pub(super) fn run<B: Backend>(
         &self,
         (blocks, level): (Option<Range<u32>>, Level),
         backend: &B,
@@ -95,13 +95,13 @@ impl Work {
     }
 
     /// Returns true if the blocks went well and something is left to compute after the last one.
-    pub fn has_finish(&self) -> bool {
+    pub(super) fn has_finish(&self) -> bool {
         self.order().finishes && self.status() == Status::Done
     }
 
     /// Adds the execution time of a block that has ended, and tells the observer if that was too
     /// much; not of what has failed, for which nothing can be done any more.
-    pub fn account(&self, block_ns: u64, end_ns: u64) {
+    pub(super) fn account(&self, block_ns: u64, end_ns: u64) {
         let busy_ns = self.busy_ns.fetch_add(block_ns, Ordering::Relaxed) + block_ns;
         self.finished_ns.fetch_max(end_ns, Ordering::Relaxed);
         let Order { launch, event, .. } = self.order();
@@ -114,12 +114,12 @@ impl Work {
     }
 
     /// Remembers why the operation failed.
-    pub fn fail(&self, code: FailureCode) {
+    pub(super) fn fail(&self, code: FailureCode) {
         self.failure.store(code as u32, Ordering::Relaxed);
     }
 
     /// Ends what the backend has for it. Called once, right before [`Work::complete`].
-    pub fn close<B: Backend>(&self, backend: &B) {
+    pub(super) fn close<B: Backend>(&self, backend: &B) {
         let Order { workspace, .. } = self.order();
         if !workspace.is_empty() {
             backend.over(workspace);
@@ -127,7 +127,7 @@ impl Work {
     }
 
     /// Tells the end. Called once, by whoever counted down to zero or was handed that duty.
-    pub fn complete(&self, now_ns: impl FnOnce() -> u64) {
+    pub(super) fn complete(&self, now_ns: impl FnOnce() -> u64) {
         let started_ns = self.started_ns.load(Ordering::Relaxed);
         let status = self.status();
         let finished_ns = match status {

@@ -43,7 +43,7 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Reads where the rows of a block begin, out of all that begin at the start of some memory.
     /// Needs room for [`ROWS`] + 1 words.
-    pub fn load(
+    pub(super) fn load(
         memory_of_all: &PeerSlice,
         block: u32,
         [rows, entries, longest]: [usize; 3],
@@ -59,7 +59,7 @@ impl<'a> Rows<'a> {
 
     /// The entries of a row, counted from the first of the block, in pieces that can be read at
     /// once. All are entries that there are.
-    pub fn pieces(&self, row: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    pub(super) fn pieces(&self, row: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let [begin, end] = [self.first[row], self.first[row + 1]].map(|at| at as usize);
         let begin = begin.min(self.entries);
         let end = end.min(self.entries).min(begin + self.longest);

@@ -27,7 +27,7 @@ pub(super) struct Window {
 
 impl Window {
     /// Of a block; none if the grid has no elements.
-    pub fn of(block: u32, width: usize, height: usize) -> Option<Window> {
+    pub(super) fn of(block: u32, width: usize, height: usize) -> Option<Window> {
         if width == 0 || height == 0 {
             return None;
         }
@@ -39,7 +39,7 @@ impl Window {
 
     /// Loads it from a grid that lies at the start of some memory. Element (y, x) of the grid then
     /// lies at (y + 1 - top, x + 1 - left) of the tile; what is beyond the grid stays as it was.
-    pub fn load(&self, grid: &PeerSlice, tile: &mut [f32]) -> Result<(), FailureCode> {
+    pub(super) fn load(&self, grid: &PeerSlice, tile: &mut [f32]) -> Result<(), FailureCode> {
         let from = self.left.saturating_sub(1);
         let count = (self.right + 1).min(self.width) - from;
         for y in self.top.saturating_sub(1)..(self.bottom + 1).min(self.height) {

@@ -5,7 +5,7 @@ use super::scene::Start;
 
 /// Distances to the left of the reference line, by the distance along it.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub(super) struct Path {
     /// Of the polynomial in the distance from the start, from the constant on.
     terms: [f64; 6],
     /// From here on it is `end` m beside the line, m from the start.
@@ -15,7 +15,7 @@ pub struct Path {
 
 /// Place of a path beside the line.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside {
+pub(super) struct Beside {
     /// Of the line, m.
     pub left: f64,
     /// Change of `left` along the line.
@@ -26,7 +26,7 @@ pub struct Beside {
 
 impl Path {
     /// The smoothest path that is `end` m left of the line, and along it, after `station` m.
-    pub fn to(start: &Start, end: f64, station: f64) -> Path {
+    pub(super) fn to(start: &Start, end: f64, station: f64) -> Path {
         let Start { left, slope, bend, .. } = *start;
         let s = station;
         // Parts of place, slope and bend that are missing at the station.
@@ -44,17 +44,17 @@ impl Path {
     }
 
     /// As far beside the line as now; a slope ends over 10 m.
-    pub fn hold(start: &Start) -> Path {
+    pub(super) fn hold(start: &Start) -> Path {
         Path::to(start, start.left + 4.0 * start.slope, 10.0)
     }
 
     /// Distance beside the line at which it ends, m.
-    pub fn end(&self) -> f64 {
+    pub(super) fn end(&self) -> f64 {
         self.end
     }
 
     /// m, with its first and second derivative by the distance along the line.
-    pub fn beside(&self, along: f64) -> Beside {
+    pub(super) fn beside(&self, along: f64) -> Beside {
         let (slope, change) = self.slopes(along);
         Beside { left: self.left(along), slope, change }
     }
@@ -82,7 +82,7 @@ impl Path {
 
 /// Speeds by time.
 #[derive(Clone, Debug)]
-pub enum Profile {
+pub(super) enum Profile {
     /// A polynomial of third degree that ends without acceleration.
     Smooth {
         /// From the constant on.
@@ -105,7 +105,7 @@ pub enum Profile {
 
 /// Progress of a profile that is driven.
 #[derive(Clone, Copy, Debug)]
-pub struct Driven {
+pub(super) struct Driven {
     /// s.
     pub time: f64,
     /// m along the line.
@@ -118,7 +118,7 @@ pub struct Driven {
 
 impl Profile {
     /// From a speed and an acceleration to another speed.
-    pub fn smooth(from: f64, acceleration: f64, end: f64, time: f64) -> Profile {
+    pub(super) fn smooth(from: f64, acceleration: f64, end: f64, time: f64) -> Profile {
         let more = end - from;
         let second = (3.0 * more - 2.0 * acceleration * time) / time.powi(2);
         let third = (-2.0 * more + acceleration * time) / time.powi(3);
@@ -126,11 +126,11 @@ impl Profile {
     }
 
     /// A brake to a standstill, m/s² above 0.
-    pub fn brake(from: f64, brake: f64) -> Profile {
+    pub(super) fn brake(from: f64, brake: f64) -> Profile {
         Profile::Steady { from, acceleration: -brake, end: 0.0 }
     }
 
-    pub fn begin(&self) -> Driven {
+    pub(super) fn begin(&self) -> Driven {
         let (speed, acceleration) = match self {
             Profile::Smooth { terms, .. } => (terms[0], terms[1]),
             Profile::Steady { from, acceleration, .. } => (*from, *acceleration),
@@ -139,7 +139,7 @@ impl Profile {
     }
 
     /// One step on; none if it would go backwards.
-    pub fn advance(&self, from: Driven, step: f64) -> Option<Driven> {
+    pub(super) fn advance(&self, from: Driven, step: f64) -> Option<Driven> {
         let time = from.time + step;
         let (speed, acceleration) = match self {
             Profile::Smooth { terms: [zero, one, two, three], time: last, end } => {
@@ -163,7 +163,7 @@ impl Profile {
 
 /// A profile driven step by step, as every candidate with it is.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub(super) struct Course {
     /// Its number among the profiles.
     pub number: usize,
     pub profile: Profile,
@@ -175,7 +175,7 @@ pub struct Course {
 
 impl Course {
     /// None if it would go backwards, or if the vehicle can neither accelerate nor brake so.
-    pub fn of(planner: &Planner, number: usize, profile: Profile) -> Option<Course> {
+    pub(super) fn of(planner: &Planner, number: usize, profile: Profile) -> Option<Course> {
         let steps = planner.steps();
         let (mut driven, mut now) = (Vec::with_capacity(steps), profile.begin());
         while driven.len() < steps && now.along <= planner.lookahead {

@@ -182,7 +182,7 @@ impl Planner {
 }
 
 /// Results of one candidate that the next ones use.
-pub struct Search {
+pub(super) struct Search {
     /// At which step the last one that hit somebody hit whom: it is likely that the next one does.
     hit: Option<(usize, usize)>,
     /// Least costs of the last one after each step, to be overwritten.
@@ -194,7 +194,7 @@ pub struct Search {
 
 impl Search {
     /// For candidates that end in the lane whose middle is `lane` m left of the reference.
-    pub fn new(planner: &Planner, view: &View, lane: f64) -> Search {
+    pub(super) fn new(planner: &Planner, view: &View, lane: f64) -> Search {
         // So far beside its way paths go, m; what of one is farther off just costs less at least.
         const ASIDE: f64 = 1.0;
         let left = view.start.left;

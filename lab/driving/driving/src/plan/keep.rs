@@ -16,7 +16,7 @@ const CROSSES: f64 = 0.717;
 
 /// A candidate at a step.
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
+pub(super) struct Own {
     /// Along the reference line from the ego on, m.
     pub along: f64,
     /// m left of it.
@@ -31,7 +31,7 @@ pub struct Own {
 
 /// Somebody else at a step.
 #[derive(Clone, Copy, Debug)]
-pub struct Other {
+pub(super) struct Other {
     /// Along the reference line from the ego on, m.
     pub along: f64,
     /// m left of it.
@@ -48,7 +48,7 @@ pub struct Other {
 
 impl Other {
     /// A body that moves at `speed` m/s and looks to the left of the line by `turn` rad.
-    pub fn new(body: &Rectangle, speed: f64, (along, left, turn): Place) -> Other {
+    pub(super) fn new(body: &Rectangle, speed: f64, (along, left, turn): Place) -> Other {
         let (sin, cos) = turn.sin_cos();
         let half = |one: f64, other: f64| (one * cos.abs() + other * sin.abs()) / 2.0;
         Other {
@@ -63,22 +63,22 @@ impl Other {
 
     /// Distance along the line until it stands, braking as hard as it can, m; towards the ego, less
     /// than 0.
-    pub fn braking(&self) -> f64 {
+    pub(super) fn braking(&self) -> f64 {
         self.speed * self.speed.abs() / (2.0 * STRONGEST)
     }
 }
 
 /// Along the reference line, m; to its left, m; and turned to its left, rad.
-pub type Place = (f64, f64, f64);
+pub(super) type Place = (f64, f64, f64);
 
 /// Cost of a second at this distance from somebody ahead. `way` is [`stopping`] of its speed.
-pub fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
+pub(super) fn ahead(own: &Own, way: f64, other: &Other) -> f64 {
     let lacking = lacking(own, way, other);
     if lacking == 0.0 { 0.0 } else { lacking * share(own, other) }
 }
 
 /// The same if the two are in one another's way: 0 if the distance is long enough.
-pub fn lacking(own: &Own, way: f64, other: &Other) -> f64 {
+pub(super) fn lacking(own: &Own, way: f64, other: &Other) -> f64 {
     let gap = other.along - own.along - other.half.0 - own.half.0;
     let safe = (way - other.braking()).max(0.0);
     // The margin covers the other's movement until the stack answers.
@@ -90,7 +90,7 @@ pub fn lacking(own: &Own, way: f64, other: &Other) -> f64 {
 }
 
 /// The same of somebody behind, in the lane that the ego changes to.
-pub fn behind(own: &Own, other: &Other) -> f64 {
+pub(super) fn behind(own: &Own, other: &Other) -> f64 {
     let gap = own.along - other.along - other.half.0 - own.half.0;
     let safe = (stopping(other.speed.max(0.0)) - own.speed.powi(2) / (2.0 * STRONGEST)).max(0.0);
     if gap >= safe {
@@ -102,7 +102,7 @@ pub fn behind(own: &Own, other: &Other) -> f64 {
 /// Cost of a second beside somebody who comes towards the ego. Along the road the distance between
 /// the two is hardly ever safe, whatever the ego does: they keep apart across, and so neither
 /// drifts towards the other.
-pub fn facing(own: &Own, other: &Other) -> f64 {
+pub(super) fn facing(own: &Own, other: &Other) -> f64 {
     const DRIFTS: f64 = 10.0;
     DRIFTS * share(own, other)
 }
@@ -120,24 +120,24 @@ fn closeness(gap: f64, safe: f64, margin: f64) -> f64 {
 
 /// Least share by which somebody `apart` m beside the ego is in its way, whatever is safe across;
 /// [`room`] is that of the two.
-pub fn least_share(apart: f64, room: f64) -> f64 {
+pub(super) fn least_share(apart: f64, room: f64) -> f64 {
     ((room - apart) / EDGE).clamp(0.0, 1.0)
 }
 
 /// Distance beside the ego within which the other is in its way, in part or wholly, m. `half` is
 /// the ego's.
-pub fn room(half: (f64, f64), other: &Other) -> f64 {
+pub(super) fn room(half: (f64, f64), other: &Other) -> f64 {
     half.1 + other.half.1 + EDGE
 }
 
 /// Part of the distance beside the ego beyond which the other is not in its way at all, m;
 /// [`side_of_other`] is the rest.
-pub fn side_of_own(own: &Own) -> f64 {
+pub(super) fn side_of_own(own: &Own) -> f64 {
     safe_across(own.aside.abs(), 0.0) + own.half.1
 }
 
 /// See [`side_of_own`].
-pub fn side_of_other(other: &Other) -> f64 {
+pub(super) fn side_of_other(other: &Other) -> f64 {
     safe_across(0.0, other.aside.abs()) + other.half.1 + EDGE + ROUNDING
 }
 
@@ -169,7 +169,7 @@ const STRONGEST: f64 = 8.0;
 
 /// Distance that the ego goes if it responds after a second, in which it may accelerate, and brakes
 /// then, m: the safe distance of RSS behind somebody who stands.
-pub fn stopping(speed: f64) -> f64 {
+pub(super) fn stopping(speed: f64) -> f64 {
     const RESPONSE: f64 = 1.0;
     const ACCELERATION: f64 = 3.5;
     let then = speed + ACCELERATION * RESPONSE;

@@ -7,14 +7,14 @@ use super::scene::Scene;
 use std::ops::Range;
 
 /// Those ahead who may be in the way of paths to a lane.
-pub struct Leads {
+pub(super) struct Leads {
     /// At each step from the first one on, with their probabilities.
     others: Vec<Vec<(f64, Other)>>,
 }
 
 impl Leads {
     /// Of paths that are between two places beside the line, m.
-    pub fn of(scene: &Scene, steps: usize, between: (f64, f64)) -> Leads {
+    pub(super) fn of(scene: &Scene, steps: usize, between: (f64, f64)) -> Leads {
         let is_beside = |(_, other): &(f64, Other)| {
             let room = keep::room(scene.half(), other);
             other.left > between.0 - room && other.left < between.1 + room
@@ -24,7 +24,7 @@ impl Leads {
     }
 
     /// Safe distances that a course does not keep behind them.
-    pub fn lacking(&self, scene: &Scene, course: &Course) -> Lacking {
+    pub(super) fn lacking(&self, scene: &Scene, course: &Course) -> Lacking {
         let mut lacking = Lacking::default();
         for (driven, others) in course.driven.iter().zip(&self.others) {
             let (own, way) = (scene.own(driven), keep::stopping(driven.speed));
@@ -54,7 +54,7 @@ struct Lack {
 
 /// The safe distances that a course does not keep.
 #[derive(Default)]
-pub struct Lacking {
+pub(super) struct Lacking {
     lacks: Vec<Lack>,
     /// Range of them at each step.
     steps: Vec<Range<usize>>,
@@ -62,7 +62,7 @@ pub struct Lacking {
 
 impl Lacking {
     /// Least cost of a second at a step, `left` m beside the line.
-    pub fn least(&self, step: usize, left: f64) -> f64 {
+    pub(super) fn least(&self, step: usize, left: f64) -> f64 {
         let lacks = self.lacks[self.steps[step].clone()].iter();
         lacks.map(|it| it.costs * keep::least_share((it.left - left).abs(), it.room)).sum()
     }

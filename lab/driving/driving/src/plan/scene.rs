@@ -9,7 +9,7 @@ use world::{Kind, Pose, Rectangle, geometry::wrapped};
 
 /// State of the ego relative to the reference line.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub(super) struct Start {
     /// m.
     pub left: f64,
     /// The first derivative of `left` by the distance along the line.
@@ -21,7 +21,7 @@ pub struct Start {
 }
 
 /// The reference line from the ego on, at even distances.
-pub struct Reference {
+pub(super) struct Reference {
     knots: Vec<Knot>,
 }
 
@@ -39,7 +39,7 @@ struct Knot {
 const SPACING: f64 = 0.5;
 
 impl Reference {
-    pub fn of(planner: &Planner, situation: &Situation) -> Reference {
+    pub(super) fn of(planner: &Planner, situation: &Situation) -> Reference {
         let from = situation.reference.offset(situation.ego.pose.position).along;
         let fastest = situation.ego.speed.max(situation.limit);
         let stop = fastest.powi(2) / (2.0 * planner.last_brake);
@@ -65,7 +65,7 @@ impl Reference {
         Reference { knots }
     }
 
-    pub fn start(&self, situation: &Situation) -> Start {
+    pub(super) fn start(&self, situation: &Situation) -> Start {
         let Knot { pose: line, bend: curvature, .. } = self.knots[0];
         let ego = situation.ego;
         let left = line.local(ego.pose.position).y;
@@ -108,13 +108,13 @@ impl Reference {
     }
 
     /// Curvature of the line at a distance along it, 1/m.
-    pub fn bend(&self, along: f64) -> f64 {
+    pub(super) fn bend(&self, along: f64) -> f64 {
         let (from, to, part) = self.between(along);
         from.bend + part * (to.bend - from.bend)
     }
 
     /// Point that a candidate has reached.
-    pub fn point(&self, beside: &Beside, driven: &Driven) -> Point {
+    pub(super) fn point(&self, beside: &Beside, driven: &Driven) -> Point {
         let (from, to, part) = self.between(driven.along);
         let line = Pose {
             position: from.pose.position.lerp(to.pose.position, part),
@@ -195,7 +195,7 @@ struct Moment {
 }
 
 /// Everybody's hypotheses at the planner's steps.
-pub struct Scene {
+pub(super) struct Scene {
     movers: Vec<Mover>,
     /// Of all of them at the first step, then at the next one, and so on.
     moments: Vec<Moment>,
@@ -209,7 +209,7 @@ pub struct Scene {
 
 /// Cost of a second near others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Near {
+pub(super) struct Near {
     /// In front and beside.
     pub cost: f64,
     /// The part of those whom the ego passes, or goes through if they do what is improbable: with a
@@ -224,7 +224,7 @@ const REACH: f64 = lidar::RANGE + 10.0;
 const MARGIN: (f64, f64) = (0.5, 0.35);
 
 impl Scene {
-    pub fn of(planner: &Planner, situation: &Situation, reference: &Reference) -> Scene {
+    pub(super) fn of(planner: &Planner, situation: &Situation, reference: &Reference) -> Scene {
         let stop = situation.ego.speed.max(situation.limit) / planner.last_brake;
         let steps = ((planner.horizon + stop) / planner.step) as usize + 2;
         let ego = situation.ego.pose;
@@ -281,30 +281,35 @@ impl Scene {
 
     /// Others who may be ahead of a candidate at a step and move the same way or stand, with
     /// probabilities.
-    pub fn leads(&self, step: usize) -> impl Iterator<Item = (f64, Other)> {
+    pub(super) fn leads(&self, step: usize) -> impl Iterator<Item = (f64, Other)> {
         let leads = |(mover, moment): &(&Mover, &Moment)| !mover.follows && !moment.other.meets;
         self.at(step).filter(leads).map(|(mover, moment)| (mover.probability, moment.other))
     }
 
     /// The halves of the ego's length and width, m.
-    pub fn half(&self) -> (f64, f64) {
+    pub(super) fn half(&self) -> (f64, f64) {
         self.half
     }
 
     /// Place of a candidate along the line, on it.
-    pub fn own(&self, driven: &Driven) -> Own {
+    pub(super) fn own(&self, driven: &Driven) -> Own {
         Own { along: driven.along, left: 0.0, speed: driven.speed, aside: 0.0, half: self.half }
     }
 
     /// Point that a candidate has reached, and its place along the line and beside it.
-    pub fn drive(&self, reference: &Reference, path: &Path, driven: &Driven) -> (Point, Own) {
+    pub(super) fn drive(
+        &self,
+        reference: &Reference,
+        path: &Path,
+        driven: &Driven,
+    ) -> (Point, Own) {
         let beside = path.beside(driven.along);
         let own = Own { left: beside.left, aside: driven.speed * beside.slope, ..self.own(driven) };
         (reference.point(&beside, driven), own)
     }
 
     /// Does the ego, moving through a point at a step, hit somebody ahead who moves or is on foot?
-    pub fn is_struck(&self, step: usize, point: &Point) -> bool {
+    pub(super) fn is_struck(&self, step: usize, point: &Point) -> bool {
         let ego = Rectangle { pose: point.pose, length: self.length, width: self.width };
         self.at(step).filter(|(mover, _)| mover.forbids && mover.counts).any(|(mover, moment)| {
             let other = &moment.body;
@@ -317,7 +322,14 @@ impl Scene {
     }
 
     /// Is the one with this number hit at a step, as [`Scene::check`] has it?
-    pub fn is_hit(&self, who: usize, step: usize, point: &Point, own: &Own, changes: bool) -> bool {
+    pub(super) fn is_hit(
+        &self,
+        who: usize,
+        step: usize,
+        point: &Point,
+        own: &Own,
+        changes: bool,
+    ) -> bool {
         let Some((mover, moment)) = self.at(step).nth(who) else { return false };
         let near = self.radius + mover.radius;
         let distance = (moment.body.pose.position - point.pose.position).length_squared();
@@ -328,7 +340,7 @@ impl Scene {
 
     /// Cost of those who are near at a point at a step. If something is hit, the error is its
     /// number; one that follows is not hit, unless the ego changes lanes.
-    pub fn check(
+    pub(super) fn check(
         &self,
         step: usize,
         point: &Point,
@@ -434,4 +446,4 @@ impl Way<'_> {
 }
 
 /// The brake that RSS assumes of the ego at least, m/s².
-pub const LEAST: f64 = 4.0;
+pub(super) const LEAST: f64 = 4.0;

@@ -5,7 +5,7 @@ use crate::Track;
 use world::{Line, Pose, geometry::wrapped};
 
 /// The acceleration of the intelligent driver model, m/s².
-pub fn driver(speed: f64, wish: f64, lead: Option<(f64, f64)>) -> f64 {
+pub(super) fn driver(speed: f64, wish: f64, lead: Option<(f64, f64)>) -> f64 {
     const STRONGEST: f64 = 1.5;
     const COMFORTABLE: f64 = 2.0;
     const HEADWAY: f64 = 1.2;
@@ -19,7 +19,7 @@ pub fn driver(speed: f64, wish: f64, lead: Option<(f64, f64)>) -> f64 {
 }
 
 /// An object on its way.
-pub struct Along {
+pub(super) struct Along {
     /// m along the way.
     pub at: f64,
     /// Left of the way at first, m, and how fast that changes, m/s.
@@ -41,7 +41,7 @@ pub struct Along {
 }
 
 impl Along {
-    pub fn on(track: &Track, way: &Line) -> Along {
+    pub(super) fn on(track: &Track, way: &Line) -> Along {
         let offset = way.offset(track.pose.position);
         let direction = way.pose(offset.along);
         let left = (offset.left, track.velocity.dot(direction.left()));
@@ -59,11 +59,17 @@ impl Along {
     }
 
     /// Ends beside the way instead, m to the left.
-    pub fn to(self, end: f64) -> Along {
+    pub(super) fn to(self, end: f64) -> Along {
         Along { end, there: 2.0, ..self }
     }
 
-    pub fn advance(&mut self, acceleration: f64, step: f64, after: f64, way: &Line) -> State {
+    pub(super) fn advance(
+        &mut self,
+        acceleration: f64,
+        step: f64,
+        after: f64,
+        way: &Line,
+    ) -> State {
         let speed = (self.speed + acceleration * step).max(0.0);
         self.at += (self.speed + speed) / 2.0 * step;
         self.speed = speed;

@@ -13,7 +13,7 @@ const CERTAIN: (f64, f64) = (1.0, 0.45);
 const SHARE: f64 = 0.3;
 
 /// Is it not known how the object moves?
-pub fn is(track: &Track) -> bool {
+pub(crate) fn is(track: &Track) -> bool {
     let bare = matches!(track.kind, Kind::Pedestrian | Kind::Cyclist);
     let certain = if bare { CERTAIN.1 } else { CERTAIN.0 };
     track.uncertainty() > certain.max(SHARE * track.velocity.length())

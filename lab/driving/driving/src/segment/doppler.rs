@@ -80,7 +80,7 @@ impl Doppler {
 }
 
 /// So many standard deviations are no chance.
-pub const SURE: f64 = 4.5;
+pub(super) const SURE: f64 = 4.5;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use dataflow::{Cx, Stop};
 const BATCH: usize = 4;
 
 /// Predictions, in this order, until the budget is spent; whoever is left goes on as it does.
-pub fn predict<O: Send + Sync + 'static>(
+pub(super) fn predict<O: Send + Sync + 'static>(
     cx: &mut Cx<'_, O>,
     budget_ns: u64,
     predictor: &Predictor,
@@ -31,7 +31,7 @@ pub fn predict<O: Send + Sync + 'static>(
 }
 
 /// The planners from the shortest to the longest, in equal steps.
-pub fn levels(short: &Planner, long: &Planner) -> Vec<Planner> {
+pub(super) fn levels(short: &Planner, long: &Planner) -> Vec<Planner> {
     let between = |share: f64, from: f64, to: f64| from + share * (to - from);
     let level = |share: f64| {
         long.fast(
@@ -44,7 +44,7 @@ pub fn levels(short: &Planner, long: &Planner) -> Vec<Planner> {
 
 /// Result of the longest planner that the budget holds; the shortest always runs. The time of the
 /// next one is known from the last: its work grows with lookahead and horizon.
-pub fn plan<O: Send + Sync + 'static, V>(
+pub(super) fn plan<O: Send + Sync + 'static, V>(
     cx: &mut Cx<'_, O>,
     budget_ns: u64,
     levels: &[Planner],

@@ -41,7 +41,7 @@ impl Brake {
 }
 
 /// Scenes to the brake.
-pub struct EmergencyBrake {
+pub(super) struct EmergencyBrake {
     mission: Mission,
     /// True if planning may let go of the brake.
     until_planned: bool,
@@ -49,7 +49,7 @@ pub struct EmergencyBrake {
 }
 
 impl EmergencyBrake {
-    pub fn new(mission: Mission, until_planned: bool) -> EmergencyBrake {
+    pub(super) fn new(mission: Mission, until_planned: bool) -> EmergencyBrake {
         EmergencyBrake { mission, until_planned, pressed: false }
     }
 }

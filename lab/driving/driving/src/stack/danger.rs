@@ -19,7 +19,7 @@ pub fn deadlines(ego: &Ego, tracks: &[Track], route: &Route) -> Vec<f64> {
 /// The earliest of these deadlines, s, but for those of who comes towards the ego well beside it:
 /// between the two the distance along the road is hardly ever safe, nor does a brake make it so. They
 /// keep apart across.
-pub fn brake_deadline(ego: &Ego, tracks: &[Track], route: &Route) -> f64 {
+pub(super) fn brake_deadline(ego: &Ego, tracks: &[Track], route: &Route) -> f64 {
     const WELL_BESIDE: f64 = 2.0;
     let model = model();
     let left = tracks.iter().map(|track| match situation(ego, track, route) {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use world::{Command, Kind, Pose, Road, ego};
 
 /// Runs a computation with the checkpoints of a module's run.
-pub fn with<O, V>(
+pub(super) fn with<O, V>(
     cx: &mut Cx<'_, O>,
     work: impl FnOnce(crate::Checkpoint) -> Result<V, crate::Stopped>,
 ) -> Result<V, Stop>
@@ -32,7 +32,7 @@ where
 }
 
 /// Runs a computation with a checkpoint that may be an error.
-pub fn ahead<V>(
+pub(super) fn ahead<V>(
     go_on: &mut dyn FnMut() -> Result<(), Stop>,
     work: impl FnOnce(crate::Checkpoint) -> Result<V, crate::Stopped>,
 ) -> Result<V, Stop> {
@@ -44,7 +44,7 @@ pub fn ahead<V>(
 }
 
 /// Prediction's state: the road around the ego.
-pub fn surroundings(
+pub(super) fn surroundings(
     road: &Arc<Road>,
     pose: Pose,
     go_on: &mut dyn FnMut() -> Result<(), Stop>,
@@ -59,14 +59,14 @@ fn grains(count: usize, grain: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Detections to objects with deadlines.
-pub struct Tracking {
+pub(super) struct Tracking {
     tracker: Tracker,
     mission: Mission,
     deadlines: Deadlines,
 }
 
 impl Tracking {
-    pub fn new(mission: Mission, features: &Features) -> Tracking {
+    pub(super) fn new(mission: Mission, features: &Features) -> Tracking {
         let mut tracker = Tracker::default();
         tracker.confirm_frames = features.confirm_frames;
         Tracking { tracker, mission, deadlines: features.object_deadlines }
@@ -112,7 +112,7 @@ fn by_speed(speed: f64) -> f64 {
 }
 
 /// Objects to what they may do. They are predicted in pieces of a few.
-pub struct PredictionModule {
+pub(super) struct PredictionModule {
     predictor: Predictor,
     mission: Mission,
     features: Features,
@@ -130,7 +130,7 @@ struct Expected {
 }
 
 impl PredictionModule {
-    pub fn new(mission: Mission, features: &Features) -> PredictionModule {
+    pub(super) fn new(mission: Mission, features: &Features) -> PredictionModule {
         let (predictor, features) = (Predictor::default(), features.clone());
         PredictionModule { predictor, mission, features, expects: 0, known: HashMap::new() }
     }
@@ -295,7 +295,7 @@ fn own(ego: &Ego, at: f64) -> Track {
 }
 
 /// An object that is not urgent goes on as it does.
-pub fn going_on(track: &Track, at: f64) -> Prediction {
+pub(super) fn going_on(track: &Track, at: f64) -> Prediction {
     let moves = track.velocity.length() > 0.5;
     let heading = if moves { track.velocity.to_angle() } else { track.pose.heading };
     let speed = if moves { track.velocity.length() } else { 0.0 };
@@ -317,7 +317,7 @@ fn ns(seconds: f64) -> u64 {
 }
 
 /// Module that makes a trajectory from everybody's predictions.
-pub struct Planning {
+pub(super) struct Planning {
     normal: Planner,
     fast: Planner,
     mission: Mission,
@@ -361,7 +361,12 @@ const HOLD: f64 = 0.35;
 impl Planning {
     /// `goes_on`: behind a short plan comes the usual one for the same frame, unless it brakes as
     /// hard as it can or a newer frame waits.
-    pub fn new(mission: Mission, features: &Features, goes_on: bool, usual: &Usual) -> Planning {
+    pub(super) fn new(
+        mission: Mission,
+        features: &Features,
+        goes_on: bool,
+        usual: &Usual,
+    ) -> Planning {
         let normal = Planner::default();
         let fast = normal.fast(features.lookahead, features.horizon);
         Planning {
@@ -491,7 +496,7 @@ impl Task {
 
 /// Trajectories to commands, as often as localisation comes.
 #[derive(Default)]
-pub struct Control {
+pub(super) struct Control {
     follower: Follower,
 }
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 /// Asks the service about each scan, and waits for it. Without an answer, the scan goes on without
 /// scores.
-pub struct NetworkModule(Network);
+pub(super) struct NetworkModule(Network);
 
 impl NetworkModule {
-    pub fn new(perception: &Perception) -> NetworkModule {
+    pub(super) fn new(perception: &Perception) -> NetworkModule {
         NetworkModule(Network::new(perception.clone()))
     }
 }

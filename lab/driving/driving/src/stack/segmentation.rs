@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Scans to detections. All but how clusters are found among what stands on the ground is done in
 /// pieces.
 #[derive(Default)]
-pub struct Segmentation {
+pub(super) struct Segmentation {
     segmenter: Segmenter,
 }
 

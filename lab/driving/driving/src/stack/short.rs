@@ -14,11 +14,11 @@ const OLD: f64 = 0.5;
 
 /// The newest usual plan, which all instances of planning share.
 #[derive(Clone, Default)]
-pub struct Usual(Arc<Mutex<Option<Trajectory>>>);
+pub(super) struct Usual(Arc<Mutex<Option<Trajectory>>>);
 
 impl Usual {
     /// A usual plan was made.
-    pub fn keep(&self, plan: &Trajectory) {
+    pub(super) fn keep(&self, plan: &Trajectory) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.as_ref().is_none_or(|before| before.at <= plan.at) {
             *newest = Some(plan.clone());
@@ -27,7 +27,7 @@ impl Usual {
 
     /// A short plan, no faster than the newest usual one was to be at the same times, unless that is
     /// old.
-    pub fn bound(&self, short: Trajectory) -> Trajectory {
+    pub(super) fn bound(&self, short: Trajectory) -> Trajectory {
         let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*newest {
             Some(usual) if short.at - usual.at <= OLD => no_faster(short, usual),

@@ -7,7 +7,7 @@
 /// # Panics
 ///
 /// A row is shorter than `columns`.
-pub fn least(costs: &[Vec<f64>], columns: usize) -> Vec<Option<usize>> {
+pub(super) fn least(costs: &[Vec<f64>], columns: usize) -> Vec<Option<usize>> {
     if costs.len() <= columns {
         return rows(costs.len(), columns, |row, column| costs[row][column]);
     }

@@ -7,7 +7,7 @@
 use glam::{DMat2, DMat3, DVec2, DVec3};
 
 #[derive(Clone, Debug)]
-pub struct Motion {
+pub(super) struct Motion {
     x: DVec3,
     y: DVec3,
     xx: DMat3,
@@ -28,7 +28,7 @@ const BEGINS: f64 = 3.0;
 impl Motion {
     /// Something that is seen for the first time. Its velocity is believed to be 0, with standard
     /// deviations of `spread` along `heading` and across.
-    pub fn at(place: DVec2, time: f64, noise: f64, heading: f64, spread: DVec2) -> Motion {
+    pub(super) fn at(place: DVec2, time: f64, noise: f64, heading: f64, spread: DVec2) -> Motion {
         let (sin, cos) = heading.sin_cos();
         let (long, wide) = (spread.x.powi(2), spread.y.powi(2));
         let first =
@@ -45,42 +45,42 @@ impl Motion {
     }
 
     /// m.
-    pub fn position(&self) -> DVec2 {
+    pub(super) fn position(&self) -> DVec2 {
         DVec2::new(self.x[PLACE], self.y[PLACE])
     }
 
     /// m/s.
-    pub fn velocity(&self) -> DVec2 {
+    pub(super) fn velocity(&self) -> DVec2 {
         DVec2::new(self.x[SPEED], self.y[SPEED])
     }
 
     /// m/s².
-    pub fn acceleration(&self) -> DVec2 {
+    pub(super) fn acceleration(&self) -> DVec2 {
         DVec2::new(self.x.z, self.y.z)
     }
 
     /// The covariance of the velocity, m²/s².
-    pub fn doubt(&self) -> DMat2 {
+    pub(super) fn doubt(&self) -> DMat2 {
         let mixed = self.xy.y_axis.y;
         let (x, y) = (self.xx.y_axis.y, self.yy.y_axis.y);
         DMat2::from_cols(DVec2::new(x, mixed), DVec2::new(mixed, y))
     }
 
     /// Moves the point that is called its place by so far, m; the object itself does not move.
-    pub fn shift(&mut self, by: DVec2) {
+    pub(super) fn shift(&mut self, by: DVec2) {
         self.x[PLACE] += by.x;
         self.y[PLACE] += by.y;
     }
 
     /// Its velocity is less certain than it was, by a standard deviation of so many m/s.
-    pub fn doubt_velocity(&mut self, by: f64) {
+    pub(super) fn doubt_velocity(&mut self, by: f64) {
         self.xx.y_axis.y += by * by;
         self.yy.y_axis.y += by * by;
     }
 
     /// On to time `at` s, with accelerations that change by `jerk` m/s³ in a second; false if it is
     /// there already.
-    pub fn predict(&mut self, at: f64, jerk: f64) -> bool {
+    pub(super) fn predict(&mut self, at: f64, jerk: f64) -> bool {
         let t = at - self.time;
         if t <= 0.0 {
             return false;
@@ -108,7 +108,7 @@ impl Motion {
     ///
     /// An object that is farther off than it can have moved is there, but did not go there: another
     /// part of it is seen, or a part of another thing.
-    pub fn measure_place(&mut self, direction: DVec2, place: f64, noise: f64) {
+    pub(super) fn measure_place(&mut self, direction: DVec2, place: f64, noise: f64) {
         const FAR: f64 = 3.0;
         let (x, y) = self.with(PLACE, direction);
         let most = FAR * (direction.dot(DVec2::new(x[PLACE], y[PLACE])) + noise * noise).sqrt();
@@ -118,7 +118,7 @@ impl Motion {
     }
 
     /// So fast it moves in `direction`, m/s, with a standard deviation of `noise` m/s.
-    pub fn measure_speed(&mut self, direction: DVec2, speed: f64, noise: f64) {
+    pub(super) fn measure_speed(&mut self, direction: DVec2, speed: f64, noise: f64) {
         self.measure(SPEED, direction, speed, noise);
     }
 

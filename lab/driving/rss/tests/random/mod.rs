@@ -3,7 +3,7 @@
 use rss::{Across, Along, Assumptions, Direction};
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
     fn bits(&mut self) -> u64 {
@@ -14,16 +14,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    pub fn below(&mut self, count: u64) -> u64 {
+    pub(crate) fn below(&mut self, count: u64) -> u64 {
         self.bits() % count
     }
 
     /// One in eight has no acceleration at all.
-    pub fn assumptions(&mut self) -> Assumptions {
+    pub(crate) fn assumptions(&mut self) -> Assumptions {
         let moving = if self.below(8) == 0 { 0.0 } else { 1.0 };
         let brake_min = self.between(2.0, 5.0);
         Assumptions {
@@ -43,7 +43,7 @@ impl Random {
         if self.below(8) == 0 { 0.0 } else { self.between(0.0, 50.0) }
     }
 
-    pub fn along(&mut self) -> Along {
+    pub(crate) fn along(&mut self) -> Along {
         let direction = match self.below(4) {
             0 => Direction::Ahead,
             1 => Direction::Behind,
@@ -53,7 +53,7 @@ impl Random {
         Along { direction, gap, ego_speed: self.speed(), other_speed: self.speed() }
     }
 
-    pub fn across(&mut self) -> Across {
+    pub(crate) fn across(&mut self) -> Across {
         Across {
             gap: self.between(0.0, 6.0),
             ego_speed: self.between(-2.0, 2.0),

@@ -4,7 +4,7 @@ use crate::geometry::Pose;
 use glam::DVec2;
 
 /// One geometry of a reference line.
-pub struct Geometry {
+pub(super) struct Geometry {
     /// Start of the geometry along the line, m.
     pub start: f64,
     /// m.
@@ -16,7 +16,7 @@ pub struct Geometry {
 }
 
 /// Shape of a geometry from its pose on.
-pub enum Shape {
+pub(super) enum Shape {
     /// Straight.
     Line,
     /// With one curvature, 1/m.
@@ -36,12 +36,12 @@ pub enum Shape {
 
 impl Geometry {
     /// Must it be sampled between its ends?
-    pub fn bends(&self) -> bool {
+    pub(super) fn bends(&self) -> bool {
         !matches!(self.shape, Shape::Line | Shape::Arc(0.0))
     }
 
     /// The pose at a distance from the geometry's beginning, m.
-    pub fn at(&self, along: f64) -> Pose {
+    pub(super) fn at(&self, along: f64) -> Pose {
         let (offset, turn) = match &self.shape {
             Shape::Line => (DVec2::new(along, 0.0), 0.0),
             Shape::Arc(curvature) => (arc(*curvature, along), curvature * along),
@@ -60,12 +60,12 @@ impl Geometry {
 }
 
 /// The unit vector of an angle.
-pub fn direction(angle: f64) -> DVec2 {
+pub(super) fn direction(angle: f64) -> DVec2 {
     DVec2::new(libm::cos(angle), libm::sin(angle))
 }
 
 /// `a + b x + c x² + d x³`
-pub fn cubic(coefficients: &[f64; 4], x: f64) -> f64 {
+pub(super) fn cubic(coefficients: &[f64; 4], x: f64) -> f64 {
     let [a, b, c, d] = coefficients;
     a + x * (b + x * (c + x * d))
 }
@@ -85,7 +85,7 @@ fn arc(curvature: f64, along: f64) -> DVec2 {
 
 /// An Euler spiral from the origin along x. Its way is the integral of the direction, taken over
 /// panels of at most [`PANEL`] by Gauss and Legendre's rule with five points.
-pub struct Spiral {
+pub(super) struct Spiral {
     start: f64,
     /// Change of curvature, 1/m².
     rate: f64,
@@ -107,7 +107,7 @@ const NODES: [(f64, f64); 5] = [
 
 impl Spiral {
     /// From one curvature to another, 1/m, over a length above 0, m.
-    pub fn new(start: f64, end: f64, length: f64) -> Spiral {
+    pub(super) fn new(start: f64, end: f64, length: f64) -> Spiral {
         let panels = (length / PANEL).ceil().max(1.0);
         let (rate, panel) = ((end - start) / length, length / panels);
         let mut spiral = Spiral { start, rate, panel, knots: vec![DVec2::ZERO] };

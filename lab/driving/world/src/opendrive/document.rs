@@ -17,7 +17,7 @@ const MAX_METRES: f64 = 1e6;
 const SIZE: RangeInclusive<f64> = -1e6..=1e6;
 
 /// An OpenDRIVE file.
-pub struct Document<'a> {
+pub(super) struct Document<'a> {
     file: &'a str,
     text: &'a str,
     /// In the file's order.
@@ -28,14 +28,14 @@ pub struct Document<'a> {
 
 /// Place of an element in a file, for errors.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     file: &'a str,
     text: &'a str,
     /// Bytes before it.
     at: usize,
 }
 
-pub struct RoadElement {
+pub(super) struct RoadElement {
     pub id: String,
     pub at: usize,
     pub length: f64,
@@ -48,35 +48,35 @@ pub struct RoadElement {
 }
 
 /// Road or junction that a road is connected with.
-pub enum Link {
+pub(super) enum Link {
     Road { id: String, at_end: bool },
     Junction { id: String },
 }
 
 /// A cubic that holds from a distance on.
-pub struct Record {
+pub(super) struct Record {
     pub start: f64,
     pub coefficients: [f64; 4],
 }
 
-pub struct Section {
+pub(super) struct Section {
     pub start: f64,
     /// From the middle outwards, the right side first.
     lanes: Vec<LaneElement>,
 }
 
 impl Section {
-    pub fn lanes(&self) -> &[LaneElement] {
+    pub(super) fn lanes(&self) -> &[LaneElement] {
         &self.lanes
     }
 
     /// The lane of this id.
-    pub fn lane(&self, id: i32) -> Option<&LaneElement> {
+    pub(super) fn lane(&self, id: i32) -> Option<&LaneElement> {
         self.index(id).ok().map(|index| &self.lanes[index])
     }
 
     /// A lane and those between it and the middle, from there outwards.
-    pub fn inner(&self, id: i32) -> &[LaneElement] {
+    pub(super) fn inner(&self, id: i32) -> &[LaneElement] {
         let end = self.index(id).map_or_else(|end| end, |index| index + 1);
         let start = if id > 0 { self.lanes.partition_point(|lane| lane.id < 0) } else { 0 };
         &self.lanes[start..end]
@@ -88,7 +88,7 @@ impl Section {
     }
 }
 
-pub struct LaneElement {
+pub(super) struct LaneElement {
     pub id: i32,
     pub at: usize,
     pub drivable: bool,
@@ -101,13 +101,13 @@ pub struct LaneElement {
 }
 
 #[derive(Default)]
-pub struct Junction {
+pub(super) struct Junction {
     pub connections: Vec<Connection>,
     /// Roads that go first, with those that wait for them.
     pub priorities: Vec<(String, String)>,
 }
 
-pub struct Connection {
+pub(super) struct Connection {
     pub at: usize,
     pub incoming: String,
     pub connecting: String,
@@ -117,7 +117,7 @@ pub struct Connection {
 }
 
 impl Place<'_> {
-    pub fn refuse(self, element: &str, found: impl ToString, expected: &str) -> Error {
+    pub(super) fn refuse(self, element: &str, found: impl ToString, expected: &str) -> Error {
         Error::Value {
             file: self.file.to_owned(),
             line: 1 + self.text[..self.at].matches('\n').count(),
@@ -226,7 +226,7 @@ impl<'a, 'input> Element<'a, 'input> {
 }
 
 impl<'a> Document<'a> {
-    pub fn parse(text: &'a str, file: &'a str) -> Result<Document<'a>, Error> {
+    pub(super) fn parse(text: &'a str, file: &'a str) -> Result<Document<'a>, Error> {
         if let Some(excess) = scan::excess(text) {
             let place = Place { file, text, at: excess.at };
             let expected = format!("at most {} in a file of OpenDRIVE", excess.most);
@@ -250,7 +250,7 @@ impl<'a> Document<'a> {
     }
 
     /// The place after so many bytes.
-    pub fn place(&self, at: usize) -> Place<'_> {
+    pub(super) fn place(&self, at: usize) -> Place<'_> {
         Place { file: self.file, text: self.text, at }
     }
 }

@@ -24,7 +24,7 @@ struct Network<'a> {
 }
 
 /// Lays all lanes and connects them.
-pub fn build(document: &Document) -> Result<Map, Error> {
+pub(super) fn build(document: &Document) -> Result<Map, Error> {
     let mut network = Network {
         document,
         roads: BTreeMap::new(),

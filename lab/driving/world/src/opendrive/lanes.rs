@@ -12,7 +12,7 @@ const STEP: f64 = 1.0;
 const NARROWEST: f64 = 0.1;
 
 /// Middle and width of a lane.
-pub struct Laid {
+pub(super) struct Laid {
     /// Its middle, in the direction of travel.
     pub points: Vec<DVec2>,
     /// Its mean width, m.
@@ -26,7 +26,7 @@ const WIDEST: f64 = 100.0;
 const FARTHEST: f64 = 2e6;
 
 /// Reason for which a lane cannot be laid.
-pub enum Excess {
+pub(super) enum Excess {
     /// It has more points than there may be.
     Points,
     /// Laying it takes more work than there may be.
@@ -39,7 +39,7 @@ pub enum Excess {
 }
 
 /// Lays a lane of a section, with at most so many points; none if it is too narrow to be one.
-pub fn lay(
+pub(super) fn lay(
     road: &RoadElement,
     section: usize,
     lane: i32,

@@ -3,14 +3,14 @@
 //! inside that declares another.
 
 /// More attributes than any element of OpenDRIVE has.
-pub const MAX_ATTRIBUTES: usize = 64;
+pub(super) const MAX_ATTRIBUTES: usize = 64;
 
 /// More namespaces than any file declares.
-pub const MAX_NAMESPACES: usize = 16;
+pub(super) const MAX_NAMESPACES: usize = 16;
 
 /// Excess of attributes or namespaces in an element.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Excess<'a> {
+pub(super) struct Excess<'a> {
     /// Bytes before its element.
     pub at: usize,
     /// The element's name.
@@ -22,7 +22,7 @@ pub struct Excess<'a> {
 
 /// Finds the first element with too many attributes, or the one that declares one namespace too
 /// many. Text that is no XML is left to the XML reader.
-pub fn excess(text: &str) -> Option<Excess<'_>> {
+pub(super) fn excess(text: &str) -> Option<Excess<'_>> {
     let (mut at, mut namespaces) = (0, 0);
     while let Some(open) = text[at..].find('<') {
         at += open;

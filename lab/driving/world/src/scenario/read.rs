@@ -4,7 +4,7 @@ use super::{Layout, Scenario};
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read, bytes.
-pub const MAX_BYTES: u64 = 16 << 20;
+pub(super) const MAX_BYTES: u64 = 16 << 20;
 
 /// Reason for which a scenario was refused.
 #[derive(Debug, thiserror::Error)]

@@ -35,7 +35,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts SUMO with the traffic of a scenario in steps of `step` s, and connects to it.
-    pub fn start(
+    pub(super) fn start(
         traffic: &scenario::Sumo,
         roads: &Path,
         step: f64,
@@ -77,7 +77,7 @@ impl Server {
     }
 
     /// If SUMO has ended, that is why something did not work.
-    pub fn why(&mut self, during: &'static str, error: Error) -> Error {
+    pub(super) fn why(&mut self, during: &'static str, error: Error) -> Error {
         let closed =
             |kind| !matches!(kind, std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut);
         let Error::Connection { reason, .. } = &error else { return error };
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// Refuses routes of which SUMO has said that it leaves some out.
-    pub fn heeds(&self, routes: &Path) -> Result<(), Error> {
+    pub(super) fn heeds(&self, routes: &Path) -> Result<(), Error> {
         let said = self.said();
         match said.lines().find(|line| line.contains("ignoring")) {
             None => Ok(()),

@@ -35,7 +35,7 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Order to the process.
 #[derive(Serialize, Deserialize)]
-pub struct Attacker {
+pub(crate) struct Attacker {
     pub socket: PathBuf,
     pub attack: Attack,
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct Attacker {
 
 /// One way to attack a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-pub enum Attack {
+pub(crate) enum Attack {
     /// Control packets: random bytes, and valid ones with random changes
     Packets,
     /// Sessions whose segments are overwritten with noise, with orders that nobody can obey
@@ -60,7 +60,7 @@ pub enum Attack {
 
 impl Attack {
     /// Every attack.
-    pub const ALL: [Attack; 6] = [
+    pub(crate) const ALL: [Attack; 6] = [
         Attack::Packets,
         Attack::Sessions,
         Attack::Knocks,
@@ -70,7 +70,7 @@ impl Attack {
     ];
 
     /// Its name on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Attack::Packets => "packets",
             Attack::Sessions => "sessions",
@@ -84,7 +84,7 @@ impl Attack {
 
 impl Attacker {
     /// Attacks until it is killed or its parent is gone.
-    pub fn run(&self, parent: &Parent) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, parent: &Parent) -> anyhow::Result<()> {
         fastrand::seed(self.seed);
         let (socket, mut tally) = (&*self.socket, Tally { done: 0, said: 0, parent });
         loop {

@@ -15,7 +15,7 @@ const LATE_NS: u64 = 100_000;
 
 /// Wake-ups of the thread that watches a core.
 #[derive(Default)]
-pub struct Canary {
+pub(super) struct Canary {
     /// Due time and actual time of each late wake-up, in order.
     late: Vec<(u64, u64)>,
     latest_ns: u64,
@@ -23,7 +23,7 @@ pub struct Canary {
 
 impl Canary {
     /// The latest wake-up, in nanoseconds.
-    pub fn latest_ns(&self) -> f64 {
+    pub(super) fn latest_ns(&self) -> f64 {
         self.latest_ns as f64
     }
 
@@ -44,7 +44,7 @@ impl Canary {
 }
 
 /// Watches a core until told to stop.
-pub fn watch(stop: &AtomicBool, core: usize, realtime: bool) -> Canary {
+pub(super) fn watch(stop: &AtomicBool, core: usize, realtime: bool) -> Canary {
     let mut canary = Canary::default();
     let _ = thread::pin(&[core]);
     let _ = prioritise(if realtime { 99 } else { 0 });
@@ -58,7 +58,7 @@ pub fn watch(stop: &AtomicBool, core: usize, realtime: bool) -> Canary {
 }
 
 /// For how long at least one of some cores was away in a span of time.
-pub fn late_within(canaries: &[&Canary], from: u64, to: u64) -> u64 {
+pub(super) fn late_within(canaries: &[&Canary], from: u64, to: u64) -> u64 {
     let mut spans: Vec<_> = canaries.iter().flat_map(|canary| canary.within(from, to)).collect();
     spans.sort_unstable();
     let mut counted_to = from;

@@ -31,7 +31,7 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use trial::{Child, Children};
 
-pub use attacker::Attacker;
+pub(crate) use attacker::Attacker;
 
 use super::floor::{is_granted, prioritise};
 use super::sample::{Quantiles, Samples};
@@ -61,7 +61,7 @@ const SESSIONS: u32 = 2;
 
 /// Options of `keeptime-lab bench attacks`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Least duration of the attacks, after a warm-up of a tenth of it (at most a minute)
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
     duration: Duration,
@@ -86,7 +86,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let findings = measure(args)?;
     terminal::output::print(args.json, || findings.json(), || findings.text())?;
     let held = findings.complaints().is_empty();

@@ -11,7 +11,7 @@ use crate::bench::service::Footprint;
 const RESIDENT_TOLERANCE_KIB: u64 = 4096;
 
 /// Results of the measurement.
-pub struct Findings {
+pub(super) struct Findings {
     /// Actions by attack.
     pub done: Vec<(&'static str, u64)>,
     /// Actions that were asked for, by attack.
@@ -47,7 +47,7 @@ pub struct Findings {
 
 impl Findings {
     /// Everything that should not have happened.
-    pub fn complaints(&self) -> Vec<String> {
+    pub(super) fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         if let Some(first) = self.failures.first() {
             let count = self.failures.len();
@@ -88,7 +88,7 @@ impl Findings {
     }
 
     /// For a terminal.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let ms = |ns: f64| ns * 1e-6;
         let by = if self.strangers { "other users" } else { "the same user" };
         let mut text = format!("{:.0} s of attacks by {by}\n\n", self.seconds);
@@ -124,7 +124,7 @@ impl Findings {
     }
 
     /// For a program.
-    pub fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> serde_json::Value {
         let done: BTreeMap<&str, u64> = self.done.iter().copied().collect();
         json!({
             "seconds": self.seconds,

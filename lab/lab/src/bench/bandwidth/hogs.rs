@@ -21,7 +21,7 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Core, access and array of a hog.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub(crate) struct Place {
     /// Its core.
     pub core: usize,
     /// Its access to each line of the array.
@@ -31,7 +31,7 @@ pub struct Place {
 }
 
 /// The process with the hogs.
-pub struct Hogs {
+pub(crate) struct Hogs {
     child: Child,
     /// Its hogs.
     pub places: Vec<Place>,
@@ -40,14 +40,14 @@ pub struct Hogs {
 }
 
 /// Beginning of a count: the time, and the bytes that each hog had touched by then.
-pub struct Meter {
+pub(crate) struct Meter {
     since_ns: u64,
     bytes: Vec<u64>,
 }
 
 impl Hogs {
     /// Starts them, paused; what is not a hog in their process stays on `home`.
-    pub fn start(places: &[Place], home: &[usize]) -> anyhow::Result<Hogs> {
+    pub(crate) fn start(places: &[Place], home: &[usize]) -> anyhow::Result<Hogs> {
         let order = Order { home: home.to_vec(), places: places.to_vec() };
         let mut child = Child::order("the process of the hogs", &child::Order::Hogs(order))?;
         let threads = child.hear()?;
@@ -55,12 +55,12 @@ impl Hogs {
     }
 
     /// Its threads, as a regulator is told of them.
-    pub fn managed(&self) -> anyhow::Result<Managed> {
+    pub(crate) fn managed(&self) -> anyhow::Result<Managed> {
         Ok(Managed::Process(i32::try_from(self.child.id())?))
     }
 
     /// Lets these run, and no others; returns when that is so.
-    pub fn run(&mut self, running: &[usize]) -> anyhow::Result<()> {
+    pub(crate) fn run(&mut self, running: &[usize]) -> anyhow::Result<()> {
         let (before, until) = (self.ask(Some(running))?, monotonic_ns() + PATIENCE_NS);
         loop {
             let now = self.ask(None)?;
@@ -73,18 +73,18 @@ impl Hogs {
     }
 
     /// Stops all.
-    pub fn pause(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn pause(&mut self) -> anyhow::Result<()> {
         self.ask(Some(&[])).map(|_| ())
     }
 
     /// Begins to count.
-    pub fn meter(&mut self) -> anyhow::Result<Meter> {
+    pub(crate) fn meter(&mut self) -> anyhow::Result<Meter> {
         let bytes = self.ask(None)?;
         Ok(Meter { since_ns: monotonic_ns(), bytes })
     }
 
     /// Returns the rate of each hog since then, in megabytes (10^6) a second.
-    pub fn since(&mut self, meter: &Meter) -> anyhow::Result<Vec<f64>> {
+    pub(crate) fn since(&mut self, meter: &Meter) -> anyhow::Result<Vec<f64>> {
         let bytes = self.ask(None)?;
         let us = (monotonic_ns() - meter.since_ns) as f64 / 1e3;
         Ok(bytes.iter().zip(&meter.bytes).map(|(now, then)| (now - then) as f64 / us).collect())
@@ -100,7 +100,7 @@ impl Hogs {
 
 /// Order to the process.
 #[derive(Serialize, Deserialize)]
-pub struct Order {
+pub(crate) struct Order {
     /// Cores of what is not a hog.
     home: Vec<usize>,
     places: Vec<Place>,
@@ -108,7 +108,7 @@ pub struct Order {
 
 impl Order {
     /// Does what it is told until nobody tells it any more.
-    pub fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
         let start = |place: &Place| Hog::start(place.core, place.access, place.size);
         let hogs = self.places.iter().map(start).collect::<Result<Vec<Hog>, _>>()?;
         thread::pin(&self.home)?;

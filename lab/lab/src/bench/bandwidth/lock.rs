@@ -20,7 +20,7 @@ const SLEEP_NS: u64 = 3_000_000;
 const TURN: u32 = 50;
 
 /// The lock of the bench's regulator, without kernels and hogs.
-pub fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
+pub(super) fn measure(bench: &mut Bench) -> anyhow::Result<LockCost> {
     // A regulator of its own, whose delays are of these takings only.
     bench.end_protection();
     let protection = super::protection::Protection::start(&bench.manner)?;

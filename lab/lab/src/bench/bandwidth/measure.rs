@@ -28,7 +28,7 @@ const TRIALS: usize = 10;
 const WATCH_NS: u64 = 50_000_000;
 
 /// All that takes part.
-pub struct Bench {
+pub(super) struct Bench {
     /// The kernels that the device has.
     pub tasks: Vec<(Kernel, Task)>,
     /// Those that it has not.
@@ -50,7 +50,7 @@ pub struct Bench {
 
 impl Bench {
     /// Starts everything.
-    pub fn open(args: &Args) -> anyhow::Result<Bench> {
+    pub(super) fn open(args: &Args) -> anyhow::Result<Bench> {
         let (home, others) = seats(args)?;
         let budget = args.budget.budget(others[0])?;
         let manner = Manner { cores: others.clone(), period: args.period, budget };
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     /// Returns the marks that qualify the results.
-    pub fn marks(&self) -> Vec<String> {
+    pub(super) fn marks(&self) -> Vec<String> {
         let mut marks: Vec<String> = self
             .missing
             .iter()
@@ -122,12 +122,12 @@ impl Bench {
     ///
     /// # Errors
     /// It was ended.
-    pub fn protection(&self) -> anyhow::Result<&Protection> {
+    pub(super) fn protection(&self) -> anyhow::Result<&Protection> {
         self.protection.as_ref().ok_or_else(|| anyhow::anyhow!("there is no regulator"))
     }
 
     /// Ends the regulator, so that another one can have the cores.
-    pub fn end_protection(&mut self) {
+    pub(super) fn end_protection(&mut self) {
         self.protection = None;
     }
 
@@ -175,7 +175,7 @@ fn counts(most: usize) -> Vec<usize> {
 }
 
 /// The hogs by themselves.
-pub fn hogs(bench: &mut Bench) -> anyhow::Result<HogFigures> {
+pub(super) fn hogs(bench: &mut Bench) -> anyhow::Result<HogFigures> {
     let all = bench.hogs.places.len();
     let counts = bench.counts.iter().copied().chain([all]);
     let mut together: Vec<(usize, Vec<f64>)> = counts.map(|count| (count, Vec::new())).collect();
@@ -210,7 +210,7 @@ struct Case {
 }
 
 /// A kernel alone and with hogs, without the lock and with it, in turns.
-pub fn kernel(bench: &mut Bench, number: usize) -> anyhow::Result<KernelRun> {
+pub(super) fn kernel(bench: &mut Bench, number: usize) -> anyhow::Result<KernelRun> {
     let counts = std::iter::once(0).chain(bench.counts.iter().copied());
     let mut cases: Vec<Case> = counts
         .flat_map(|hogs| [false, true].map(|locked| Case { hogs, locked, ..Case::default() }))
@@ -252,7 +252,7 @@ pub fn kernel(bench: &mut Bench, number: usize) -> anyhow::Result<KernelRun> {
 
 /// The first kernel with all hogs and the lock, at each budget; each time in turns with the kernel
 /// alone.
-pub fn budgets(
+pub(super) fn budgets(
     bench: &mut Bench,
     budgets: &[Wanted],
 ) -> anyhow::Result<(String, Vec<BudgetPoint>)> {

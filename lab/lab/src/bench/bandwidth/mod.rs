@@ -36,11 +36,11 @@ use task::Kernel;
 use terminal::output;
 use throttle_fair::By;
 
-pub use hogs::{Hogs, Order, Place};
+pub(crate) use hogs::{Hogs, Order, Place};
 
 /// Options of `keeptime-lab bench bandwidth`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The accelerator: cpu, cuda:N or vulkan:N; a CUDA GPU works in the host's memory
     #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
@@ -115,7 +115,7 @@ impl Args {
 }
 
 /// Runs the command: 1 if a kernel loses enough to hogs, and too little of it comes back.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A template that cannot be read ends the command before anything is measured.
     let template = args.system.as_deref().map(write::read).transpose()?;
     let mut bench = Bench::open(args)?;

@@ -10,7 +10,11 @@ use realtime::work::Calibration;
 
 /// Starts a device whose threads stay on these cores. A CUDA GPU works in the client's memory, so
 /// that it has the memory in common with the processor's cores as an integrated one has.
-pub fn start(name: &str, cores: &[usize], policy: Policy) -> anyhow::Result<Arc<dyn Device>> {
+pub(super) fn start(
+    name: &str,
+    cores: &[usize],
+    policy: Policy,
+) -> anyhow::Result<Arc<dyn Device>> {
     let ordinal = |kind: &str| name.strip_prefix(kind).and_then(|number| number.parse().ok());
     if let Some(ordinal) = ordinal("cuda:") {
         let cores = cores.to_vec();

@@ -8,7 +8,7 @@ use bandwidth::{Hold, holders};
 
 /// Regulation of the best-effort cores.
 #[derive(Clone, Debug)]
-pub struct Manner {
+pub(super) struct Manner {
     /// The best-effort cores.
     pub cores: Vec<usize>,
     /// The period.
@@ -19,7 +19,7 @@ pub struct Manner {
 
 /// A budget, before it is known how this machine counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Wanted {
+pub(super) enum Wanted {
     /// A share of each period.
     Share(f64),
     /// Bytes a second, by counters of the processor.
@@ -28,7 +28,7 @@ pub enum Wanted {
 
 impl Wanted {
     /// As in `5%` or `100MB/s`.
-    pub fn parse(text: &str) -> Result<Wanted, String> {
+    pub(super) fn parse(text: &str) -> Result<Wanted, String> {
         let expected =
             || format!("found {text:?}, expected a share as in 5% or a rate as in 100MB/s");
         if let Some(percent) = text.strip_suffix('%') {
@@ -47,7 +47,7 @@ impl Wanted {
     ///
     /// # Errors
     /// The processor's counters cannot be had, or cannot be believed.
-    pub fn budget(self, core: usize) -> anyhow::Result<Budget> {
+    pub(super) fn budget(self, core: usize) -> anyhow::Result<Budget> {
         Ok(match self {
             Wanted::Share(share) => Budget::Share(share),
             Wanted::Bytes(per_second) => {
@@ -61,7 +61,7 @@ impl Wanted {
 
 impl Manner {
     /// Returns the counter and the amount of the budget, in words.
-    pub fn words(&self) -> (String, String) {
+    pub(super) fn words(&self) -> (String, String) {
         match &self.budget {
             Budget::Share(share) => ("time".into(), format!("{} %", share * 100.0)),
             Budget::Events { event, per_period } => {
@@ -75,7 +75,7 @@ impl Manner {
 }
 
 /// A regulator with one holder: this process.
-pub struct Protection {
+pub(super) struct Protection {
     /// Hold by which this process takes the lock.
     pub hold: Hold,
     regulator: Regulator,
@@ -87,7 +87,7 @@ impl Protection {
     ///
     /// # Errors
     /// The regulator does not start, or its holder cannot attach to it.
-    pub fn start(manner: &Manner) -> anyhow::Result<Protection> {
+    pub(super) fn start(manner: &Manner) -> anyhow::Result<Protection> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("bandwidth.sock");
         let Manner { cores, period, budget } = manner.clone();
@@ -101,12 +101,12 @@ impl Protection {
     }
 
     /// Returns true if cores were not regulated for some time although the lock was held.
-    pub fn is_broken(&self) -> bool {
+    pub(super) fn is_broken(&self) -> bool {
         !self.statistics().losses().is_empty()
     }
 
     /// Returns the regulator's statistics so far.
-    pub fn statistics(&self) -> Statistics {
+    pub(super) fn statistics(&self) -> Statistics {
         self.regulator.statistics()
     }
 }

@@ -17,7 +17,7 @@ use throttle_fair::{By, Chosen};
 const ROUNDS: usize = 3;
 
 /// Results of all rules, with the budget and the implementation.
-pub struct Rules {
+pub(super) struct Rules {
     /// The budget of a core in words.
     pub budget: String,
     /// Implementation that put throttle-fair scheduling into effect.
@@ -26,7 +26,7 @@ pub struct Rules {
 }
 
 /// All rules.
-pub fn measure(bench: &Bench, duration: Duration, by: By) -> anyhow::Result<Rules> {
+pub(super) fn measure(bench: &Bench, duration: Duration, by: By) -> anyhow::Result<Rules> {
     let Manner { cores, period, budget } = bench.manner.clone();
     let are_faults = !matches!(budget, Budget::Bytes { .. });
     let mut experiment = Experiment::start((&cores, &bench.home), period, by, are_faults)?;

@@ -33,7 +33,7 @@ const SEED: u64 = 1;
 /// A kernel, named as in the device and, in BWLOCK++'s Table III, as histo, sad, bfs, spmv,
 /// stencil, lbm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Kernel {
+pub(super) enum Kernel {
     Histogram,
     Sad,
     Bfs,
@@ -43,7 +43,7 @@ pub enum Kernel {
 }
 
 /// A kernel with its memory, ready to run.
-pub struct Task {
+pub(super) struct Task {
     device: Arc<dyn Device>,
     stream: StreamId,
     event: Event,
@@ -56,7 +56,7 @@ pub struct Task {
 
 impl Kernel {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kernel::Histogram => "histogram",
             Kernel::Sad => "sad",
@@ -106,7 +106,7 @@ impl Kernel {
 
 impl Task {
     /// A kernel with about so many bytes of input and output; none if the device lacks it.
-    pub fn open(
+    pub(super) fn open(
         device: &Arc<dyn Device>,
         kernel: Kernel,
         bytes: usize,
@@ -147,7 +147,7 @@ impl Task {
 
     /// Runs it once, from before its submission until its end was known, in nanoseconds; with the
     /// lock, from before it was taken until it was given back.
-    pub fn run(&self, lock: Option<&Hold>) -> anyhow::Result<u64> {
+    pub(super) fn run(&self, lock: Option<&Hold>) -> anyhow::Result<u64> {
         if let Some(levels) = &self.levels {
             begin_search(levels)?;
         }

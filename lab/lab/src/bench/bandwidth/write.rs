@@ -18,13 +18,13 @@ const PERIOD: u64 = 2;
 const ACCELERATOR: &str = "accelerator";
 
 /// A system file that is to be written with other times.
-pub fn read(path: &Path) -> anyhow::Result<System> {
+pub(super) fn read(path: &Path) -> anyhow::Result<System> {
     Ok(System::read(path)?)
 }
 
 /// Writes the protected times into a system file: the template, or one with a chain for each
 /// kernel.
-pub fn write(
+pub(super) fn write(
     path: &Path,
     template: Option<System>,
     run: &BandwidthRun,

@@ -25,9 +25,9 @@ use policy::{Policy, Programs, Run};
 use result::{Findings, Row, Sample};
 use shape::Kind;
 
-pub use policy::Policy as PolicyArgument;
-pub use shape::Shape;
-pub use threads::measure;
+pub(super) use policy::Policy as PolicyArgument;
+pub(crate) use shape::Shape;
+pub(crate) use threads::measure;
 
 /// SCHED_FIFO priority of the measured threads.
 const PRIORITY: u8 = 50;
@@ -45,7 +45,7 @@ const WARM_UP_MS: u64 = 20;
 const NESTED_THREADS: [u32; 2] = [2, 16];
 
 /// Request for a measurement: threads, policies, time and repetitions.
-pub struct Wish {
+pub(super) struct Wish {
     /// `None` is the usual numbers.
     pub threads: Option<Vec<u32>>,
     pub policies: Vec<Policy>,
@@ -171,7 +171,7 @@ impl Case {
 }
 
 /// Measures everything and prints it.
-pub fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
+pub(super) fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
     let mut bench = Bench::new(wish)?;
     let mut rows = Vec::new();
     for case in Case::all(&bench.extent, bench.has_fifo()) {

@@ -34,7 +34,7 @@ const PAIR_BYTES: u64 = 60;
 const PATIENCE_MS: u64 = 10_000;
 
 /// LTTng on this machine.
-pub struct Lttng {
+pub(super) struct Lttng {
     home: tempfile::TempDir,
     wrapper: &'static str,
     daemon: Option<Child>,
@@ -43,7 +43,7 @@ pub struct Lttng {
 
 impl Lttng {
     /// Finds all its parts, and starts the daemon if none runs.
-    pub fn start() -> anyhow::Result<Lttng> {
+    pub(super) fn start() -> anyhow::Result<Lttng> {
         for (tool, package) in [("lttng", "lttng-tools"), ("babeltrace2", "babeltrace2")] {
             let found = output_of(Command::new(tool).arg("--version"));
             found.with_context(|| format!("{tool} is not installed (package {package})"))?;
@@ -84,7 +84,7 @@ impl Lttng {
     }
 
     /// Runs the program in a new session, and counts its events.
-    pub fn run(&mut self, program: &Path, plan: &Plan) -> anyhow::Result<Run> {
+    pub(super) fn run(&mut self, program: &Path, plan: &Plan) -> anyhow::Result<Run> {
         self.sessions += 1;
         let name = format!("keeptime-bench-{}-{}", std::process::id(), self.sessions);
         let output = self.home.path().join(&name);
@@ -126,7 +126,7 @@ impl Drop for Lttng {
 }
 
 /// Becomes another program, which is asked to end when its parent ends, however that ends.
-pub fn become_program(words: &[String]) -> anyhow::Result<()> {
+pub(crate) fn become_program(words: &[String]) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
     let (program, arguments) = words.split_first().context("no program")?;
     let mut command = Command::new(program);

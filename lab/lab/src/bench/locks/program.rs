@@ -15,7 +15,7 @@ const OPTIONS: [&str; 4] = ["-O2", "-pthread", "-Wl,-z,lazy", "-o"];
 
 /// Kind of the program's rounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
+pub(super) enum Measure {
     /// A mutex is locked and unlocked.
     Mutex,
     /// A read lock is taken, and inside it once more.
@@ -26,7 +26,7 @@ pub enum Measure {
 
 impl Measure {
     /// Returns its title, for people.
-    pub fn title(self) -> &'static str {
+    pub(super) fn title(self) -> &'static str {
         match self {
             Measure::Mutex => "mutex that is free",
             Measure::NestedReads => "nested read locks",
@@ -35,7 +35,7 @@ impl Measure {
     }
 
     /// Calls of a round.
-    pub fn calls(self) -> u64 {
+    pub(super) fn calls(self) -> u64 {
         match self {
             Measure::Mutex | Measure::Two { .. } => 2,
             Measure::NestedReads => 4,
@@ -43,7 +43,7 @@ impl Measure {
     }
 
     /// Threads that each do all rounds.
-    pub fn threads(self) -> u64 {
+    pub(super) fn threads(self) -> u64 {
         match self {
             Measure::Mutex | Measure::NestedReads => 1,
             Measure::Two { .. } => 2,
@@ -53,7 +53,7 @@ impl Measure {
 
 /// Parameters of one run.
 #[derive(Clone, Copy)]
-pub struct Plan {
+pub(super) struct Plan {
     /// Kind of the rounds.
     pub measure: Measure,
     /// Core of the measured thread.
@@ -68,12 +68,12 @@ pub struct Plan {
 
 impl Plan {
     /// Measured rounds of all threads together.
-    pub fn all_rounds(&self) -> u64 {
+    pub(super) fn all_rounds(&self) -> u64 {
         self.measure.threads() * self.batches * self.rounds
     }
 
     /// The program's arguments. Each thread first does `warm_up` rounds that are not measured.
-    pub fn arguments(&self, warm_up: u64) -> Vec<String> {
+    pub(super) fn arguments(&self, warm_up: u64) -> Vec<String> {
         let word = match self.measure {
             Measure::Mutex => "mutex",
             Measure::NestedReads => "rwlock",
@@ -91,7 +91,7 @@ impl Plan {
 
 /// Results of a run of the program.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub(super) struct Reading {
     /// Nanoseconds of a round in the median batch.
     pub round_ns: f64,
     /// Address of the measured lock.
@@ -131,12 +131,12 @@ impl Reading {
 }
 
 /// Compiles the program into a folder.
-pub fn compile_pairs(folder: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn compile_pairs(folder: &Path) -> anyhow::Result<PathBuf> {
     compile(folder, "pairs", SOURCE, &[])
 }
 
 /// Compiles a program in C into a folder.
-pub fn compile(
+pub(super) fn compile(
     folder: &Path,
     name: &str,
     source: &str,
@@ -161,17 +161,17 @@ pub fn compile(
 }
 
 /// Runs a command that runs the program, and reads what the program says.
-pub fn read(command: &mut Command, plan: &Plan) -> anyhow::Result<Reading> {
+pub(super) fn read(command: &mut Command, plan: &Plan) -> anyhow::Result<Reading> {
     Reading::parse(&output_of(command)?, plan)
 }
 
 /// The standard output of a command, which must succeed.
-pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
+pub(super) fn output_of(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&run(command)?.stdout).into_owned())
 }
 
 /// Runs a command, which must succeed.
-pub fn run(command: &mut Command) -> anyhow::Result<Output> {
+pub(super) fn run(command: &mut Command) -> anyhow::Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{name} does not start"))?;

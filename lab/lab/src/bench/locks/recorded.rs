@@ -17,7 +17,7 @@ use super::variant::{Records, Run};
 
 /// Recording that `keeptime run` is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(super) enum Mode {
     /// The locks of the CUDA libraries, of which there are none: every call is passed on.
     Forward,
     /// Locks that are waited for.
@@ -29,7 +29,7 @@ pub enum Mode {
 }
 
 /// Runs the program and counts its records.
-pub fn run(program: &Path, folder: &Path, mode: Mode, plan: &Plan) -> anyhow::Result<Run> {
+pub(super) fn run(program: &Path, folder: &Path, mode: Mode, plan: &Plan) -> anyhow::Result<Run> {
     let file = folder.join("pairs.kt");
     let chunks = chunks(plan);
     let mut command = Command::new(crate::tool::keeptime()?);

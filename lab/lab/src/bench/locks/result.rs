@@ -9,14 +9,14 @@ use super::program::{Measure, Plan};
 use super::variant::{Run, Variant};
 
 /// All runs of one plan, by variant, in the order of the repetitions.
-pub struct Table {
+pub(super) struct Table {
     pub plan: Plan,
     runs: BTreeMap<Variant, Vec<Run>>,
 }
 
 /// The median and the limits of a number over the repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Spread {
+pub(super) struct Spread {
     pub median: f64,
     pub min: f64,
     pub max: f64,
@@ -24,7 +24,7 @@ pub struct Spread {
 
 impl Spread {
     /// `None` of no numbers.
-    pub fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Spread> {
+    pub(super) fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let sorted = ascending(&numbers.into_iter().collect::<Vec<f64>>());
         let rank = |permille| nearest_rank(&sorted, permille);
         Some(Spread { median: rank(500)?, min: *sorted.first()?, max: *sorted.last()? })
@@ -32,7 +32,7 @@ impl Spread {
 }
 
 /// Results of the runs of one variant.
-pub struct Row {
+pub(super) struct Row {
     pub variant: Variant,
     /// Nanoseconds of a round.
     pub round_ns: Spread,
@@ -51,12 +51,12 @@ pub struct Row {
 
 impl Row {
     /// Returns the time that the recorder adds to a call, in nanoseconds.
-    pub fn added_per_call(&self, plan: &Plan) -> Spread {
+    pub(super) fn added_per_call(&self, plan: &Plan) -> Spread {
         self.added_ns.over(plan.measure.calls() as f64)
     }
 
     /// Returns the time that the recorder adds for each of its records; `None` if it makes none.
-    pub fn added_per_record(&self) -> Option<Spread> {
+    pub(super) fn added_per_record(&self) -> Option<Spread> {
         self.records.filter(|records| *records > 0.0).map(|records| self.added_ns.over(records))
     }
 }
@@ -68,7 +68,7 @@ impl Spread {
     }
 
     /// Inserts `name`, `name_min` and `name_max`, which are null where there are no numbers.
-    pub fn insert(spread: Option<Spread>, name: &str, into: &mut Map<String, Value>) {
+    pub(super) fn insert(spread: Option<Spread>, name: &str, into: &mut Map<String, Value>) {
         into.insert(name.to_owned(), json!(spread.map(|spread| spread.median)));
         into.insert(format!("{name}_min"), json!(spread.map(|spread| spread.min)));
         into.insert(format!("{name}_max"), json!(spread.map(|spread| spread.max)));
@@ -77,17 +77,17 @@ impl Spread {
 
 impl Table {
     /// Without runs.
-    pub fn new(plan: Plan) -> Table {
+    pub(super) fn new(plan: Plan) -> Table {
         Table { plan, runs: BTreeMap::new() }
     }
 
     /// Adds the next run of a variant.
-    pub fn push(&mut self, variant: Variant, run: Run) {
+    pub(super) fn push(&mut self, variant: Variant, run: Run) {
         self.runs.entry(variant).or_default().push(run);
     }
 
     /// Forgets a variant.
-    pub fn remove(&mut self, variant: Variant) {
+    pub(super) fn remove(&mut self, variant: Variant) {
         self.runs.remove(&variant);
     }
 
@@ -99,7 +99,7 @@ impl Table {
     }
 
     /// A row of each variant, in order.
-    pub fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<Row> {
         self.runs.keys().filter_map(|variant| self.row(*variant)).collect()
     }
 
@@ -123,7 +123,7 @@ impl Table {
 
     /// Returns the time that a variant adds for each of its records, as a multiple of that of full
     /// recording, in each repetition; `None` if one of them has no records.
-    pub fn ratio(&self, variant: Variant) -> Option<Spread> {
+    pub(super) fn ratio(&self, variant: Variant) -> Option<Spread> {
         let records = |variant| self.row(variant)?.records.filter(|records| *records > 0.0);
         let (other, full) = (records(variant)?, records(Variant::Full)?);
         let pairs = self.added_ns(variant).into_iter().zip(self.added_ns(Variant::Full));
@@ -132,7 +132,7 @@ impl Table {
 }
 
 /// All that was measured.
-pub struct Findings {
+pub(super) struct Findings {
     pub pairs: Table,
     pub reads: Option<Table>,
     pub rivals: Option<Table>,
@@ -141,7 +141,7 @@ pub struct Findings {
 
 impl Findings {
     /// As JSON.
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let plan = &self.pairs.plan;
         let (first_touch, variants): (Vec<Row>, Vec<Row>) =
             self.pairs.rows().into_iter().partition(|row| row.variant == Variant::FirstTouch);

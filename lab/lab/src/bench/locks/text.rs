@@ -5,7 +5,7 @@ use super::result::{Findings, Row, Spread, Table};
 use super::variant::Variant;
 
 /// All tables and what they say.
-pub fn render(findings: &Findings) -> String {
+pub(super) fn render(findings: &Findings) -> String {
     let mut text = table(&findings.pairs);
     text += &notes(&findings.pairs);
     text += &sentence(&findings.pairs);

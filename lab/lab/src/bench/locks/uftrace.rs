@@ -10,13 +10,13 @@ use super::program::{self, Measure, Plan, output_of};
 use super::variant::{Records, Run};
 
 /// Checks that the machine has uftrace.
-pub fn find() -> anyhow::Result<()> {
+pub(super) fn find() -> anyhow::Result<()> {
     let found = output_of(Command::new("uftrace").arg("--version"));
     found.map(|_| ()).map_err(|error| error.context("uftrace is not installed (package uftrace)"))
 }
 
 /// Runs the program and counts its calls.
-pub fn run(program: &Path, folder: &Path, plan: &Plan) -> anyhow::Result<Run> {
+pub(super) fn run(program: &Path, folder: &Path, plan: &Plan) -> anyhow::Result<Run> {
     let data = folder.join("uftrace");
     // Its buffers are taken and given back all the time: some are enough to warm them up.
     let warm_up = plan.batches * plan.rounds / 4;

@@ -11,7 +11,7 @@ use super::uftrace;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Variant {
+pub(super) enum Variant {
     /// No recorder.
     Bare,
     /// The preload library records, but not the locks of this caller.
@@ -30,7 +30,7 @@ pub enum Variant {
 
 impl Variant {
     /// All, in the order of the tables.
-    pub const ALL: [Variant; 7] = [
+    pub(super) const ALL: [Variant; 7] = [
         Variant::Bare,
         Variant::Forward,
         Variant::Contended,
@@ -41,7 +41,7 @@ impl Variant {
     ];
 
     /// Its name in results.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Variant::Bare => "bare",
             Variant::Forward => "forward",
@@ -54,7 +54,7 @@ impl Variant {
     }
 
     /// Names the unit that counts as one of its records.
-    pub fn record(self) -> &'static str {
+    pub(super) fn record(self) -> &'static str {
         match self {
             Variant::Bare => "none",
             Variant::Lttng => "event",
@@ -64,14 +64,14 @@ impl Variant {
     }
 
     /// Returns true if it is a tool of others, which a machine may lack.
-    pub fn is_foreign(self) -> bool {
+    pub(super) fn is_foreign(self) -> bool {
         matches!(self, Variant::Lttng | Variant::Uftrace)
     }
 }
 
 /// One run of the program.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub(super) struct Run {
     /// Results that the program printed.
     pub reading: Reading,
     /// Records of the run; `None` without a recorder.
@@ -80,7 +80,7 @@ pub struct Run {
 
 /// Counts of the records of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Records {
+pub(super) struct Records {
     /// Records of a round.
     pub per_round: f64,
     /// Records of the whole run that were lost.
@@ -88,7 +88,7 @@ pub struct Records {
 }
 
 /// The program and the recorders that this machine has.
-pub struct Bench {
+pub(super) struct Bench {
     program: PathBuf,
     folder: tempfile::TempDir,
     lttng: Option<Lttng>,
@@ -98,7 +98,7 @@ pub struct Bench {
 
 impl Bench {
     /// Compiles the program and finds the recorders.
-    pub fn new() -> anyhow::Result<Bench> {
+    pub(super) fn new() -> anyhow::Result<Bench> {
         let folder = tempfile::tempdir()?;
         let program = program::compile_pairs(folder.path())?;
         let mut bench = Bench { program, folder, lttng: None, left_out: BTreeMap::new() };
@@ -114,20 +114,20 @@ impl Bench {
 
     /// Returns true if a plan measures a variant. The cost of the first touch of memory is a matter
     /// of records, not of locks, and measured once.
-    pub fn has(&self, variant: Variant, plan: &Plan) -> bool {
+    pub(super) fn has(&self, variant: Variant, plan: &Plan) -> bool {
         !self.left_out.contains_key(&variant)
             && (variant != Variant::FirstTouch || plan.measure == Measure::Mutex)
     }
 
     /// Measures a variant no more.
-    pub fn leave_out(&mut self, variant: Variant, error: &anyhow::Error) {
+    pub(super) fn leave_out(&mut self, variant: Variant, error: &anyhow::Error) {
         let reason = format!("{error:#}");
         tell!("keeptime-lab bench: {} is left out: {reason}", variant.name());
         self.left_out.insert(variant, reason);
     }
 
     /// Runs the program once.
-    pub fn run(&mut self, variant: Variant, plan: &Plan) -> anyhow::Result<Run> {
+    pub(super) fn run(&mut self, variant: Variant, plan: &Plan) -> anyhow::Result<Run> {
         let (program, folder) = (&self.program, self.folder.path());
         let recorded = |mode| recorded::run(program, folder, mode, plan);
         match variant {

@@ -21,7 +21,7 @@ use super::floor::{is_granted, prioritise};
 use result::{Case, Findings};
 use way::{Kernel, Place, Way};
 
-pub use way::Order;
+pub(crate) use way::Order;
 
 /// Repetitions of a kernel alone, before it is known how long it takes.
 const TRIALS: usize = 20;
@@ -30,7 +30,7 @@ const REST_NS: u64 = 50_000;
 
 /// Options of `keeptime-lab bench preempt`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The accelerator: cpu, cuda:N or vulkan:N
     #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
@@ -71,7 +71,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cores = thread::cores();
     let last = *cores.last().context("no core may be used")?;
     let others: Vec<usize> = cores.iter().copied().filter(|core| *core != last).collect();

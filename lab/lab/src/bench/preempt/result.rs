@@ -14,7 +14,7 @@ const PUBLISHED: [(&str, [f64; 3]); 4] = [
 ];
 
 /// One way and kernel.
-pub struct Case {
+pub(super) struct Case {
     way: &'static str,
     kernel: &'static str,
     /// 0: the kernel is one slice, or the device's own affair.
@@ -38,13 +38,13 @@ struct Figures {
 
 impl Case {
     /// Without any iteration.
-    pub fn new(way: &'static str, kernel: &'static str, blocks_per_slice: u32) -> Case {
+    pub(super) fn new(way: &'static str, kernel: &'static str, blocks_per_slice: u32) -> Case {
         let (alone_ns, delays_ns) = (Vec::new(), Vec::new());
         Case { way, kernel, blocks_per_slice, alone_ns, delays_ns, missed: 0 }
     }
 
     /// Adds an iteration.
-    pub fn add(&mut self, alone_ns: u64, behind_ns: u64, met: bool) {
+    pub(super) fn add(&mut self, alone_ns: u64, behind_ns: u64, met: bool) {
         self.alone_ns.push(alone_ns as f64);
         match met {
             true => self.delays_ns.push(behind_ns as f64 - alone_ns as f64),
@@ -74,7 +74,7 @@ impl Case {
     }
 
     /// What was measured, in one line.
-    pub fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let cells = HEADING.iter().zip(self.cells());
         cells.map(|(name, cell)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ")
     }
@@ -104,7 +104,7 @@ impl Figures {
 }
 
 /// All cases.
-pub struct Findings {
+pub(super) struct Findings {
     pub device: String,
     pub cases: Vec<Case>,
     /// Ways that the device does not have, and why.
@@ -117,7 +117,7 @@ const HEADING: [&str; 10] =
 
 impl Findings {
     /// For people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut table = Table::new(&HEADING, &[2, 3, 4, 5, 6, 7, 8, 9]);
         self.cases.iter().for_each(|case| table.row(case.cells()));
         let mut text = format!(
@@ -142,7 +142,7 @@ impl Findings {
     }
 
     /// For machines.
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let missing = self.missing.iter().map(|(way, why)| json!({"way": way, "why": why}));
         json!({
             "device": self.device,

@@ -24,7 +24,7 @@ use crate::child;
 
 /// Way to run an urgent kernel behind a less urgent one.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub(super) enum Kind {
     Streams,
     Processes,
     Server,
@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// Kernel, at a size that takes 100 to 200 microseconds on a GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-pub enum Kernel {
+pub(super) enum Kernel {
     Matmul,
     Reduce,
     Vecadd,
@@ -42,7 +42,7 @@ pub enum Kernel {
 
 /// The accelerator, and where its threads are.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Place {
+pub(super) struct Place {
     /// As in a system file.
     pub device: String,
     pub cores: Vec<usize>,
@@ -54,7 +54,7 @@ pub struct Place {
 }
 
 /// Two kernels, one of them urgent.
-pub trait Way {
+pub(super) trait Way {
     /// Launches the less urgent one.
     fn begin(&mut self) -> anyhow::Result<()>;
 
@@ -68,7 +68,7 @@ pub trait Way {
 
 impl Kind {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Streams => "streams",
             Kind::Processes => "processes",
@@ -78,7 +78,7 @@ impl Kind {
     }
 
     /// Returns the reason why a device has no such way, if it has none.
-    pub fn missing(self, place: &Place) -> Option<String> {
+    pub(super) fn missing(self, place: &Place) -> Option<String> {
         (self == Kind::Sliced && !place.is_cuda()).then(|| {
             let device = &place.device;
             format!("{device} gives every kernel out in blocks, so that `server` is with slicing")
@@ -86,7 +86,7 @@ impl Kind {
     }
 
     /// Thread blocks of a slice if the kernel is to have so many slices; 0 for a way without.
-    pub fn blocks_per_slice(self, place: &Place, kernel: Kernel, slices: u32) -> u32 {
+    pub(super) fn blocks_per_slice(self, place: &Place, kernel: Kernel, slices: u32) -> u32 {
         let Work { kernel, arguments, .. } = kernel.work(place);
         let blocks = device_cuda::thread_blocks(kernel, arguments).unwrap_or(0);
         let each = blocks.div_ceil(u64::from(slices));
@@ -94,7 +94,7 @@ impl Kind {
     }
 
     /// Starts whatever it needs.
-    pub fn open(self, place: &Place, kernel: Kernel) -> anyhow::Result<Box<dyn Way>> {
+    pub(super) fn open(self, place: &Place, kernel: Kernel) -> anyhow::Result<Box<dyn Way>> {
         let work = kernel.work(place);
         Ok(match self {
             Kind::Streams => {
@@ -118,7 +118,7 @@ impl Kind {
 
 /// A kernel with its size.
 #[derive(Clone, Copy)]
-pub struct Work {
+pub(super) struct Work {
     kernel: &'static str,
     arguments: [u64; 4],
     input: usize,
@@ -127,7 +127,7 @@ pub struct Work {
 
 impl Kernel {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kernel::Matmul => "matmul",
             Kernel::Reduce => "reduce",
@@ -263,14 +263,14 @@ impl Way for Processes {
 /// says later when that started and finished. It does not say that it has launched: on one core
 /// with the device's threads it would get to that only after the kernel.
 #[derive(Serialize, Deserialize)]
-pub struct Order {
+pub(crate) struct Order {
     place: Place,
     kernel: Kernel,
 }
 
 impl Order {
     /// Launches when it is told to, until nobody tells it any more.
-    pub fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
         let device = self.place.start()?;
         let work = self.kernel.work(&self.place);
         let lane = Lane::new(&device, device.create_context()?, 0, &work)?;

@@ -31,7 +31,7 @@ const LOOKS: [u64; 3] = [10, 20, 40];
 
 /// Results of one way.
 #[derive(Clone, Debug, Serialize)]
-pub struct Effect {
+pub(super) struct Effect {
     /// Activity of the core's thread when the lock is taken.
     pub thread: String,
     /// From the taking to the beginning of the first period.
@@ -56,7 +56,7 @@ struct Way {
 }
 
 /// Takes the lock so often in each way, while the core computes.
-pub fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>> {
+pub(super) fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>> {
     let load = Worker::start(bench.core);
     let mut bare = Bare::start(bench.core)?;
     let bell = std::iter::once(("asleep".to_owned(), Attention::Bell, Duration::from_micros(20)));

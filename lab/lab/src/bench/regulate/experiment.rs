@@ -22,12 +22,12 @@ use crate::bench::bandwidth::{Hogs, Place};
 use throttle_fair::{By, Chosen, Regulated};
 
 /// The rules: BWLOCK++'s rho, none for the kernel's own scheduler.
-pub const RULES: [Option<f64>; 3] = [None, Some(1.0), Some(3.0)];
+pub(crate) const RULES: [Option<f64>; 3] = [None, Some(1.0), Some(3.0)];
 /// Part of a period after which the memory-bound thread is stopped, for BWLOCK++'s stopped time
 /// (section VI-E), whose budgets were small.
-pub const STOPPED_AFTER: f64 = 1.0 / 6.0;
+pub(crate) const STOPPED_AFTER: f64 = 1.0 / 6.0;
 /// For its shares of periods, which it gives as 3 to 1 under the kernel's own scheduler.
-pub const SHARED_AFTER: f64 = 1.0 / 3.0;
+pub(crate) const SHARED_AFTER: f64 = 1.0 / 3.0;
 
 /// Half of the smallest first-level data cache that is common.
 const COMPUTE: Size = Size::Bytes(16 << 10);
@@ -43,7 +43,7 @@ const TRIAL_PERIODS: u32 = 300;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The cores with their threads.
-pub struct Experiment {
+pub(crate) struct Experiment {
     cores: Vec<usize>,
     period: Duration,
     by: By,
@@ -54,7 +54,7 @@ pub struct Experiment {
 
 /// Measurements of the threads of one kind in a span, on all cores.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// Periods that they had: they ran, or their core was stopped because of them.
     pub periods: f64,
     pub run_ns: u64,
@@ -67,7 +67,7 @@ pub struct Kind {
 
 /// Changes between two looks at a regulator, on all cores.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub(crate) struct Span {
     pub periods: u64,
     pub stops: u64,
     pub stopped_ns: u64,
@@ -80,13 +80,13 @@ pub struct Span {
 
 impl Span {
     /// The memory-bound threads' share of the periods that one of the two kinds had.
-    pub fn memory_share(&self) -> f64 {
+    pub(crate) fn memory_share(&self) -> f64 {
         self.kinds[0].periods / (self.kinds[0].periods + self.kinds[1].periods)
     }
 
     /// Stopped time of such a period, as a part of it. Others who have a core now and then, more of
     /// it in one span than in another, do not count.
-    pub fn stopped_share(&self, period: Duration) -> f64 {
+    pub(crate) fn stopped_share(&self, period: Duration) -> f64 {
         let had = self.kinds[0].periods + self.kinds[1].periods;
         self.kinds[0].charged_ns as f64 / (had * period.as_nanos() as f64)
     }
@@ -98,7 +98,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If a thread cannot be had.
-    pub fn start(
+    pub(crate) fn start(
         (cores, home): (&[usize], &[usize]),
         period: Duration,
         by: By,
@@ -122,7 +122,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If a period is too short for it.
-    pub fn faults(&mut self, fraction: f64) -> anyhow::Result<u64> {
+    pub(crate) fn faults(&mut self, fraction: f64) -> anyhow::Result<u64> {
         let trial = self.period * TRIAL_PERIODS;
         let free = self.once(&faults(PLENTY), None, &[0], trial)?;
         let period_ns = self.period.as_nanos() as f64;
@@ -149,7 +149,7 @@ impl Experiment {
     ///
     /// # Errors
     /// A regulator fails, or the scheduler in BPF is asked for and breaks down.
-    pub fn turns(
+    pub(crate) fn turns(
         &mut self,
         budget: &Budget,
         duration: Duration,
@@ -244,7 +244,7 @@ impl Kind {
 }
 
 /// A budget of page faults.
-pub fn faults(per_period: u64) -> Budget {
+pub(crate) fn faults(per_period: u64) -> Budget {
     Budget::Events { event: SoftwareEvent::PageFaults, per_period }
 }
 

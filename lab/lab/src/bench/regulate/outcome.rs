@@ -17,7 +17,7 @@ const REDUCTIONS: [(f64, f64); 2] = [(1.0, 0.39), (3.0, 0.62)];
 
 /// One rule with one budget, all rounds together. The memory-bound thread is the first of a pair.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Run {
+pub(super) struct Run {
     /// The factor; none under the default scheduler.
     pub rho: Option<f64>,
     pub periods: u64,
@@ -38,7 +38,7 @@ pub struct Run {
 
 impl Run {
     /// Adds up the rounds.
-    pub fn of(rho: Option<f64>, rounds: &[Span]) -> Run {
+    pub(super) fn of(rho: Option<f64>, rounds: &[Span]) -> Run {
         let mut run = Run { rho, ..Run::default() };
         rounds.iter().for_each(|span| run.add(span));
         run
@@ -75,7 +75,7 @@ impl Run {
 
 /// All rules with one budget.
 #[derive(Clone, Debug, Serialize)]
-pub struct Case {
+pub(super) struct Case {
     /// The part of a period after which the memory-bound thread is meant to be stopped.
     pub fraction: f64,
     /// Page faults of a period.
@@ -92,7 +92,7 @@ impl Case {
 
 /// The whole bench.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub(super) struct Outcome {
     pub kernel: String,
     pub processor: String,
     pub period_ns: u64,
@@ -111,7 +111,7 @@ fn rule(fraction: f64, rho: f64) -> f64 {
 
 impl Outcome {
     /// Returns the results that are not as BWLOCK++ reports them; an empty list is required.
-    pub fn shortfalls(&self) -> Vec<String> {
+    pub(super) fn shortfalls(&self) -> Vec<String> {
         let [shares, stopped] = &self.cases[..] else {
             return vec![format!("{} budgets were tried; expected 2", self.cases.len())];
         };
@@ -149,7 +149,7 @@ impl Outcome {
     }
 
     /// Tables for people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let period_ms = self.period_ns as f64 / 1e6;
         let mut text =
             format!("Linux {}, {}; periods of {period_ms} ms\n", self.kernel, self.processor);

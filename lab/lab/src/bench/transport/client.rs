@@ -27,7 +27,7 @@ const PAUSE_NS: u64 = 1_000_000;
 
 /// Order to the client.
 #[derive(Serialize, Deserialize)]
-pub struct Client {
+pub(crate) struct Client {
     pub link: Link,
     pub core: usize,
     pub priority: u8,
@@ -35,7 +35,7 @@ pub struct Client {
 
 /// Way to the server.
 #[derive(Serialize, Deserialize)]
-pub enum Link {
+pub(crate) enum Link {
     /// Its socket: over shared memory.
     Shared(PathBuf),
     /// Over DDS, by the interface of this address.
@@ -44,7 +44,7 @@ pub enum Link {
 
 /// Answer of a client to an order of bytes and requests.
 #[derive(Default, Serialize, Deserialize)]
-pub struct Answer {
+pub(super) struct Answer {
     /// The whole, then each step, in nanoseconds.
     pub samples: Vec<(f64, [f64; STEPS])>,
     /// Number of times that a request was sent again.
@@ -55,7 +55,7 @@ pub struct Answer {
 
 impl Client {
     /// Sends what it is told, until nobody tells it any more.
-    pub fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, parent: &mut Parent) -> anyhow::Result<()> {
         thread::pin(&[self.core])?;
         // Before the threads of DDS, which inherit it.
         prioritise(self.priority)?;

@@ -11,11 +11,11 @@ use trial::Child;
 /// The program of the hub.
 const HUB: &str = include_str!("link.py");
 /// The addresses of the server's host and of the client's.
-pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+pub(super) const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 
 /// Delay and loss of frames.
 #[derive(Clone, Copy)]
-pub struct Link {
+pub(super) struct Link {
     /// By how much it is delayed.
     pub delay: Duration,
     /// The share that gets lost.
@@ -23,7 +23,7 @@ pub struct Link {
 }
 
 /// The namespaces and the hub; they end with this value.
-pub struct Hosts {
+pub(super) struct Hosts {
     /// It ends before they do.
     _hub: Child,
     names: Namespaces,
@@ -36,7 +36,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Says what is missing: root, `ip`, `/dev/net/tun` or Python.
-    pub fn new(link: Link) -> anyhow::Result<Hosts> {
+    pub(super) fn new(link: Link) -> anyhow::Result<Hosts> {
         ensure!(rustix::process::geteuid().is_root(), "network namespaces need root");
         std::fs::File::options()
             .read(true)
@@ -67,12 +67,12 @@ impl Hosts {
     }
 
     /// The namespace of the server.
-    pub fn server(&self) -> &str {
+    pub(super) fn server(&self) -> &str {
         &self.names.0[0]
     }
 
     /// The namespace of the client.
-    pub fn client(&self) -> &str {
+    pub(super) fn client(&self) -> &str {
         &self.names.0[1]
     }
 }

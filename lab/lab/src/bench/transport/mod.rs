@@ -29,7 +29,7 @@ use peer::{Batch, Peer, Place};
 use terminal::output;
 use terminal::progress::Steps;
 
-pub use client::Client;
+pub(crate) use client::Client;
 
 /// Requests of one way and size before it is the next one's turn.
 const TURN: usize = 10;
@@ -40,7 +40,7 @@ const LARGEST: u64 = 16 << 20;
 
 /// Options of `keeptime-lab bench transport`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The accelerator: cpu, cuda:N or vulkan:N
     #[arg(long, default_value = "cpu", value_parser = super::parse_device)]
     device: String,
@@ -79,7 +79,7 @@ pub struct Args {
 
 /// A way from a client to the accelerator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub(crate) enum Way {
     /// The client is on the server's machine.
     Shared,
     /// By the gateway, on the server's machine.
@@ -120,7 +120,7 @@ fn parse_loss(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut run = describe(args);
     measure(args, &mut run)?;
     let document = report::transport::document(&run);

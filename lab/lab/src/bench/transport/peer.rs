@@ -21,7 +21,7 @@ const READY: &str = "keeptime ros-gateway: node";
 const READY_NS: u64 = 60_000_000_000;
 
 /// Device, cores, priorities and domain of servers and clients.
-pub struct Place {
+pub(super) struct Place {
     device: String,
     server_core: usize,
     client_core: usize,
@@ -31,10 +31,10 @@ pub struct Place {
 }
 
 /// A client; it ends with this value.
-pub struct Peer(Child);
+pub(super) struct Peer(Child);
 
 /// Results of one turn of a client.
-pub struct Batch {
+pub(super) struct Batch {
     /// The requests that were answered.
     pub samples: Vec<Sample>,
     /// Number of times that a request was sent again.
@@ -45,7 +45,7 @@ pub struct Batch {
 
 impl Place {
     /// The server on the first core, the clients on the last one.
-    pub fn new(device: &str, realtime: bool, largest: u64) -> Place {
+    pub(super) fn new(device: &str, realtime: bool, largest: u64) -> Place {
         let cores = thread::cores();
         Place {
             device: device.into(),
@@ -59,7 +59,11 @@ impl Place {
     }
 
     /// A server with a gateway on this machine, or on the first of the hosts.
-    pub fn serve(&self, hosts: Option<&Hosts>, stop: &AtomicBool) -> anyhow::Result<Service> {
+    pub(super) fn serve(
+        &self,
+        hosts: Option<&Hosts>,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Service> {
         let mut service = Service::by(&self.system(hosts.is_some()), |command| {
             inside(hosts.map(Hosts::server), command)
         })?;
@@ -91,7 +95,7 @@ impl Place {
 
 impl Peer {
     /// Starts the client of a way.
-    pub fn start(
+    pub(super) fn start(
         way: Way,
         place: &Place,
         server: &Service,
@@ -115,7 +119,7 @@ impl Peer {
     }
 
     /// Sends requests.
-    pub fn ask(&mut self, bytes: u64, count: usize) -> anyhow::Result<Batch> {
+    pub(super) fn ask(&mut self, bytes: u64, count: usize) -> anyhow::Result<Batch> {
         let answer: Answer = self.0.ask(&(bytes, count))?;
         ensure!(
             answer.samples.len() as u64 + answer.unanswered == count as u64,

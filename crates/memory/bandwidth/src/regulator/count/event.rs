@@ -8,14 +8,14 @@ use std::io;
 
 /// Whose event spent a budget.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     pub thread: i32,
     /// On `CLOCK_MONOTONIC`.
     pub time_ns: u64,
 }
 
 /// An event of a core.
-pub struct Event {
+pub(super) struct Event {
     fd: OwnedFd,
     ring: Ring,
     /// Count at the beginning of the period.
@@ -23,12 +23,12 @@ pub struct Event {
 }
 
 impl Event {
-    pub fn software(event: SoftwareEvent, core: usize) -> io::Result<Event> {
+    pub(super) fn software(event: SoftwareEvent, core: usize) -> io::Result<Event> {
         Event::open(abi::PERF_TYPE_SOFTWARE, event.config(), core)
     }
 
     /// An event by the kernel's numbers for its type and for itself. It does not count yet.
-    pub fn open(kind: u32, config: u64, core: usize) -> io::Result<Event> {
+    pub(super) fn open(kind: u32, config: u64, core: usize) -> io::Result<Event> {
         let mut attributes = Attributes::default();
         attributes.type_ = kind;
         attributes.config = config;
@@ -45,19 +45,19 @@ impl Event {
         Ok(Event { fd, ring, base: 0 })
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Begins a period: what was counted and sampled so far is forgotten.
-    pub fn forget(&mut self) -> io::Result<()> {
+    pub(super) fn forget(&mut self) -> io::Result<()> {
         self.base = self.count()?;
         self.ring.drain(|_| {});
         Ok(())
     }
 
     /// Counts, and wakes whoever polls after so many more events.
-    pub fn arm(&mut self, events: u64) -> io::Result<()> {
+    pub(super) fn arm(&mut self, events: u64) -> io::Result<()> {
         // A count that stands takes the new number as a whole when it goes on; one that runs would
         // overflow at its next event.
         self.disarm()?;
@@ -70,18 +70,18 @@ impl Event {
         done(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
     }
 
-    pub fn disarm(&mut self) -> io::Result<()> {
+    pub(super) fn disarm(&mut self) -> io::Result<()> {
         // SAFETY: the descriptor is this event's; no pointer is passed.
         done(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
     }
 
     /// Events of the period.
-    pub fn used(&self) -> io::Result<u64> {
+    pub(super) fn used(&self) -> io::Result<u64> {
         Ok(self.count()?.saturating_sub(self.base))
     }
 
     /// The last sample, and forgets all.
-    pub fn take(&mut self) -> Option<Sample> {
+    pub(super) fn take(&mut self) -> Option<Sample> {
         let mut last = None;
         self.ring.drain(|record| {
             if let Record::Sample { thread, time_ns } = record {

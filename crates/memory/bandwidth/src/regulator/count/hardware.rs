@@ -7,7 +7,7 @@ use super::event::Event;
 use std::hint::black_box;
 
 /// Refills and write-backs.
-pub const MOST_EVENTS: usize = 2;
+pub(super) const MOST_EVENTS: usize = 2;
 /// Number of bytes that are copied to try a counter: several times the last cache, within these
 /// bounds.
 const COPY_BYTES: std::ops::RangeInclusive<usize> = 64 << 20..=256 << 20;

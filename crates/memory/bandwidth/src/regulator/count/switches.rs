@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use std::io;
 
 /// The switches of a core, looked at by its own thread.
-pub struct Switches {
+pub(super) struct Switches {
     fd: OwnedFd,
     ring: Ring,
     thread: i32,
@@ -15,7 +15,7 @@ pub struct Switches {
 
 impl Switches {
     /// For the calling thread.
-    pub fn open(core: usize) -> io::Result<Switches> {
+    pub(super) fn open(core: usize) -> io::Result<Switches> {
         let mut attributes = Attributes::default();
         attributes.type_ = abi::PERF_TYPE_SOFTWARE;
         attributes.config = abi::PERF_COUNT_SW_DUMMY.into();
@@ -28,7 +28,7 @@ impl Switches {
     }
 
     /// Records from here on.
-    pub fn arm(&mut self) -> io::Result<()> {
+    pub(super) fn arm(&mut self) -> io::Result<()> {
         self.ring.drain(|_| {});
         // SAFETY: the descriptor is this event's; no pointer is passed.
         done(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
@@ -36,7 +36,7 @@ impl Switches {
 
     /// Records no more. The thread that ran before the calling one, 0 for none; `None` if the
     /// record was lost.
-    pub fn take(&mut self) -> io::Result<Option<i32>> {
+    pub(super) fn take(&mut self) -> io::Result<Option<i32>> {
         // SAFETY: as above.
         done(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })?;
         let (mut before, own) = (None, self.thread);

@@ -23,7 +23,7 @@ const ASK: Duration = Duration::from_secs(1);
 const UNANSWERED: u32 = 2;
 
 /// Attends until the regulator ends.
-pub fn attend(
+pub(crate) fn attend(
     shared: &Shared,
     roster: &Roster,
     rule: &mut dyn Rule,

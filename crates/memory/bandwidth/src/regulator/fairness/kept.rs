@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Place of the file of the regulator at a socket.
 #[derive(Debug)]
-pub struct StateFile {
+pub(crate) struct StateFile {
     folder: OwnedFd,
     name: OsString,
 }
@@ -40,7 +40,7 @@ pub struct StateFile {
 impl StateFile {
     /// The place for a socket; None if there is no folder that only root and this user can write.
     /// Then a regulator that is killed leaves its threads as they are.
-    pub fn of(socket: &Path, usual: &Path) -> Option<StateFile> {
+    pub(crate) fn of(socket: &Path, usual: &Path) -> Option<StateFile> {
         let socket = std::path::absolute(socket).ok()?;
         let file = socket.with_extension("threads");
         if let Some(place) = StateFile::beside(file.parent()?, file.file_name()?.to_owned()) {
@@ -110,7 +110,7 @@ fn is_private(folder: &Path, is_above: bool) -> bool {
 }
 
 /// The file, and what stands in it.
-pub struct Kept {
+pub(super) struct Kept {
     place: Option<StateFile>,
     /// The start time of each thread, and what it had.
     threads: HashMap<i32, (u64, Scheduling)>,
@@ -118,13 +118,13 @@ pub struct Kept {
 
 impl Kept {
     /// Nothing is written yet.
-    pub fn new(place: Option<StateFile>) -> Kept {
+    pub(super) fn new(place: Option<StateFile>) -> Kept {
         Kept { place, threads: HashMap::new() }
     }
 
     /// Writes the file anew. Threads that are not ordinary are left out, as nothing is done to them,
     /// except those that were: what they had before stands there already.
-    pub fn keep(&mut self, seen: &[Seen]) -> io::Result<()> {
+    pub(super) fn keep(&mut self, seen: &[Seen]) -> io::Result<()> {
         let threads = seen.iter().filter_map(|seen| Some((seen.thread, self.before(seen.thread)?)));
         self.threads = threads.collect();
         let mut text = format!("{HEAD}\n");
@@ -136,7 +136,7 @@ impl Kept {
     }
 
     /// Removes the file: nobody is set back any more.
-    pub fn remove(self) {
+    pub(super) fn remove(self) {
         if let Some(place) = self.place {
             place.remove();
         }
@@ -153,7 +153,7 @@ impl Kept {
 
 /// Gives the threads in the file back what they had, and removes it. Returns how many did not have
 /// it.
-pub fn restore_after_crash(place: &StateFile) -> usize {
+pub(crate) fn restore_after_crash(place: &StateFile) -> usize {
     let Some(text) = place.read() else { return 0 };
     let mut restored = 0;
     for (thread, start, before) in understood(&text).unwrap_or_default() {

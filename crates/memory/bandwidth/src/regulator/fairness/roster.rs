@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most threads that are managed.
-pub const MOST_THREADS: usize = 1024;
+pub(super) const MOST_THREADS: usize = 1024;
 
 /// A thread that is to be managed, as it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

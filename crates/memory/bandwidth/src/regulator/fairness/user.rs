@@ -14,7 +14,7 @@ use super::{Fairness, Rule};
 use std::time::Duration;
 
 /// The rule in user space.
-pub struct UserRule {
+pub(crate) struct UserRule {
     /// Sets threads back; otherwise only the accounts are kept.
     pub decides: bool,
 }

@@ -10,7 +10,7 @@ use crate::bound::{Term, TermKind};
 impl Tight {
     /// The addends of a part's response time; where it has none, of what is reached at the
     /// deadline.
-    pub fn terms(&mut self, view: &View, index: usize) -> Vec<Term> {
+    pub(crate) fn terms(&mut self, view: &View, index: usize) -> Vec<Term> {
         let part = &view.parts[index];
         let deadline = view.chains[part.chain].deadline;
         let response = self.response[index];

@@ -26,7 +26,7 @@ const MUTEXES: [Policy; 5] =
 const RWLOCKS: [Policy; 3] = [Policy::Default, Policy::PhaseFair, Policy::Ck];
 
 /// Times of one call under one policy.
-pub struct Call {
+pub(super) struct Call {
     /// Number of the paper's figure that shows this call.
     pub figure: u32,
     pub policy: Policy,
@@ -54,7 +54,7 @@ fn calls(figure: u32) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Measures both figures.
-pub fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
+pub(super) fn measure(bench: &mut Bench) -> anyhow::Result<Vec<Call>> {
     let mut all = Vec::new();
     for (figure, kind, policies) in
         [(12, Kind::Mutex, &MUTEXES[..]), (13, Kind::Rwlock, &RWLOCKS[..])]

@@ -12,7 +12,7 @@ type Layout = stats::Layout<6>;
 
 /// Counted samples, in buckets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     /// Samples.
     pub count: u64,
     /// Of all samples.
@@ -27,7 +27,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// The sample of this rank, of 1000; at most the largest. `None` without samples.
-    pub fn permille(&self, permille: u64) -> Option<u64> {
+    pub(crate) fn permille(&self, permille: u64) -> Option<u64> {
         let rank = (self.count * permille).div_ceil(1000).max(1);
         let mut below = 0;
         for (&upper, &samples) in &self.buckets {
@@ -40,25 +40,25 @@ impl Histogram {
     }
 
     /// `None` without samples.
-    pub fn mean_ns(&self) -> Option<f64> {
+    pub(crate) fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 }
 
 /// Counts samples of one thread.
-pub struct Recorder {
+pub(super) struct Recorder {
     buckets: Vec<u32>,
     histogram: Histogram,
 }
 
 impl Recorder {
     /// Without samples.
-    pub fn new() -> Recorder {
+    pub(super) fn new() -> Recorder {
         Recorder { buckets: vec![0; Layout::BUCKETS], histogram: Histogram::default() }
     }
 
     /// Adds a sample.
-    pub fn note(&mut self, ns: u64) {
+    pub(super) fn note(&mut self, ns: u64) {
         self.buckets[Layout::bucket(ns)] += 1;
         self.histogram.count += 1;
         self.histogram.sum_ns += ns;
@@ -66,12 +66,12 @@ impl Recorder {
     }
 
     /// Adds an acquisition to those in the measured time.
-    pub fn operate(&mut self) {
+    pub(super) fn operate(&mut self) {
         self.histogram.operations += 1;
     }
 
     /// Adds what this thread counted to what others did.
-    pub fn add_to(&self, all: &mut Histogram) {
+    pub(super) fn add_to(&self, all: &mut Histogram) {
         all.count += self.histogram.count;
         all.sum_ns += self.histogram.sum_ns;
         all.max_ns = all.max_ns.max(self.histogram.max_ns);

@@ -20,7 +20,7 @@ const CK_HEADER: &str = "ck_pflock.h";
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Policy {
+pub(crate) enum Policy {
     /// The C library's default
     Default,
     /// Mutexes that the program itself makes inheritance mutexes
@@ -43,7 +43,7 @@ pub enum Policy {
 
 impl Policy {
     /// Those of mutexes, in the order of the tables.
-    pub const MUTEXES: [Policy; 6] = [
+    pub(crate) const MUTEXES: [Policy; 6] = [
         Policy::Default,
         Policy::InheritNative,
         Policy::Inherit,
@@ -52,11 +52,11 @@ impl Policy {
         Policy::ParkingLot,
     ];
     /// Those of read-write locks.
-    pub const RWLOCKS: [Policy; 4] =
+    pub(crate) const RWLOCKS: [Policy; 4] =
         [Policy::Default, Policy::PhaseFair, Policy::Ck, Policy::ParkingLot];
 
     /// Its name in results.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Policy::Default => "default",
             Policy::InheritNative => "inherit-native",
@@ -81,7 +81,7 @@ impl Policy {
 }
 
 /// The programs, and what this machine lacks of them.
-pub struct Programs {
+pub(super) struct Programs {
     contend: PathBuf,
     _folder: tempfile::TempDir,
     /// Reason why Concurrency Kit's lock is not measured, if it is not.
@@ -89,7 +89,7 @@ pub struct Programs {
 }
 
 /// Results of a run.
-pub struct Run {
+pub(super) struct Run {
     pub reading: Reading,
     /// Report of the guard on its actions.
     pub guard: Option<String>,
@@ -97,7 +97,7 @@ pub struct Run {
 
 impl Programs {
     /// Compiles the program in C, with Concurrency Kit's lock if its header is there.
-    pub fn new() -> anyhow::Result<Programs> {
+    pub(super) fn new() -> anyhow::Result<Programs> {
         let folder = tempfile::tempdir()?;
         let compile = |options| program::compile(folder.path(), "contend", SOURCE, options);
         let (contend, no_ck) = match compile(&["-DWITH_CK"]) {
@@ -117,7 +117,7 @@ impl Programs {
     }
 
     /// Runs a program once.
-    pub fn run(&self, policy: Policy, shape: &Shape) -> anyhow::Result<Run> {
+    pub(super) fn run(&self, policy: Policy, shape: &Shape) -> anyhow::Result<Run> {
         let mut shape = *shape;
         let mut command = Command::new(&self.contend);
         match policy {

@@ -9,7 +9,7 @@ use super::histogram::Histogram;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// True if all threads that should have a real-time priority had it.
     pub fifo: bool,
     /// Cost of the clock's two readings around each sample; taken off from calls, not from waits.
@@ -23,7 +23,7 @@ pub struct Reading {
 
 impl Reading {
     /// Reads a program's output.
-    pub fn parse(output: &str) -> anyhow::Result<Reading> {
+    pub(crate) fn parse(output: &str) -> anyhow::Result<Reading> {
         let mut numbers = BTreeMap::new();
         let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
         for line in output.lines() {
@@ -67,7 +67,7 @@ impl Reading {
     }
 
     /// Acquisitions of all kinds in the measured time.
-    pub fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.histograms.values().map(|histogram| histogram.operations).sum()
     }
 }

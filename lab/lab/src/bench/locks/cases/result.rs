@@ -12,7 +12,7 @@ use super::{COPY_NS, READS, SECTION_NS, THINK_NS};
 
 /// Waits of one run for one kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub(super) struct Sample {
     pub p50_ns: f64,
     pub p99_ns: f64,
     pub p999_ns: f64,
@@ -30,7 +30,7 @@ pub struct Sample {
 
 impl Sample {
     /// `None` where no lock of this kind was waited for.
-    pub fn of(reading: &Reading, histogram: &str) -> Option<Sample> {
+    pub(super) fn of(reading: &Reading, histogram: &str) -> Option<Sample> {
         let waits = reading.histograms.get(histogram)?;
         let permille = |permille| waits.permille(permille).map(|ns| ns as f64);
         Some(Sample {
@@ -47,7 +47,7 @@ impl Sample {
 }
 
 /// One kind of lock in one case under one policy.
-pub struct Row {
+pub(super) struct Row {
     pub lock: &'static str,
     pub policy: Policy,
     pub threads: u32,
@@ -60,12 +60,12 @@ pub struct Row {
 
 impl Row {
     /// A number of the runs.
-    pub fn spread(&self, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
+    pub(super) fn spread(&self, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
         Spread::of(self.runs.iter().map(of))
     }
 
     /// Returns true if each run has enough waits to tell the 99.9th percentile from the longest.
-    pub fn has_p999(&self) -> bool {
+    pub(super) fn has_p999(&self) -> bool {
         self.runs.iter().all(|run| run.waits > 1000)
     }
 
@@ -98,7 +98,7 @@ impl Row {
 }
 
 /// All that was measured.
-pub struct Findings {
+pub(super) struct Findings {
     /// By case, then by lock and policy.
     pub rows: Vec<Row>,
     pub calls: Vec<Call>,
@@ -111,7 +111,7 @@ pub struct Findings {
 
 impl Findings {
     /// As JSON.
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let cases: Vec<Value> = self.rows.iter().map(|row| row.json(self.cores)).collect();
         let calls: Vec<Value> = self.calls.iter().map(call_json).collect();
         json!({

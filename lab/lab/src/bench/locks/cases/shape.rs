@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kind of the locks that threads take. The numbers are those of `contend.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// One mutex.
     #[default]
     Mutex = 0,
@@ -18,7 +18,7 @@ pub enum Kind {
 
 /// Quantity that is measured of the locks. The numbers are those of `contend.c`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Calls {
+pub(crate) enum Calls {
     /// Waits, by the clock.
     #[default]
     Waits = 0,
@@ -30,7 +30,7 @@ pub enum Calls {
 
 /// One run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub(crate) struct Shape {
     pub kind: Kind,
     /// True if the program makes its mutexes inheritance mutexes.
     pub inherit: bool,
@@ -52,7 +52,7 @@ pub struct Shape {
 
 impl Shape {
     /// The words of the program's command line.
-    pub fn words(&self) -> Vec<String> {
+    pub(crate) fn words(&self) -> Vec<String> {
         let numbers = [
             ("lock", self.kind as u64),
             ("inherit", self.inherit.into()),

@@ -7,7 +7,7 @@ use super::{COPY_NS, READS, SECTION_NS, THINK_NS};
 use terminal::table::Table;
 
 /// All tables and what must be known to read them.
-pub fn render(findings: &Findings) -> String {
+pub(super) fn render(findings: &Findings) -> String {
     let Findings { cores, measured_ms, repetitions, .. } = findings;
     let s = if *repetitions == 1 { "" } else { "s" };
     let mut text = format!(

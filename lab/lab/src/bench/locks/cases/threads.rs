@@ -46,7 +46,7 @@ struct Counted {
 }
 
 /// Runs the program once.
-pub fn measure(shape: &Shape) -> anyhow::Result<Reading> {
+pub(crate) fn measure(shape: &Shape) -> anyhow::Result<Reading> {
     let shared = Shared {
         shape: *shape,
         mutex: Mutex::new(()),
