@@ -7,8 +7,8 @@ use shm::Message;
 pub fn check(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk::<64>() else { return };
     let mut words: Message = [0; 8];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     }
     if let Some(status) = Status::from_word(words[0] as u32) {
         assert_eq!(status as u32, words[0] as u32 & 0xffff);

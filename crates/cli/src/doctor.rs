@@ -524,7 +524,7 @@ fn onnx() -> FoundDevice {
     let found = match std::env::var_os(variable) {
         None => format!("none: {variable} does not name its library"),
         Some(path) => match device_onnx::start(&device_onnx::Config::default()) {
-            Ok(device) => format!("{}, {}", device.properties().name, path.display()),
+            Ok(device) => format!("{}, {}", device.properties().name, path.to_string_lossy()),
             Err(error) => format!("does not start: {error}"),
         },
     };

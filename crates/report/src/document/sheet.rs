@@ -56,9 +56,12 @@ fn size(svg: &str) -> (i32, i32) {
     (values.next().unwrap_or(0) / FINE, values.next().unwrap_or(0) / FINE)
 }
 
+/// A series of the legend, with its place.
+type Entry<'a> = (Inked<'a>, (i32, i32));
+
 /// The series of all charts, each name once, with their places, and the height of all of them.
-fn legend(charts: &[Chart], width: i32) -> (Vec<(Inked<'_>, (i32, i32))>, i32) {
-    let mut entries: Vec<(Inked<'_>, (i32, i32))> = Vec::new();
+fn legend(charts: &[Chart], width: i32) -> (Vec<Entry<'_>>, i32) {
+    let mut entries: Vec<Entry<'_>> = Vec::new();
     let (mut x, mut y) = (0, 0);
     for one in charts.iter().flat_map(chart::drawn) {
         if one.0.name.is_empty() || entries.iter().any(|(known, _)| known.0.name == one.0.name) {

@@ -135,7 +135,8 @@ fn steps(drive: &FlowDrive) -> Table {
 
 /// A bar for each critical path, made of its parts by their kind.
 fn bars(drive: &FlowDrive) -> Chart {
-    let parts: [(&str, fn(&CriticalPath) -> u64); 4] = [
+    type Nanoseconds = fn(&CriticalPath) -> u64;
+    let parts: [(&str, Nanoseconds); 4] = [
         ("until the frame came in", |path| path.sensor_ns),
         ("modules", CriticalPath::code_ns),
         ("middleware in modules", |path| path.module_ns().saturating_sub(path.code_ns())),

@@ -89,10 +89,10 @@ impl Announcement {
     /// Reads either form: the one that takes all of the bytes.
     pub(crate) fn read(bytes: &[u8], order: Order) -> Option<Announcement> {
         let whole = |taken: usize| taken.next_multiple_of(4) >= bytes.len();
-        if let Ok((announcement, taken)) = cdr::decode::<Announcement>(bytes, order) {
-            if whole(taken) {
-                return Some(announcement);
-            }
+        if let Ok((announcement, taken)) = cdr::decode::<Announcement>(bytes, order)
+            && whole(taken)
+        {
+            return Some(announcement);
         }
         let (long, taken) = cdr::decode::<Announcement<[u8; 24]>>(bytes, order).ok()?;
         let short = |id: &[u8; 24]| std::array::from_fn(|i| id[i]);

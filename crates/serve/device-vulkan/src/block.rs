@@ -71,7 +71,7 @@ impl Block<'_> {
     /// The same for elements: also `None` if they do not begin at a word.
     fn reach_words(&self, memory: &PeerSlice, (from, to): (u64, u64)) -> Option<(Bound, u64)> {
         let (piece, before) = self.reach(memory, (from * WORD, to * WORD))?;
-        (before % WORD == 0).then_some((Bound::Client(piece), before / WORD))
+        before.is_multiple_of(WORD).then_some((Bound::Client(piece), before / WORD))
     }
 
     /// Gives the kernel parts of the launch's input, in the order in which they lie there.
@@ -260,7 +260,7 @@ impl Block<'_> {
     fn reach_exactly(&self, memory: &PeerSlice, direct: bool) -> Bound {
         let bytes = memory.len() as u64;
         // Bytes of a binding beyond the memory are zero, which the client's need not be.
-        let whole = bytes >= LEAST_RANGE && bytes % WORD == 0;
+        let whole = bytes >= LEAST_RANGE && bytes.is_multiple_of(WORD);
         let reached = (direct && whole).then(|| self.reach(memory, (0, bytes))).flatten();
         match reached {
             Some((piece, 0)) => Bound::Client(piece),

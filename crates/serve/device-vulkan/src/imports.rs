@@ -164,7 +164,7 @@ mod tests {
         for from in [0, 1, alignment - 1, alignment, alignment + 4, 1000 * alignment + 1] {
             let (piece, before) = reach(from, from + 10).unwrap();
             assert_eq!((piece.number, piece.buffer), (first.number, first.buffer));
-            assert!(piece.offset % alignment == 0 && before < alignment);
+            assert!(piece.offset.is_multiple_of(alignment) && before < alignment);
             assert_eq!((piece.offset + before, piece.range), (from, before + 10));
         }
         assert_eq!(reach(0, most).map(|(piece, _)| piece.range), Some(most));

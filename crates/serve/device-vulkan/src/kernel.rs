@@ -180,7 +180,7 @@ mod tests {
     fn strips_are_whole_tiles_and_cover_small_matrices_at_once() {
         for n in [0, 1, 16, 100, 600, 5_000, 1 << 20] {
             let rows = strip_rows(n);
-            assert!(rows >= TILE && rows % TILE == 0, "{n}: {rows}");
+            assert!(rows >= TILE && rows.is_multiple_of(TILE), "{n}: {rows}");
             assert!(n > 256 || rows >= n, "{n}: {rows}");
         }
     }

@@ -191,7 +191,7 @@ impl Buffer {
 /// Returns the size of the pages that these bytes lie in, if they begin and end as they have to.
 fn whole_pages(base: u64, bytes: u64, alignment: u64) -> Option<u64> {
     let pages = bytes.checked_next_multiple_of(LEAST_PAGE)?;
-    (base % alignment == 0 && pages % alignment == 0).then_some(pages)
+    (base.is_multiple_of(alignment) && pages.is_multiple_of(alignment)).then_some(pages)
 }
 
 /// The best of the allowed memory types for a place.

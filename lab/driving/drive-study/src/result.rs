@@ -107,7 +107,6 @@ impl DriveStudyRun {
                  p99.9 stands beside it."
                     .to_owned(),
             ],
-            ..Document::default()
         }
     }
 

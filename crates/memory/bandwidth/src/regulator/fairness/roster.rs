@@ -92,8 +92,9 @@ impl Roster {
             if index == last || !are_regulated {
                 list.iter_mut().for_each(|account| drop(account.look()));
             }
-            let has_ended = |account: &mut Account| account.has_ended();
-            ended.extend(list.extract_if(.., has_ended));
+            let (gone, living) = list.drain(..).partition::<Vec<Account>, _>(Account::has_ended);
+            *list = living;
+            ended.extend(gone);
         }
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.extend(ended.iter().map(Account::statistics));
