@@ -1,6 +1,6 @@
 //! `keeptime simulate`: one schedule of a system beside its bounds, or a search for bad ones.
 //!
-//! The options become a [`Scenario`] ([`scenario`]), the analysis crate simulates it or climbs
+//! The options become a `Scenario` ([`scenario`]), the analysis crate simulates it or climbs
 //! from it to worse ones, and the report crate prints the result and draws a piece of the schedule
 //! ([`window`]). Every scenario can be said on a command line ([`repeat`]), so that a bad one that
 //! a search found can be looked at again.

@@ -1,7 +1,7 @@
 //! `keeptime-lab graph`: runs a graph of nodes for real, under one method after another.
 //!
 //! [`plan`] says which executor runs which [`node`]s, [`wire`] carries [`message`]s between them,
-//! [`bound`] says how long key paths can take, and a [`trial`] per method runs the accelerator
+//! `bound` says how long key paths can take, and a [`trial`] per method runs the accelerator
 //! server, if the method has one, and the executors as [`process`]es. They [`record`] the latencies of the key paths and the periods of cyclic nodes;
 //! the report crate prints them.
 

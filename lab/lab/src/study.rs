@@ -2,7 +2,7 @@
 //!
 //! [`experiment`] says which points there are and draws their sets, [`work`] has every set judged
 //! on all cores by a [`judge`], [`row`] holds the results as Parquet, [`folder`] writes them beside
-//! a manifest, [`merge`] puts the shards of a study together, and [`outcome`] sums up what the
+//! a manifest, [`mod@merge`] puts the shards of a study together, and [`outcome`] sums up what the
 //! report crate prints.
 
 mod experiment;

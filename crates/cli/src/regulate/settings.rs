@@ -26,7 +26,7 @@ pub(super) struct Options {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     #[serde(deserialize_with = "file::cores")]
     pub cores: Option<Vec<usize>>,
-    /// The regulator's period, 100us to 1s [1ms]
+    /// The regulator's period, 100us to 1s (default 1ms)
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     #[serde(deserialize_with = "file::time")]
     pub period: Option<Duration>,
@@ -36,7 +36,7 @@ pub(super) struct Options {
     #[serde(deserialize_with = "file::budget")]
     pub budget: Option<Amount>,
     /// Counter of the budget; auto takes the one that the budget names, or the first of hardware
-    /// and time that works here [auto]
+    /// and time that works here (default auto)
     #[arg(long, value_enum)]
     pub count: Option<Count>,
     /// The event to count: page-faults, minor-faults, major-faults or context-switches for
@@ -44,11 +44,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "EVENT")]
     pub event: Option<String>,
     /// Share cores by throttle-fair scheduling: by the scheduler in BPF (bpf), in user space (user),
-    /// or in BPF where that can be had (auto); a number is auto with that rho [none]
+    /// or in BPF where that can be had (auto); a number is auto with that rho (default none)
     #[arg(long, value_name = "auto|bpf|user|none|RHO")]
     #[serde(deserialize_with = "file::fair")]
     pub fair: Option<Fair>,
-    /// Weight of stopped time in throttle-fair scheduling, relative to run time: 0 to 1000 [1]
+    /// Weight of stopped time in throttle-fair scheduling, relative to run time: 0 to 1000 (default 1)
     #[arg(long)]
     pub rho: Option<f64>,
     /// Manage the threads of this process and its descendants, or of this control group (its
@@ -63,20 +63,20 @@ pub(super) struct Options {
     #[arg(long, value_name = "PRIORITY")]
     pub ceiling: Option<u32>,
     /// SCHED_FIFO priority of the threads that stop cores, 1 to 98; more urgent threads run on a
-    /// stopped core [1]
+    /// stopped core (default 1)
     #[arg(long)]
     pub priority: Option<u8>,
-    /// For how long after a release taking the lock again costs no wake-up [1ms]
+    /// For how long after a release taking the lock again costs no wake-up (default 1ms)
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     #[serde(deserialize_with = "file::time")]
     pub linger: Option<Duration>,
     /// Way in which a core learns that the lock is taken: bell, whoever takes it wakes the core's
-    /// thread; or look, the thread looks by itself for as long as there is a holder [bell]
+    /// thread; or look, the thread looks by itself for as long as there is a holder (default bell)
     #[arg(long, value_name = "HOW", value_parser = parse_attention)]
     #[serde(deserialize_with = "file::attention")]
     pub attention: Option<Attention>,
     /// Interval at which a thread looks by itself, while it lingers or with --attention look, 5us
-    /// to 1ms [20us]
+    /// to 1ms (default 20us)
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     #[serde(deserialize_with = "file::time")]
     pub look: Option<Duration>,

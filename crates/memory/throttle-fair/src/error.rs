@@ -1,6 +1,6 @@
 //! Reasons for which the scheduler could not be loaded, or a thread not be managed.
 
-/// An error of [`ThrottleFair`](crate::ThrottleFair).
+/// An error of `ThrottleFair`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This build has no scheduler.

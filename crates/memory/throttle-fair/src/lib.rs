@@ -19,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`ThrottleFair`] is the scheduler itself, for who regulates in another way.
+//! `ThrottleFair` is the scheduler itself, for who regulates in another way.
 
 mod choice;
 mod error;

@@ -1,6 +1,6 @@
 //! Bounds of a graph: how long after the nominal release of its roots a callback has ended.
 //!
-//! [`unit`] makes units of callbacks, [`line`] chains of units, and the analysis bounds these as
+//! [`mod@unit`] makes units of callbacks, [`line`] chains of units, and the analysis bounds these as
 //! chains with release jitter: a line is released at the latest when what it waits for has ended,
 //! and that is what the analysis says of other lines. So it is asked again and again, with the
 //! jitters of its last answer, until they stay. They only grow, from 0; a line whose predecessor

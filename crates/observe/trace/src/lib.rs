@@ -1,6 +1,6 @@
 //! Traces: recorded, written, read back.
 //!
-//! - [`file`]: the trace file, written by [`TraceWriter`] and read by [`Trace`].
+//! - [`mod@file`]: the trace file, written by [`TraceWriter`] and read by [`Trace`].
 //! - [`kernel`]: what happens around the program, as the kernel tells it.
 //! - [`metadata`]: what a trace says about itself.
 //! - [`session`]: runs a program, recorded, and writes its trace.

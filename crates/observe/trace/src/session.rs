@@ -120,10 +120,10 @@ pub struct Finished {
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// Runs a program whose locks are guarded, and records nothing. As [`record`] otherwise.
+/// Runs a program whose locks are guarded, and records nothing. As [`record()`] otherwise.
 ///
 /// # Errors
-/// As for [`record`].
+/// As for [`record()`].
 pub fn guard(command: &mut Command, options: &Options) -> Result<Finished, Error> {
     let settings = Settings { nothing: true, libraries: Vec::new(), ..options.settings.clone() };
     let options = Options {
