@@ -42,7 +42,8 @@ struct Arguments {
 enum Task {
     /// Build the command and run the case study under three policies
     Demo(demo::Args),
-    /// Run all tests: unit, integration, documentation and loom
+    /// Check format, lints and documentation (tidy), then run all tests: unit, integration,
+    /// documentation and loom
     Test,
     /// Check all devices of this machine against the contract, and measure them: the conformance
     /// suite, and a reduced submission study
@@ -68,7 +69,7 @@ enum Task {
 fn main() -> ExitCode {
     let answer = match Arguments::parse().task {
         Task::Demo(args) => demo::run(&args),
-        Task::Test => test(),
+        Task::Test => tidy::run().and_then(|()| test()),
         Task::Devices => devices::run(),
         Task::Soak(args) => soak::run(&args),
         Task::Suites(args) => suites::run(&args),
