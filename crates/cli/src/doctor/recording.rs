@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::Value;
 
 use super::{Check, State};
@@ -26,8 +26,10 @@ fn record() -> anyhow::Result<Value> {
         .stdin(Stdio::null())
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let object = said.find('{').map_or("", |start| &said[start..]);
-    serde_json::from_str(object).with_context(|| said.trim().to_owned())
+    let Some(start) = said.find('{') else {
+        bail!("{}", said.trim().trim_start_matches("keeptime: "))
+    };
+    serde_json::from_str(&said[start..]).with_context(|| said.trim().to_owned())
 }
 
 fn judge(said: &Value) -> Check {
