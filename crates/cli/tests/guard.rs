@@ -91,7 +91,6 @@ fn wrong_options_are_refused() {
         &["--guard", "fair", "--guard-rwlocks", "gone"],
         &["--guard-all"],
         &["--guard-bound", "5ms"],
-        &[],
     ] {
         let output = run(options, &["echo", "ran"]);
         assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");

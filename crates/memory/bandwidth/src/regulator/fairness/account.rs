@@ -174,11 +174,13 @@ impl Account {
     }
 
     pub fn statistics(&self) -> ThreadStatistics {
+        // It may have run since it was looked at.
+        let now_ns = self.run_ns().unwrap_or(self.last_ns);
         ThreadStatistics {
             thread: self.thread,
             process: self.process,
             name: self.name.clone(),
-            run_ns: self.last_ns.saturating_sub(self.first_ns),
+            run_ns: now_ns.saturating_sub(self.first_ns),
             charged_ns: self.charged_ns,
             periods: self.periods,
             virtual_ns: self.virtual_ns,
