@@ -106,10 +106,11 @@ fn recording_and_guard_are_told_of_beside_it() {
     let options = [&record[..], &["--guard", "fair"]].concat();
     let said = run(&folder, &options, "wait", || ());
     let lines: Vec<&str> = said.lines().collect();
-    let [recorded, guarded, held] = lines[..] else { panic!("{said}") };
+    let [recorded, guarded, held, next] = lines[..] else { panic!("{said}") };
     assert!(recorded.contains(" records, 0 lost"), "{said}");
     assert!(guarded.starts_with("keeptime run: guard fair: "), "{said}");
     assert!(held.starts_with("keeptime run: bandwidth lock: taken 3 times"), "{said}");
+    assert!(next.contains("keeptime report "), "{said}");
     let said = run(&folder, &[&options[..], &["--json"]].concat(), "wait", || ());
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["trace"]["file"], trace.to_str().unwrap());

@@ -54,8 +54,12 @@ impl Worker {
         libraries: Vec<Option<Opened>>,
     ) -> Result<Worker, String> {
         let made = || {
-            let range = priority_range()?;
-            let stream = |level| stream_of(priority(level, levels, range.0, range.1));
+            let range = result::stream::get_priority_range()?;
+            let stream = |level| {
+                let kind = result::stream::StreamKind::NonBlocking;
+                let priority = priority(level, levels, range.0, range.1);
+                result::stream::create_with_priority(kind, priority)
+            };
             let streams =
                 (least..levels.max(least + 1)).map(stream).collect::<Result<Vec<_>, _>>()?;
             let flags = if spins { sys::CUevent_flags::CU_EVENT_DISABLE_TIMING } else { SLEEPING };
@@ -347,25 +351,8 @@ unsafe fn spin(event: sys::CUevent, naps: &mut Naps) -> Result<(), DriverError> 
 /// # Errors
 /// The driver's error.
 pub(crate) fn has_priorities(levels: u8) -> Result<bool, DriverError> {
-    let (least, greatest) = priority_range()?;
+    let (least, greatest) = result::stream::get_priority_range()?;
     Ok(i32::from(levels) <= least - greatest + 1)
-}
-
-/// The least and the greatest priority of a stream; the greatest is the smaller number.
-fn priority_range() -> Result<(i32, i32), DriverError> {
-    let (mut least, mut greatest) = (0, 0);
-    // SAFETY: the driver writes two numbers.
-    unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest).result()? };
-    Ok((least, greatest))
-}
-
-/// A stream of a priority that does not wait for the default stream.
-fn stream_of(priority: i32) -> Result<sys::CUstream, DriverError> {
-    let mut stream = std::ptr::null_mut();
-    let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-    // SAFETY: the driver writes one handle.
-    unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags, priority).result()? };
-    Ok(stream)
 }
 
 /// The hardware's priority for a level: the levels are spread over what there is.

@@ -15,7 +15,7 @@ use crate::{Error, Run};
 use cudarc::driver::sys::{CUdeviceptr, CUgraphExec, CUgraphInstantiate_flags};
 
 const DEVICE_LAUNCH: u64 =
-    CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH as u64;
+    CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH.0 as u64;
 pub(super) const PTX: &str = include_str!("../../kernels/launcher.ptx");
 
 pub(super) fn build<'a>(
