@@ -6,7 +6,8 @@
 //! of a float. JSON needs no parser of its own, because YAML 1.2 contains it.
 
 use crate::Error;
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::Path;
@@ -260,6 +261,24 @@ struct Open {
     anchor: usize,
     /// In a mapping: the key that waits for its value.
     key: Option<(String, Mark)>,
+    /// Its variant, if a tag names one.
+    tag: Option<String>,
+}
+
+/// The name in a file's own tag, as in `!lane`.
+fn variant(tag: Option<Cow<'_, Tag>>) -> Option<String> {
+    tag.filter(|tag| tag.handle == "!").map(|tag| tag.suffix.clone())
+}
+
+/// A value of a variant, as the mapping `variant: value`; alone, as its name.
+fn tagged(node: Node, tag: Option<String>) -> Node {
+    let Some(key) = tag else { return node };
+    let mark = node.mark;
+    let value = match node.is_null() {
+        true => Value::Scalar { text: key, plain: true },
+        false => Value::Map(vec![Entry { key, key_mark: mark, node }]),
+    };
+    Node { mark, value }
 }
 
 struct Builder<'f> {
@@ -278,16 +297,20 @@ impl<'f> Builder<'f> {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Error> {
         let at = mark(&span.start);
         match event {
-            Event::Scalar(text, style, anchor, _tag) => {
+            Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain;
                 let value = Value::Scalar { text: text.into_owned(), plain };
                 self.count(1, at)?;
-                self.place(Node { mark: at, value }, anchor)
+                self.place(tagged(Node { mark: at, value }, variant(tag)), anchor)
             }
-            Event::SequenceStart(anchor, _) => self.begin(at, Value::List(Vec::new()), anchor),
-            Event::MappingStart(anchor, _) => self.begin(at, Value::Map(Vec::new()), anchor),
+            Event::SequenceStart(anchor, tag) => {
+                self.begin(at, Value::List(Vec::new()), anchor, variant(tag))
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.begin(at, Value::Map(Vec::new()), anchor, variant(tag))
+            }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(open) => self.place(open.node, open.anchor),
+                Some(open) => self.place(tagged(open.node, open.tag), open.anchor),
                 None => Err(error(self.file, at, "a list or mapping ends that never began")),
             },
             Event::Alias(anchor) => self.alias(at, anchor),
@@ -307,12 +330,18 @@ impl<'f> Builder<'f> {
         Ok(())
     }
 
-    fn begin(&mut self, at: Mark, value: Value, anchor: usize) -> Result<(), Error> {
+    fn begin(
+        &mut self,
+        at: Mark,
+        value: Value,
+        anchor: usize,
+        tag: Option<String>,
+    ) -> Result<(), Error> {
         self.count(1, at)?;
         if self.open.len() == MAX_DEPTH {
             return Err(error(self.file, at, format!("nested deeper than {MAX_DEPTH} levels")));
         }
-        self.open.push(Open { node: Node { mark: at, value }, anchor, key: None });
+        self.open.push(Open { node: Node { mark: at, value }, anchor, key: None, tag });
         Ok(())
     }
 
