@@ -132,10 +132,9 @@ fn test() -> anyhow::Result<()> {
 /// Builds the laboratory and the tool beside it. Without the typesetter of one benchmark's report,
 /// which takes longer to build than the rest.
 fn laboratory() -> anyhow::Result<()> {
-    Step::cargo(
-        "build --release -p keeptime-lab -p keeptime -p keeptime-preload --no-default-features",
-    )
-    .run()
+    Step::cargo("build --release -p keeptime-lab -p keeptime --no-default-features --features")
+        .arg("keeptime/full")
+        .run()
 }
 
 /// The root of the repository.

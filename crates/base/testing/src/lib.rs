@@ -110,6 +110,8 @@ pub fn built_folder(package: &str) -> PathBuf {
         let profile = if folder.ends_with("debug") { "dev" } else { "release" };
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--package", package, "--profile", profile])
+            // Experiments use all that the tool can have.
+            .args(if package == "keeptime" { &["--features", "full"][..] } else { &[] })
             .arg("--target-dir")
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
