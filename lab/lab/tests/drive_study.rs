@@ -71,7 +71,7 @@ fn study_that_was_killed_goes_on_and_damage_is_named() {
     assert!(resumed.status.success(), "{}", said(&resumed));
     assert!(std::fs::read_to_string(&log).unwrap().starts_with(whole), "drives were kept");
     assert_eq!(rows(&killed).len(), 3);
-    assert!(said(&resumed).contains("3 of 3 drives"), "{}", said(&resumed));
+    assert!(said(&resumed).contains("drives: 3 of 3"), "{}", said(&resumed));
 
     let other = study(&killed, &corner_at("5", "oracle", &["--resume"]));
     assert!(
