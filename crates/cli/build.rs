@@ -25,7 +25,7 @@ fn main() {
     }
 }
 
-/// As in `0.1.0 (1a2b3c4d5e6f, x86_64, features: ros vulkan)`.
+/// Version, commit, machine and features: `0.1.0 (1a2b3c4d5e6f, x86_64, features: ros vulkan)`.
 fn version() -> String {
     let is_set = |name: &&str| {
         env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"))).is_some()

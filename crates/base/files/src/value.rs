@@ -62,7 +62,7 @@ pub fn checked<'de, D: Deserializer<'de>, T>(
 /// Reads a list of texts by a rule, as [`checked`] reads one.
 ///
 /// # Errors
-/// As those of [`checked`], about the item.
+/// Errors of [`checked`], about the item.
 pub fn checked_list<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &str,
@@ -74,7 +74,7 @@ pub fn checked_list<'de, D: Deserializer<'de>, T>(
 /// Reads a list of texts by a rule, or one text as a list of one.
 ///
 /// # Errors
-/// As those of [`checked_list`].
+/// Errors of [`checked_list`].
 pub fn checked_texts<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &str,
@@ -126,7 +126,7 @@ impl<'de, T, R: Fn(&str) -> Option<T>> DeserializeSeed<'de> for ByRule<'_, R> {
 /// An error, whose place is known by the way to it.
 #[derive(Debug)]
 enum Fault {
-    /// What was expected of the value.
+    /// Expectation that the value did not meet.
     Expected(String),
     /// A key that the mapping lacks.
     Missing(&'static str),
@@ -337,7 +337,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-/// As YAML writes numbers with a point or an exponent.
+/// Number with a point or an exponent, in the notation of YAML.
 fn float(text: &str) -> Option<f64> {
     match text {
         ".nan" | ".NaN" | ".NAN" => Some(f64::NAN),

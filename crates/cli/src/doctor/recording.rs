@@ -1,4 +1,4 @@
-//! What `keeptime run` can record here: found by recording a program that does nothing.
+//! Tier at which `keeptime run` records here, found by recording a program that does nothing.
 
 use std::process::{Command, Stdio};
 
