@@ -3,11 +3,16 @@
 mod program;
 
 use std::process::{Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use program::laboratory;
 use serde_json::Value;
 
+/// A server's real-time threads keep the control thread of another one from their core.
+static ONE_SERVER_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn output(arguments: &[&str]) -> Output {
+    let _alone = ONE_SERVER_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = laboratory();
     command.args(arguments).stdin(Stdio::null()).output().unwrap()
 }

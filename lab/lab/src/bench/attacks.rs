@@ -6,13 +6,16 @@
 //! so that a limit of one user does not hold back the attacks of others. The server is one of
 //! `keeptime serve`, with limits as a robot would have them.
 //!
-//! Shown: no request of the punctual client fails, none takes longer than its bound and a
-//! tolerance, and the server's memory, descriptors and threads are afterwards as they were after
-//! a first minute of attacks. On each core a thread above all others sleeps until given times
-//! ([`canary`]): how late it was woken is the machine's part in what was late.
+//! Shown: no request of the punctual client fails, none that kept its declared execution time
+//! takes longer than its bound and a tolerance, and the server's memory, descriptors and threads
+//! are afterwards as they were after a first minute of attacks. A request that exceeds its
+//! declaration is demoted by the server, has no bound, and is shown apart. On each core a thread
+//! above all others sleeps until given times ([`canary`]): how late it was woken is the machine's
+//! part in what was late.
 
 mod attacker;
 mod canary;
+mod punctual;
 mod result;
 
 use std::os::unix::fs::PermissionsExt;
@@ -24,45 +27,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use accel::Client;
 use accel::snapshot::Standing;
-use accel::{Client, Registration, Request};
 use anyhow::Context;
-use realtime::clock::{monotonic_ns, sleep_until_ns};
+use realtime::clock::monotonic_ns;
 use realtime::thread;
 use trial::{Child, Children};
 
 pub(crate) use attacker::Attacker;
 
-use super::floor::{is_granted, prioritise};
-use super::sample::{Quantiles, Samples};
+use super::floor::is_granted;
 use super::service::Service;
 use crate::child::Order;
 use attacker::Attack;
 use canary::Canary;
+use punctual::{PUNCTUAL, punctual};
 use result::Findings;
 
 /// The users that attack, if the caller may become another one: this one and the ones below.
 const LAST_USER: u32 = 65534;
 /// One for each attack.
 const USERS: u32 = Attack::ALL.len() as u32;
-/// Period of the punctual chain, also its deadline.
-const PERIOD: Duration = Duration::from_millis(20);
-/// Work on the accelerator of one of its requests.
-const WORK: Duration = Duration::from_millis(1);
-/// Its declared execution time: the work, and the last of its blocks that goes beyond.
-const EXEC: Duration = Duration::from_micros(1200);
-/// Its declared processor time.
-const CPU: Duration = Duration::from_micros(100);
-/// Its name.
-const PUNCTUAL: &str = "punctual";
-
 /// Sessions that stay: those of the punctual client and of the one that watches.
 const SESSIONS: u32 = 2;
 
 /// Options of `keeptime-lab bench attacks`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Least duration of the attacks, after a warm-up of a tenth of it (at most a minute)
+    /// Least duration of the attacks, after a warm-up of a tenth of it (at most a minute); they go
+    /// on, for ten times as long at most, until each was done once
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
     duration: Duration,
     /// Least number of control packets; the attacks go on until they were sent
@@ -124,7 +117,8 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
     let mut asked = vec![(Attack::Packets, args.packets), (Attack::Sessions, args.sessions)];
     asked.retain(|(attack, _)| args.attacks.contains(attack));
     let least = |done: &Done| {
-        let enough = asked.iter().all(|&(attack, count)| done.of(attack) >= count);
+        let enough = asked.iter().all(|&(attack, count)| done.of(attack) >= count)
+            && args.attacks.iter().all(|attack| done.of(*attack) > 0);
         // Whoever is slower than a tenth of what was asked for is told so in the result.
         if enough { args.duration } else { args.duration * 10 }
     };
@@ -147,9 +141,9 @@ fn measure(args: &Args) -> anyhow::Result<Findings> {
         late_ns,
         seconds: done.seconds,
         requests: punctual.requests.len(),
-        overran: punctual.overran,
         times: punctual.times(),
-        longest_without_machine_ns: punctual.longest_without(&involved),
+        kept: punctual.longest(false, &involved),
+        overran: punctual.longest(true, &involved),
         failures: punctual.failures,
         bound_ns,
         tolerance_ns: args.tolerance.as_nanos() as u64,
@@ -182,71 +176,6 @@ fn serve(core: usize, realtime: bool) -> anyhow::Result<Service> {
     let folder = service.socket.parent().context("a socket without a folder")?;
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?;
     Ok(service)
-}
-
-/// Requests and failures of the punctual client.
-struct Punctual {
-    /// Release and end of each request that was answered.
-    requests: Vec<(u64, u64)>,
-    /// Requests that ran for longer than declared, which the server demotes.
-    overran: u64,
-    failures: Vec<String>,
-}
-
-impl Punctual {
-    fn times(&self) -> Quantiles {
-        let mut times = Samples::new();
-        self.requests.iter().for_each(|(from, to)| times.push(to - from));
-        times.quantiles()
-    }
-
-    /// The longest request, in nanoseconds, without the time in which one of some cores was away.
-    fn longest_without(&self, cores: &[&Canary]) -> u64 {
-        let times = self.requests.iter();
-        let times = times.map(|&(from, to)| to - from - canary::late_within(cores, from, to));
-        times.max().unwrap_or(0)
-    }
-}
-
-/// The punctual client: one request in every period, checked for its answer, from its release to
-/// its end, until told to stop.
-fn punctual(socket: &Path, stop: &AtomicBool, core: usize, realtime: bool) -> Punctual {
-    let mut seen = Punctual { requests: Vec::new(), overran: 0, failures: Vec::new() };
-    let priority = if realtime { 60 } else { 0 };
-    let set_up = || -> anyhow::Result<_> {
-        thread::pin(&[core])?;
-        prioritise(priority)?;
-        let mut client = Client::connect(socket)?;
-        let registration = Registration::service("busy")
-            .chain(PUNCTUAL, 99)
-            .period(PERIOD)
-            .exec(EXEC)
-            .cpu(CPU)
-            .executor(core as u32, u32::from(priority));
-        let busy = client.register(&registration)?;
-        Ok((client, busy))
-    };
-    let (mut client, busy) = match set_up() {
-        Ok(client) => client,
-        Err(error) => {
-            seen.failures.push(format!("{error:#}"));
-            return seen;
-        }
-    };
-    let request = Request::new().arguments(&[WORK.as_nanos() as u64]);
-    let mut release_ns = monotonic_ns();
-    while !stop.load(Ordering::Relaxed) {
-        release_ns = (release_ns + PERIOD.as_nanos() as u64).max(monotonic_ns());
-        sleep_until_ns(release_ns);
-        match client.run(busy, &request) {
-            Ok(outcome) => {
-                seen.requests.push((release_ns, monotonic_ns()));
-                seen.overran += u64::from(outcome.overran);
-            }
-            Err(error) => seen.failures.push(format!("{error:#}")),
-        }
-    }
-    seen
 }
 
 /// Rules of the attacks: their kinds, and if other users run them.

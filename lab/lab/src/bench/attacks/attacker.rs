@@ -23,7 +23,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::bench::victim::Victim;
 
-/// Done actions between two messages.
+/// Done actions between two messages, after the first one.
 const REPORT_EVERY: u64 = 16;
 /// Longest time, in ms, for which an attacker waits for an answer before it gives the connection
 /// up.
@@ -117,9 +117,10 @@ impl Tally<'_> {
         self.done += 1;
     }
 
-    /// Tells the count, if there is much new.
+    /// Tells the count, if it is the first or there is much new.
     fn say(&mut self) -> anyhow::Result<()> {
-        if self.done - self.said >= REPORT_EVERY {
+        let first = self.said == 0 && self.done > 0;
+        if first || self.done - self.said >= REPORT_EVERY {
             self.said = self.done;
             self.parent.tell(&self.done)?;
         }
