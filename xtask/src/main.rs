@@ -111,7 +111,8 @@ fn test() -> anyhow::Result<()> {
     ];
     variables.extend(rss::python()?.map(|python| (rss::VARIABLE, python)));
     variables.extend(security::python()?.map(|python| (security::VARIABLE, python)));
-    let tests = Step::cargo("test --workspace --no-fail-fast --features")
+    // The typesetter takes longer to build than the rest; `cargo xtask soak` has it.
+    let tests = Step::cargo("test --workspace --no-fail-fast --no-default-features --features")
         .arg(security::features())
         .arg("--config")
         .arg(TIME_LIMIT);

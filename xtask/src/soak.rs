@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: what takes long, and shows only then.
 //!
 //! - The locks' tests under ThreadSanitizer.
+//! - The paper of the submission study: its typesetter takes longer to build than the rest.
 //! - Tests with bounds in time: those in modules `soak`. They need a machine without other work.
 //! - Attacks on a server by users without privileges (`keeptime-lab bench attacks`), beside a client
 //!   of the highest priority. They need root, for users of their own and for real-time priorities.
@@ -24,6 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     sanitized()?;
+    typeset()?;
     timed()?;
     attacked(args)
 }
@@ -42,6 +44,11 @@ fn timed() -> anyhow::Result<()> {
             .run()?;
     }
     Ok(())
+}
+
+/// The tests of what the typesetter writes.
+fn typeset() -> anyhow::Result<()> {
+    Step::cargo("test -p keeptime-submission --features pdf --test output").run()
 }
 
 fn attacked(args: &Args) -> anyhow::Result<()> {

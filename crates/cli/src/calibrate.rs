@@ -24,7 +24,7 @@ use accel_server::{
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
 use realtime::thread;
-use system::{Admission, Limits, Overrun, Policy, Service, System};
+use system::{Admission, ArbitrationPolicy, Limits, Overrun, Service, System};
 
 use memory::Needs;
 use terminal::table::Table;
@@ -146,7 +146,7 @@ fn quiet(system: &System) -> System {
     let mut quiet = system.clone();
     quiet.chains.clear();
     let server = &mut quiet.server;
-    (server.policy, server.overrun) = (Policy::Priority, Overrun::Count);
+    (server.policy, server.overrun) = (ArbitrationPolicy::Priority, Overrun::Count);
     (server.admission, server.calibration) = (Admission::Off, None);
     server.access.clear();
     server.limits = Limits { memory_bytes: memory::MAX_BYTES, ..Limits::default() };
@@ -158,7 +158,7 @@ fn prepare() {
     if let Err(error) = thread::lock_memory() {
         tell!("keeptime calibrate: memory is not locked: {error}");
     }
-    if let Err(error) = thread::set_policy(thread::Policy::Fifo(PRIORITY)) {
+    if let Err(error) = thread::set_policy(thread::Scheduling::Fifo(PRIORITY)) {
         tell!("keeptime calibrate: {error}; times may be longer than under a real-time client");
     }
 }

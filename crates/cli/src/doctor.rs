@@ -15,7 +15,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use realtime::machine;
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use serde::Serialize;
 
 /// Time that the probe for pauses spins; long enough for fifty timer ticks at 250 Hz.
@@ -136,7 +136,7 @@ fn probe_priority() -> Probe {
     let mut probe = Probe::default();
     let limit = u8::try_from(machine::priority_limit()).unwrap_or(99).min(98);
     for priority in [99, limit].into_iter().filter(|&priority| priority > 0) {
-        match thread::set_policy(Policy::Fifo(priority)) {
+        match thread::set_policy(Scheduling::Fifo(priority)) {
             Ok(()) => {
                 probe.granted = Some(priority);
                 break;
@@ -146,7 +146,7 @@ fn probe_priority() -> Probe {
     }
     if probe.granted.is_some() {
         // Priority 1 outranks all ordinary threads and gives way to the kernel's own.
-        let _ = thread::set_policy(Policy::Fifo(1));
+        let _ = thread::set_policy(Scheduling::Fifo(1));
     }
     probe.longest_pause_ns = machine::longest_pause_ns(SPIN_NS);
     probe

@@ -12,7 +12,7 @@ use accel_server::{GpuHost, Options, Server};
 use anyhow::Context;
 use gateway::Gateway;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use system::{Admission, Bound, Policy, System};
+use system::{Admission, ArbitrationPolicy, Bound, System};
 
 use crate::log::{Lines, Log};
 
@@ -22,8 +22,8 @@ pub(crate) struct Args {
     /// The system file: accelerators, services, chains, and the `server` section
     config: PathBuf,
     /// Arbitrate by this policy instead of the configured one
-    #[arg(long, value_parser = Policy::from_str)]
-    policy: Option<Policy>,
+    #[arg(long, value_parser = ArbitrationPolicy::from_str)]
+    policy: Option<ArbitrationPolicy>,
     /// Treatment of a chain that would break a promise, instead of the configured one: enforce
     /// (refuse it), report (let it in and say who has no guarantee) or off
     #[arg(long, value_name = "MODE", value_parser = parse_admission)]
@@ -124,7 +124,7 @@ fn accelerator_cores(args: &Args, system: &System) -> anyhow::Result<BTreeMap<St
     Ok(cores)
 }
 
-fn announce(server: &Server, policy: Policy, lines: &Lines) {
+fn announce(server: &Server, policy: ArbitrationPolicy, lines: &Lines) {
     for (id, device) in server.devices() {
         let properties = device.properties();
         let priority = if device.statistics().realtime { "real-time" } else { "normal priority" };

@@ -304,7 +304,7 @@ fn row(run: &ChainsRun, chain: &ChainInfo, (place, policy): (usize, &PolicyRun))
     Row::remarked(cells, left_out.map_or(String::new(), |left_out| format!("! {left_out}")))
 }
 
-/// What each policy did in all, and where the slowest job of the most critical chain spent its time.
+/// Totals of each policy, and where the slowest job of the most critical chain spent its time.
 fn policies_section(run: &ChainsRun) -> Section {
     let (unit, critical) = (unit(run), run.most_critical().map_or("", |chain| &chain.id));
     let slowest = |slowest: Slowest| {

@@ -1,9 +1,9 @@
 //! A schedulability study: how many random sets each analysis accepts, point by point.
 //!
 //! The study fills a [`StudyRun`]. Its points have two coordinates: `x`, along the axis of every
-//! plot, and `group`, one plot for each value. Every point has one [`Outcome`] per method, in the
+//! plot, and `group`, one plot for each value. Every point has one [`StudyOutcome`] per method, in the
 //! order of [`StudyRun::methods`]. Where execution times were scaled, what counts is by how much
-//! they could be ([`Outcome::scales`]); elsewhere, how many sets were accepted.
+//! they could be ([`StudyOutcome::scales`]); elsewhere, how many sets were accepted.
 
 use crate::document::{
     Cell, Chart, Class, Document, Limit, Line, Row, Section, Series, Shape, Table,
@@ -67,12 +67,12 @@ pub struct Point {
     /// In which plot it stands.
     pub group: f64,
     /// One per method.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<StudyOutcome>,
 }
 
 /// Results of one method for the sets of one point.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct StudyOutcome {
     /// Number of sets.
     pub sets: u64,
     /// Number of schedulable sets.
@@ -86,7 +86,7 @@ pub struct Outcome {
     pub scales: Vec<f64>,
 }
 
-impl Outcome {
+impl StudyOutcome {
     /// The accepted sets in percent; none where there were no sets.
     pub fn accepted_percent(&self) -> Option<f64> {
         percent(self.accepted, self.sets)
@@ -121,9 +121,9 @@ impl StudyRun {
     }
 
     /// All outcomes of one method, as one.
-    fn total(&self, method: usize) -> Outcome {
+    fn total(&self, method: usize) -> StudyOutcome {
         let outcomes = self.points.iter().filter_map(|point| point.outcomes.get(method));
-        let mut total = Outcome::default();
+        let mut total = StudyOutcome::default();
         for outcome in outcomes {
             total.sets += outcome.sets;
             total.accepted += outcome.accepted;
@@ -135,7 +135,7 @@ impl StudyRun {
     }
 
     /// The number that a table and a plot show of an outcome.
-    fn shown(&self, outcome: &Outcome) -> Option<f64> {
+    fn shown(&self, outcome: &StudyOutcome) -> Option<f64> {
         if self.scaled.is_some() { outcome.scale(500) } else { outcome.accepted_percent() }
     }
 }
@@ -191,7 +191,7 @@ pub fn json(run: &StudyRun) -> Value {
     })
 }
 
-fn outcome_json(run: &StudyRun, outcome: &Outcome) -> Value {
+fn outcome_json(run: &StudyRun, outcome: &StudyOutcome) -> Value {
     let mut value = json!({
         "sets": outcome.sets,
         "accepted": outcome.accepted,
@@ -250,17 +250,17 @@ pub fn document(run: &StudyRun) -> Document {
 }
 
 /// The number that the study is about.
-fn cell(run: &StudyRun, outcome: &Outcome) -> Cell {
+fn cell(run: &StudyRun, outcome: &StudyOutcome) -> Cell {
     let digits = if run.scaled.is_some() { 3 } else { 1 };
     run.shown(outcome).map(|number| format!("{number:.digits$}")).into()
 }
 
-fn chains_cell(outcome: &Outcome) -> Cell {
+fn chains_cell(outcome: &StudyOutcome) -> Cell {
     Class::Faint
         .cell(outcome.chains_percent().map_or("-".to_owned(), |number| format!("{number:.1}")))
 }
 
-/// What each method accepts over all points.
+/// Task sets that each method accepts over all points.
 fn totals(run: &StudyRun) -> Section {
     let row = |(index, method): (usize, &String)| -> Row {
         let total = run.total(index);
@@ -288,7 +288,7 @@ fn group_section(run: &StudyRun, group: f64) -> Section {
         [name].into_iter().chain(cells).collect::<Vec<_>>().into()
     };
     let methods = || run.methods.iter().enumerate();
-    let outcome = |point: &Point, index: usize, shown: &dyn Fn(&Outcome) -> Cell| {
+    let outcome = |point: &Point, index: usize, shown: &dyn Fn(&StudyOutcome) -> Cell| {
         point.outcomes.get(index).map_or("-".into(), shown)
     };
     let of_method = |(index, method): (usize, &String)| {
@@ -309,7 +309,7 @@ fn group_section(run: &StudyRun, group: f64) -> Section {
         .charts([chart(run, &points, group)])
 }
 
-/// What each method accepts along x, or the median scale with the range from the 10th to the 90th
+/// Task sets that each method accepts along x, or the median scale with the range from the 10th to the 90th
 /// percentile.
 fn chart(run: &StudyRun, points: &[&Point], group: f64) -> Chart {
     let series = |(index, method): (usize, &String)| {
@@ -319,7 +319,7 @@ fn chart(run: &StudyRun, points: &[&Point], group: f64) -> Chart {
         });
         let (ink, line) = look(method);
         let scaled = run.scaled.is_some();
-        let range = |outcome: &Outcome| Some((outcome.scale(100)?, outcome.scale(900)?));
+        let range = |outcome: &StudyOutcome| Some((outcome.scale(100)?, outcome.scale(900)?));
         let spread = found.clone().filter(|_| scaled).filter_map(|(_, _, outcome)| range(outcome));
         Series {
             spread: spread.collect(),

@@ -1,9 +1,15 @@
 //! The report of a study, through its public door.
 
-use report::study::{self, Axis, Outcome, Point, StudyRun};
+use report::study::{self, Axis, Point, StudyOutcome, StudyRun};
 
-fn outcome(sets: u64, accepted: u64) -> Outcome {
-    Outcome { sets, accepted, chains: 4 * sets, chains_ok: 2 * sets + accepted, scales: vec![] }
+fn outcome(sets: u64, accepted: u64) -> StudyOutcome {
+    StudyOutcome {
+        sets,
+        accepted,
+        chains: 4 * sets,
+        chains_ok: 2 * sets + accepted,
+        scales: vec![],
+    }
 }
 
 /// Two groups of three points, three methods.
@@ -101,7 +107,7 @@ fn a_wide_table_is_broken_at_100_columns() {
 #[test]
 fn a_point_without_sets_has_no_number() {
     let mut run = sample();
-    run.points[0].outcomes = vec![Outcome::default(); 3];
+    run.points[0].outcomes = vec![StudyOutcome::default(); 3];
     assert_eq!(lines(&text(&run), "sound")[1], ["sound", "-", "50.0", "0.5"]);
     assert_eq!(
         study::json(&run)["points"][0]["methods"]["sound"]["accepted_percent"],

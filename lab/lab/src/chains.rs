@@ -175,7 +175,7 @@ pub(crate) fn calibrate(cores: &Cores) -> anyhow::Result<Calibration> {
     let measure = move || {
         thread::pin(core.as_slice())?;
         // Without the privilege the executors have none either, and the result says so.
-        let _ = thread::set_policy(thread::Policy::Fifo(90));
+        let _ = thread::set_policy(thread::Scheduling::Fifo(90));
         Ok(Calibration::measure())
     };
     let thread = std::thread::Builder::new().name("kt-calibrate".into()).spawn(measure)?;

@@ -28,7 +28,8 @@ fn json(output: &Output) -> Value {
 /// Returns true if this machine can have a regulator and something to regulate.
 fn can_regulate() -> bool {
     let cores = realtime::thread::cores().len();
-    let on_a_thread = || realtime::thread::set_policy(realtime::thread::Policy::Fifo(2)).is_ok();
+    let on_a_thread =
+        || realtime::thread::set_policy(realtime::thread::Scheduling::Fifo(2)).is_ok();
     let fifo = std::thread::spawn(on_a_thread).join().unwrap();
     if cores < 2 || !fifo {
         println!("SKIP: {cores} cores, SCHED_FIFO {fifo}");

@@ -51,7 +51,7 @@ fn submission_is_measured_on_all_devices_and_every_result_is_right() {
         let median = |time: &str| case[format!("{time}_ns")]["median"].as_f64().unwrap();
         assert!(median("submission") <= median("completion"), "{case}");
     }
-    for file in ["samples.parquet", "cases.json", "report.html", "report.pdf"] {
+    for file in ["samples.parquet", "cases.json", "report.html"] {
         assert!(fs::metadata(out.join(file)).is_ok_and(|file| file.len() > 1000), "{file}");
     }
 }

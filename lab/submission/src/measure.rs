@@ -8,7 +8,7 @@
 
 use crate::{Error, Run};
 use realtime::clock::monotonic_ns;
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl Seat {
             thread::pin(&[core])?;
         }
         if let Some(priority) = self.priority {
-            thread::set_policy(Policy::Fifo(priority))?;
+            thread::set_policy(Scheduling::Fifo(priority))?;
         }
         Ok(seated)
     }
@@ -139,7 +139,7 @@ pub struct Seated<'a>(&'a Seat);
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
         // Both are less than the thread has.
-        let _ = thread::set_policy(Policy::Normal);
+        let _ = thread::set_policy(Scheduling::Normal);
         let _ = thread::pin(&self.0.home);
     }
 }

@@ -1,16 +1,16 @@
 //! The means that a thread needs to run on time: a priority, a core, a clock, a lock that hands its
 //! holder the priority of whoever waits, work of a known length, and a core that does not sleep.
 //!
-//! The principal types are [`thread::Policy`] (who runs first on a core), [`mutex::PiMutex`]
+//! The principal types are [`thread::Scheduling`] (who runs first on a core), [`mutex::PiMutex`]
 //! (the priority-inheritance lock) and [`work::Calibration`] (how many iterations last how
 //! long on this machine). [`awake`] keeps cores from idling, [`memory`] pages mapped; [`machine`] reads
 //! what the kernel says of itself and of disturbance.
 //!
 //! ```
-//! use realtime::{clock, thread, thread::Policy};
+//! use realtime::{clock, thread, thread::Scheduling};
 //!
 //! // Without the privilege the thread stays an ordinary one and the error says how to get it.
-//! if let Err(error) = thread::set_policy(Policy::Fifo(20)) {
+//! if let Err(error) = thread::set_policy(Scheduling::Fifo(20)) {
 //!     eprintln!("{error}");
 //! }
 //! let next = clock::monotonic_ns() + 1_000_000;

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-use crate::thread::{Policy, set_policy};
+use crate::thread::{Scheduling, set_policy};
 
 /// A value behind a priority-inheritance mutex.
 pub struct PiMutex<T> {
@@ -88,7 +88,7 @@ impl<T> PiMutex<T> {
     /// # Panics
     /// As [`PiMutex::lock`].
     pub fn lock_at(&self, ceiling: Option<u8>) -> CeilingGuard<'_, T> {
-        let raised = ceiling.is_some_and(|ceiling| set_policy(Policy::Fifo(ceiling)).is_ok());
+        let raised = ceiling.is_some_and(|ceiling| set_policy(Scheduling::Fifo(ceiling)).is_ok());
         let raised = Raised(raised);
         CeilingGuard { guard: self.lock(), _raised: raised }
     }
@@ -193,7 +193,7 @@ impl Drop for Raised {
     fn drop(&mut self) {
         if self.0 {
             // Nobody is refused less than he has.
-            let _ = set_policy(Policy::Normal);
+            let _ = set_policy(Scheduling::Normal);
         }
     }
 }
@@ -308,7 +308,7 @@ mod tests {
     /// Returns whether it has had it while the core was still taken.
     fn behind_a_waiter(take: fn(&PiMutex<()>), most: Duration) -> Option<bool> {
         let [first, .., last] = cores()[..] else { return None };
-        std::thread::spawn(|| set_policy(Policy::Fifo(10)).ok()).join().ok()??;
+        std::thread::spawn(|| set_policy(Scheduling::Fifo(10)).ok()).join().ok()??;
         let (mutex, busy) = (PiMutex::new(()), AtomicBool::new(false));
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -331,7 +331,7 @@ mod tests {
                 }
                 scope.spawn(move || {
                     pin(&[last]).unwrap();
-                    set_policy(Policy::Fifo(10)).unwrap();
+                    set_policy(Scheduling::Fifo(10)).unwrap();
                     busy.store(true, Ordering::SeqCst);
                     let began = Instant::now();
                     while began.elapsed() < most && !over.load(Ordering::SeqCst) {}
@@ -344,7 +344,7 @@ mod tests {
                 take(mutex);
                 let is_busy = busy.load(Ordering::SeqCst);
                 over.store(true, Ordering::SeqCst);
-                assert_eq!(policy(), Policy::Normal);
+                assert_eq!(policy(), Scheduling::Normal);
                 is_busy
             });
             Some(director.join().unwrap())
@@ -361,14 +361,14 @@ mod tests {
         let director = std::thread::spawn({
             let mutex = Arc::clone(mutex);
             move || -> Option<Vec<&'static str>> {
-                set_policy(Policy::Fifo(40)).ok()?;
+                set_policy(Scheduling::Fifo(40)).ok()?;
                 pin(&[core]).ok()?;
                 let (ended, ends) = mpsc::channel();
                 let (locked, low_has_locked) = mpsc::channel();
                 let spawn = |name: &'static str, priority, act: Box<dyn FnOnce() + Send>| {
                     let ended = ended.clone();
                     std::thread::spawn(move || {
-                        set_policy(Policy::Fifo(priority)).expect("40 was allowed");
+                        set_policy(Scheduling::Fifo(priority)).expect("40 was allowed");
                         act();
                         ended.send(name).expect("the director listens");
                     })

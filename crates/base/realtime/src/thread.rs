@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Policy by which the kernel picks this thread among the runnable ones of its core.
+/// Scheduling policy by which the kernel picks this thread among the runnable ones of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Policy {
+pub enum Scheduling {
     /// The ordinary time-sharing policy (`SCHED_OTHER`).
     Normal,
     /// `SCHED_FIFO` with a priority of 1 (lowest) to 99: runs before every ordinary thread and
@@ -26,11 +26,11 @@ pub enum Policy {
 /// # Errors
 /// [`Error::Privilege`] when the process may not use this priority, [`Error::Priority`] when the
 /// priority does not exist.
-pub fn set_policy(policy: Policy) -> Result<(), Error> {
+pub fn set_policy(policy: Scheduling) -> Result<(), Error> {
     let (class, priority) = match policy {
-        Policy::Normal => (libc::SCHED_OTHER, 0),
-        Policy::Fifo(priority @ 1..=99) => (libc::SCHED_FIFO, priority),
-        Policy::Fifo(priority) => return Err(Error::Priority { priority }),
+        Scheduling::Normal => (libc::SCHED_OTHER, 0),
+        Scheduling::Fifo(priority @ 1..=99) => (libc::SCHED_FIFO, priority),
+        Scheduling::Fifo(priority) => return Err(Error::Priority { priority }),
     };
     let parameter = libc::sched_param { sched_priority: i32::from(priority) };
     // SAFETY: the parameter block is initialised and outlives the call; thread 0 is the caller.
@@ -85,15 +85,15 @@ fn priority_refused(priority: u8) -> Error {
 }
 
 /// The scheduling policy of the calling thread; any policy but `SCHED_FIFO` reads as `Normal`.
-pub fn policy() -> Policy {
+pub fn policy() -> Scheduling {
     // SAFETY: no pointers; thread 0 is the caller.
     let class = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
     let mut parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel writes one sched_param into a place that holds one.
     let answer = unsafe { libc::sched_getparam(0, &mut parameter) };
     match (class, answer) {
-        (libc::SCHED_FIFO, 0) => Policy::Fifo(parameter.sched_priority.clamp(1, 99) as u8),
-        _ => Policy::Normal,
+        (libc::SCHED_FIFO, 0) => Scheduling::Fifo(parameter.sched_priority.clamp(1, 99) as u8),
+        _ => Scheduling::Normal,
     }
 }
 
@@ -224,23 +224,26 @@ mod tests {
 
     #[test]
     fn policy_reads_back_what_was_set_or_the_refusal_says_how_to_grant_it() {
-        match set_policy(Policy::Fifo(7)) {
+        match set_policy(Scheduling::Fifo(7)) {
             Ok(()) => {
-                assert_eq!(policy(), Policy::Fifo(7));
-                set_policy(Policy::Normal).unwrap();
+                assert_eq!(policy(), Scheduling::Fifo(7));
+                set_policy(Scheduling::Normal).unwrap();
             }
             Err(Error::Privilege { missing, grant, .. }) => {
                 assert!(!missing.is_empty() && !grant.is_empty());
             }
             Err(error) => panic!("{error}"),
         }
-        assert_eq!(policy(), Policy::Normal);
+        assert_eq!(policy(), Scheduling::Normal);
     }
 
     #[test]
     fn priorities_outside_the_range_are_refused_by_number() {
-        assert!(matches!(set_policy(Policy::Fifo(0)), Err(Error::Priority { priority: 0 })));
-        assert!(matches!(set_policy(Policy::Fifo(100)), Err(Error::Priority { priority: 100 })));
+        assert!(matches!(set_policy(Scheduling::Fifo(0)), Err(Error::Priority { priority: 0 })));
+        assert!(matches!(
+            set_policy(Scheduling::Fifo(100)),
+            Err(Error::Priority { priority: 100 })
+        ));
     }
 
     #[test]

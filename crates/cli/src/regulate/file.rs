@@ -63,7 +63,7 @@ pub(super) fn text(cores: &[usize], period: Duration, count: Count, amount: Amou
 
 type Parse<T> = fn(&str) -> Result<T, String>;
 
-/// What an option expects, as it says when it refuses nothing.
+/// Expectation of an option, as its message says it.
 fn expected<T>(parse: Parse<T>) -> String {
     let refusal = parse("").err().unwrap_or_default();
     refusal.rsplit("expected ").next().unwrap_or_default().to_owned()

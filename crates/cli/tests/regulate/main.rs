@@ -260,7 +260,7 @@ fn more_urgent_thread_on_a_regulated_core_is_said() {
     let regulate = Regulate::start(core, &["--budget", "50%", "--hold"]);
     let urgent = std::thread::spawn(move || {
         realtime::thread::pin(&[core]).unwrap();
-        realtime::thread::set_policy(realtime::thread::Policy::Fifo(20)).unwrap();
+        realtime::thread::set_policy(realtime::thread::Scheduling::Fifo(20)).unwrap();
         let begun_ns = thread_cpu_ns();
         while thread_cpu_ns() < begun_ns + 600 * MS {
             std::hint::spin_loop();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use realtime::thread::{Policy, set_name, set_policy};
+use realtime::thread::{Scheduling, set_name, set_policy};
 
 use crate::Trigger;
 use crate::trace::Ring;
@@ -20,7 +20,7 @@ fn run(shared: &Shared, mut ring: Ring) -> Ring {
     let (mut timers, priority) = timers(shared);
     if let Some(priority) = priority {
         // Refused here is refused to the workers, which say so.
-        let _ = set_policy(Policy::Fifo(priority));
+        let _ = set_policy(Scheduling::Fifo(priority));
     }
     while !shared.stopping() {
         let now_ns = shared.now_ns();

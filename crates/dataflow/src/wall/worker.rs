@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use realtime::clock::thread_cpu_ns;
 use realtime::mutex::CeilingGuard;
-use realtime::thread::{Policy, pin, set_name, set_nice, set_policy};
+use realtime::thread::{Scheduling, pin, set_name, set_nice, set_policy};
 
 use crate::cx::{Host, Piece, Run, Work};
 use crate::engine::{Body, Ended, Rank, Start, run_module};
@@ -85,7 +85,7 @@ impl Worker {
         drop(locked);
         let ceiling = highest.map(|highest| highest.saturating_add(1).min(HIGHEST));
         // A priority that is refused once is not asked for at each lock.
-        self.ceiling = ceiling.filter(|ceiling| set_policy(Policy::Fifo(*ceiling)).is_ok());
+        self.ceiling = ceiling.filter(|ceiling| set_policy(Scheduling::Fifo(*ceiling)).is_ok());
         let lane = if self.lane == Lane::Worker { "" } else { "~" };
         set_name(&format!("{}-{}{lane}", group.name, self.core.index));
         if let Some(&machine_core) = group.pin.get(usize::from(self.core.index)) {
@@ -94,7 +94,7 @@ impl Worker {
         }
         let refused = match (self.lane, group.priority) {
             (Lane::Worker, Some(priority)) => {
-                set_policy(Policy::Fifo(priority)).err().map(|error| match set_nice(FIRST) {
+                set_policy(Scheduling::Fifo(priority)).err().map(|error| match set_nice(FIRST) {
                     Ok(()) => format!("{error}; it has the nice value {FIRST} instead"),
                     Err(nice) => format!("{error}; {nice}"),
                 })
@@ -102,7 +102,7 @@ impl Worker {
             (Lane::Worker, None) => None,
             // Not SCHED_IDLE: such a thread can be kept from the core by anybody while it has the
             // lock, and lends no priority from ordinary threads that wait for it.
-            (Lane::Twin, _) => set_policy(Policy::Normal).err().map(|error| error.to_string()),
+            (Lane::Twin, _) => set_policy(Scheduling::Normal).err().map(|error| error.to_string()),
         };
         Ok(refused.into_iter().map(|refused| format!("group {}: {refused}", group.name)).collect())
     }

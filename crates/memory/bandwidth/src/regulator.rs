@@ -42,7 +42,7 @@ use crate::{Hold, holders};
 use count::Counter;
 use fairness::{Roster, UserRule};
 use realtime::clock::monotonic_ns;
-use realtime::thread::{Policy, pin, set_name, set_policy};
+use realtime::thread::{Scheduling, pin, set_name, set_policy};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -162,7 +162,7 @@ impl Regulator {
             let set_up = || -> Result<Core, Error> {
                 pin(&[core])?;
                 let counter = Counter::new(&config, core)?;
-                set_policy(Policy::Fifo(config.priority))?;
+                set_policy(Scheduling::Fifo(config.priority))?;
                 Ok(Core::new(&config, index, counter, fairness))
             };
             if let Some(core) = said(&ready, set_up()) {
@@ -185,7 +185,7 @@ impl Regulator {
             set_name("kt-watchdog");
             let set_up = || -> Result<(), Error> {
                 pin(&cores)?;
-                Ok(set_policy(Policy::Fifo(guards))?)
+                Ok(set_policy(Scheduling::Fifo(guards))?)
             };
             if said(&ready, set_up()).is_some() {
                 watchdog::run(&shared, period, priority);

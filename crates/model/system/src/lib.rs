@@ -52,7 +52,9 @@ pub use files::Error;
 pub use graph::{Graph, Input, KeyPath, Node, NodeKind, NodeTimer, Work};
 pub use quantity::{TimeUnit, format_time};
 pub use ros::{Distribution, Middleware, Ros, RosLimits};
-pub use server::{AccessRule, Admission, Bound, Declare, Limits, Overrun, Policy, Server, Who};
+pub use server::{
+    AccessRule, Admission, ArbitrationPolicy, Bound, Declare, Limits, Overrun, Server, Who,
+};
 
 use field::{AnyTime, TimeAbove0, name, number};
 use files::is_default;

@@ -59,7 +59,7 @@ pub enum Middleware {
     Fastrtps,
 }
 
-/// Whose form of `ros_discovery_info` is sent.
+/// The ROS 2 release whose form of `ros_discovery_info` is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {

@@ -21,8 +21,8 @@ pub struct Server {
     #[serde(deserialize_with = "name")]
     pub group: Option<String>,
     /// Order in which requests are served.
-    pub policy: Policy,
-    /// Length of one turn under [`Policy::Timeslice`].
+    pub policy: ArbitrationPolicy,
+    /// Length of one turn under [`ArbitrationPolicy::Timeslice`].
     #[serde(rename = "slice", with = "TimeAbove0")]
     pub slice_ns: u64,
     /// `SCHED_FIFO` priority of the dispatch thread, its helpers just below; 0 is normal.
@@ -56,7 +56,7 @@ pub struct Server {
 /// Order in which requests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Policy {
+pub enum ArbitrationPolicy {
     /// The highest bucket, with preemption.
     #[default]
     Priority,
@@ -66,14 +66,14 @@ pub enum Policy {
     Timeslice,
 }
 
-impl std::str::FromStr for Policy {
+impl std::str::FromStr for ArbitrationPolicy {
     type Err = &'static str;
 
-    fn from_str(name: &str) -> Result<Policy, &'static str> {
+    fn from_str(name: &str) -> Result<ArbitrationPolicy, &'static str> {
         match name {
-            "priority" => Ok(Policy::Priority),
-            "fifo" => Ok(Policy::Fifo),
-            "timeslice" => Ok(Policy::Timeslice),
+            "priority" => Ok(ArbitrationPolicy::Priority),
+            "fifo" => Ok(ArbitrationPolicy::Fifo),
+            "timeslice" => Ok(ArbitrationPolicy::Timeslice),
             _ => Err("expected priority, fifo or timeslice"),
         }
     }
@@ -177,7 +177,7 @@ pub enum Who {
     Name(#[serde(deserialize_with = "name")] String),
 }
 
-/// What the chains that somebody declares may ask for.
+/// Limits of the chains that somebody declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "true, false, or percents of accelerators such as {gpu0: 25}")]
 pub enum Declare {
@@ -229,7 +229,7 @@ impl Default for Server {
             socket: None,
             mode: 0o660,
             group: None,
-            policy: Policy::Priority,
+            policy: ArbitrationPolicy::Priority,
             slice_ns: 2_000_000,
             priority: 99,
             cores: Vec::new(),

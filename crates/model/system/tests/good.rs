@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use system::{
-    AccessRule, Admission, Bound, Declare, DeviceKind, Overrun, Policy, Source, System, TimeUnit,
-    Wait, Who,
+    AccessRule, Admission, ArbitrationPolicy, Bound, Declare, DeviceKind, Overrun, Source, System,
+    TimeUnit, Wait, Who,
 };
 
 fn repository() -> PathBuf {
@@ -163,7 +163,7 @@ server:
     assert_eq!(chain.parts().len(), 2);
     let server = &system.server;
     assert_eq!((server.mode, server.slice_ns, server.priority), (0o600, 5_000_000, 42));
-    assert_eq!((server.policy, server.overrun), (Policy::Timeslice, Overrun::Demote));
+    assert_eq!((server.policy, server.overrun), (ArbitrationPolicy::Timeslice, Overrun::Demote));
     assert!(server.awake);
     assert_eq!((server.admission, server.analysis), (Admission::Report, Bound::Sound));
     assert_eq!(server.calibration, Some(PathBuf::from("times.json")));

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::{Path, PathBuf};
 use system::{
-    Accelerator, AccessRule, Admission, Bound, Callback, Chain, DeviceKind, Executor, Groups,
-    Kernel, Limits, MAX_BUCKETS, MAX_CORES, Overrun, Policy, Segment, Server, Service, Source,
-    System, TimeUnit, Wait, Who,
+    Accelerator, AccessRule, Admission, ArbitrationPolicy, Bound, Callback, Chain, DeviceKind,
+    Executor, Groups, Kernel, Limits, MAX_BUCKETS, MAX_CORES, Overrun, Segment, Server, Service,
+    Source, System, TimeUnit, Wait, Who,
 };
 
 /// Names that a careless writer would change.
@@ -68,7 +68,9 @@ fn time_ns() -> impl Strategy<Value = u64> {
 
 fn server() -> impl Strategy<Value = Server> {
     let path = || option::of("/[a-z \"\\\\:\n🚗]{1,20}".prop_map(PathBuf::from));
-    let policy = select(&[Policy::Priority, Policy::Fifo, Policy::Timeslice][..]);
+    let policy = select(
+        &[ArbitrationPolicy::Priority, ArbitrationPolicy::Fifo, ArbitrationPolicy::Timeslice][..],
+    );
     let overrun = select(&[Overrun::Count, Overrun::Demote][..]);
     let admission = select(&[Admission::Enforce, Admission::Report, Admission::Off][..]);
     let analysis = select(&[Bound::Tight, Bound::Sound][..]);

@@ -110,7 +110,7 @@ pub enum Unfit {
 
 /// Measures for waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct LockPolicy {
     /// After how many nanoseconds a waiter is not overtaken any more.
     pub bound_ns: i64,
     /// True if real-time waiters come first and lend their priority.
@@ -298,7 +298,7 @@ impl Mutex {
         table: &Table,
         me: Waiter,
         until: Option<Deadline>,
-        policy: Policy,
+        policy: LockPolicy,
     ) -> Result<Taken, Failure> {
         let kind = self.kind.load(Ordering::Relaxed) & TYPE;
         if kind == ERROR_CHECKING && self.owner.load(Ordering::Relaxed) == me.thread {

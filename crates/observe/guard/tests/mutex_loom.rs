@@ -3,7 +3,7 @@
 #![cfg(loom)]
 
 use guard::mutant::Mutant;
-use guard::mutex::{Failure, Mutex, Policy, model};
+use guard::mutex::{Failure, LockPolicy, Mutex, model};
 use guard::{Deadline, Table, Waiter, interrupt_next_sleep, with_limits};
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -23,7 +23,7 @@ struct Scene {
 unsafe impl Sync for Scene {}
 
 /// A waiter may be overtaken for no time at all, so that the first sleep is one in the table.
-const POLICY: Policy = Policy { bound_ns: 0, inherit: true };
+const POLICY: LockPolicy = LockPolicy { bound_ns: 0, inherit: true };
 const ORDINARY: u32 = 0;
 const URGENT: u32 = 50;
 

@@ -9,7 +9,7 @@ pub(crate) mod guarded_mutex;
 pub(crate) mod guarded_rwlock;
 
 use crate::{attachment, origin, real};
-use guard::mutex::Policy;
+use guard::mutex::LockPolicy;
 use guard::rwlock::Readers;
 use guard::{Table, Waiter};
 use record::Side;
@@ -106,7 +106,7 @@ pub(crate) enum Way {
     /// They are made inheritance mutexes.
     Convert,
     /// Bounded bypass, perhaps with inheritance.
-    Hand(Policy),
+    Hand(LockPolicy),
 }
 
 /// Returns the way in which mutexes that are taken from this address are guarded, if they are.
@@ -118,8 +118,8 @@ pub(crate) fn mutexes(from: usize) -> Option<Way> {
     let bound_ns = BOUND_NS.load(Ordering::Relaxed);
     match MUTEXES.load(Ordering::Relaxed) {
         INHERIT => Some(Way::Convert),
-        FAIR => Some(Way::Hand(Policy { bound_ns, inherit: false })),
-        FAIR_INHERIT => Some(Way::Hand(Policy { bound_ns, inherit: true })),
+        FAIR => Some(Way::Hand(LockPolicy { bound_ns, inherit: false })),
+        FAIR_INHERIT => Some(Way::Hand(LockPolicy { bound_ns, inherit: true })),
         _ => None,
     }
 }
@@ -156,7 +156,7 @@ pub(crate) fn know_thread() {
 }
 
 /// The calling thread as a waiter.
-fn waiter(policy: Policy) -> Waiter {
+fn waiter(policy: LockPolicy) -> Waiter {
     let thread = thread();
     let urgency = if policy.inherit { guard::urgency_of(0) } else { 0 };
     Waiter { thread, urgency }

@@ -39,7 +39,7 @@ pub struct Settings {
     /// Its name, for reports.
     pub name: String,
     /// Larger is more urgent; see [`priorities`](crate::priorities). Without a meaning under
-    /// [`Policy::Ros2`](crate::Policy::Ros2).
+    /// [`ExecutorPolicy::Ros2`](crate::ExecutorPolicy::Ros2).
     pub priority: u32,
     /// Beside which callbacks it may run; see [`Executor::group`](crate::Executor::group).
     pub group: Group,

@@ -22,7 +22,7 @@ impl Context {
         self.ready_ns
     }
 
-    /// When the executor ends at the latest, by the monotonic clock.
+    /// Latest time at which the executor ends, by the monotonic clock.
     pub fn until_ns(&self) -> u64 {
         self.until_ns
     }

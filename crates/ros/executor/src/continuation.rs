@@ -11,7 +11,7 @@
 use crate::executor::{Helper, Stop};
 use crate::input::{Arrived, Input, Queue};
 use crate::{Bell, Error};
-use accel::{CallbackId, Client, Outcome, Registration, Request};
+use accel::{CallbackId, Client, Registration, Request, RequestOutcome};
 use shm::PeerSlice;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MAX_OUTSTANDING: usize = 16;
 
 /// Result of a request of a continuation.
-pub type Ended = Result<Outcome, accel::Error>;
+pub type Ended = Result<RequestOutcome, accel::Error>;
 
 /// Sends requests whose end releases a callback.
 #[derive(Clone)]

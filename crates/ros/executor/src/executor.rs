@@ -13,7 +13,7 @@ use crate::callback::{Entry, Job, Messages, Serve, Settings, Signal, Tick};
 use crate::continuation::{self, Continuation, Ended};
 use crate::input::{Input, Queue};
 use crate::mail;
-use crate::order::{Kind, Order, Policy};
+use crate::order::{ExecutorPolicy, Kind, Order};
 use crate::stats::{CallbackReport, Report};
 use crate::timer::{Period, Release, Timer};
 use crate::{Bell, Context, Error};
@@ -80,7 +80,7 @@ pub(crate) struct Helper {
 
 /// Callbacks, and the threads that run them.
 pub struct Executor {
-    policy: Policy,
+    policy: ExecutorPolicy,
     threads: Vec<Thread>,
     groups: Vec<Exclusion>,
     entries: Vec<Entry>,
@@ -98,7 +98,7 @@ impl Executor {
     ///
     /// # Errors
     /// [`Error::NoThreads`].
-    pub fn new(policy: Policy, threads: Vec<Thread>) -> Result<Executor, Error> {
+    pub fn new(policy: ExecutorPolicy, threads: Vec<Thread>) -> Result<Executor, Error> {
         if threads.is_empty() {
             return Err(Error::NoThreads);
         }
@@ -414,7 +414,7 @@ impl Shared {
     fn settle(&self, thread: &Thread) -> Result<(), Error> {
         let settled = rt::pin(&thread.cores).and_then(|()| match thread.priority {
             0 => Ok(()),
-            priority => rt::set_policy(rt::Policy::Fifo(priority)),
+            priority => rt::set_policy(rt::Scheduling::Fifo(priority)),
         });
         match settled {
             Err(error @ realtime::Error::Privilege { .. }) => {

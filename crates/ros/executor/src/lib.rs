@@ -1,8 +1,8 @@
 //! Runs the callbacks of chains: timers, messages, services and ends of accelerator requests.
 //!
 //! An [`Executor`] is one thread or several, each with its cores and its real-time priority. It
-//! chooses among its callbacks by a [`Policy`]: [`Policy::ChainAware`] runs the most urgent one
-//! that is ready, by the [`priorities`] of their chains; [`Policy::Ros2`] is what ROS 2 does if
+//! chooses among its callbacks by an [`ExecutorPolicy`]: [`ExecutorPolicy::ChainAware`] runs the most urgent one
+//! that is ready, by the [`priorities`] of their chains; [`ExecutorPolicy::Ros2`] is what ROS 2 does if
 //! nobody says otherwise, and is there to be compared with. Callbacks are not preempted by other
 //! callbacks of the same thread.
 //!
@@ -13,11 +13,11 @@
 //! [`Continuation`], which is a callback with a priority of its own.
 //!
 //! ```
-//! use executor::{Executor, Period, Policy, Settings, Thread, Topic};
+//! use executor::{Executor, Period, ExecutorPolicy, Settings, Thread, Topic};
 //! use realtime::clock::monotonic_ns;
 //! use std::sync::{Arc, Mutex};
 //!
-//! let mut executor = Executor::new(Policy::ChainAware, vec![Thread::default()])?;
+//! let mut executor = Executor::new(ExecutorPolicy::ChainAware, vec![Thread::default()])?;
 //! let (images, seen) = (Arc::new(Topic::new()), Arc::new(Mutex::new(Vec::new())));
 //! let (period, publisher) = (Period::new(monotonic_ns(), 1_000_000), images.clone());
 //! executor.timer(Settings::new("camera", 1), period, move |_, release| {
@@ -63,7 +63,7 @@ pub use error::Error;
 pub use executor::{Exclusion, Executor, Group, Stop, Thread};
 pub use input::{Arrived, Input, Queue, Topic};
 pub use mail::Sender;
-pub use order::{Kind, Policy};
+pub use order::{ExecutorPolicy, Kind};
 pub use priority::priorities;
 pub use stats::{CallbackReport, Report, Sample};
 pub use timer::{Period, Release};

@@ -2,7 +2,7 @@
 
 use accel::{Registration, Request, Status, Wait};
 use accel_server::{Options, Server};
-use executor::{Error, Executor, Policy, Queue, Settings, Thread};
+use executor::{Error, Executor, ExecutorPolicy, Queue, Settings, Thread};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ impl Fixture {
 
     fn executor(&self, wait: Wait, threads: usize) -> Executor {
         let threads = vec![Thread::default(); threads];
-        let mut executor = Executor::new(Policy::ChainAware, threads).unwrap();
+        let mut executor = Executor::new(ExecutorPolicy::ChainAware, threads).unwrap();
         executor.connect(&self.socket(), wait).unwrap();
         executor
     }
@@ -154,7 +154,7 @@ fn continuation_says_when_too_many_requests_are_on_the_way() {
 
 #[test]
 fn request_without_a_server_is_an_error() {
-    let mut executor = Executor::new(Policy::Ros2, vec![Thread::default()]).unwrap();
+    let mut executor = Executor::new(ExecutorPolicy::Ros2, vec![Thread::default()]).unwrap();
     let registration = Registration::service("empty");
     assert!(matches!(executor.register(&registration), Err(Error::NotConnected)));
     assert!(executor.clients().is_empty());

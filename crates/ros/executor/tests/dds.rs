@@ -1,6 +1,6 @@
 //! Callbacks that are fed over DDS, on this machine's own interface.
 
-use executor::{DdsInput, Executor, Policy, Settings, Thread};
+use executor::{DdsInput, Executor, ExecutorPolicy, Settings, Thread};
 use realtime::clock::monotonic_ns;
 use ros::{Context, Message, Options, Qos};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ fn messages_of_another_participant_release_a_callback() {
     let publisher = from.publisher::<Number>("image", Qos::default().depth(DEPTH)).unwrap();
     let subscription = to.subscription::<Number>("image", Qos::default().depth(DEPTH)).unwrap();
 
-    let mut executor = Executor::new(Policy::ChainAware, vec![Thread::default()]).unwrap();
+    let mut executor = Executor::new(ExecutorPolicy::ChainAware, vec![Thread::default()]).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let input = DdsInput::new(subscription, DEPTH.into());

@@ -1,11 +1,11 @@
 //! Messages that another process could have sent, by the pipe of a mailbox.
 
-use executor::{Error, Executor, Policy, Sender, Settings, Thread};
+use executor::{Error, Executor, ExecutorPolicy, Sender, Settings, Thread};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 fn executor() -> Executor {
-    Executor::new(Policy::ChainAware, vec![Thread::default()]).unwrap()
+    Executor::new(ExecutorPolicy::ChainAware, vec![Thread::default()]).unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Order of callbacks, through the public interface: concrete schedules under both policies.
 
-use executor::{Executor, Period, Policy, Queue, Release, Report, Settings, Thread, Topic};
+use executor::{Executor, ExecutorPolicy, Period, Queue, Release, Report, Settings, Thread, Topic};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use std::sync::{Arc, Mutex};
 
@@ -20,13 +20,13 @@ impl Log {
     }
 }
 
-fn executor(policy: Policy) -> Executor {
+fn executor(policy: ExecutorPolicy) -> Executor {
     Executor::new(policy, vec![Thread::default()]).unwrap()
 }
 
 /// A pipeline of a critical chain, `see` and `act`, beside two callbacks of others. All messages
 /// but that for `act` are there from the start; `see` sends that one.
-fn pipeline(policy: Policy) -> Vec<&'static str> {
+fn pipeline(policy: ExecutorPolicy) -> Vec<&'static str> {
     let (mut executor, log, act) = (executor(policy), Log::default(), Queue::new(1));
     let ready = |depth| {
         let queue = Queue::new(depth);
@@ -59,16 +59,16 @@ fn pipeline(policy: Policy) -> Vec<&'static str> {
 
 #[test]
 fn ros2_works_off_its_sample_before_it_sees_the_critical_message() {
-    assert_eq!(pipeline(Policy::Ros2), ["log", "map", "see", "map", "act"]);
+    assert_eq!(pipeline(ExecutorPolicy::Ros2), ["log", "map", "see", "map", "act"]);
 }
 
 #[test]
 fn chain_aware_brings_the_critical_chain_to_its_end_first() {
-    assert_eq!(pipeline(Policy::ChainAware), ["see", "act", "map", "map", "log"]);
+    assert_eq!(pipeline(ExecutorPolicy::ChainAware), ["see", "act", "map", "map", "log"]);
 }
 
 /// A timer that is due at once, a message and a request, registered in the opposite order.
-fn classes(policy: Policy, priorities: [u32; 3]) -> Vec<&'static str> {
+fn classes(policy: ExecutorPolicy, priorities: [u32; 3]) -> Vec<&'static str> {
     let (mut executor, log) = (executor(policy), Log::default());
     let [of_service, of_message, of_timer] = priorities;
     let add = |name: &'static str| {
@@ -94,14 +94,14 @@ fn classes(policy: Policy, priorities: [u32; 3]) -> Vec<&'static str> {
 
 #[test]
 fn ros2_goes_by_class_and_not_by_priority() {
-    assert_eq!(classes(Policy::Ros2, [3, 2, 1]), ["timer", "message", "service"]);
-    assert_eq!(classes(Policy::ChainAware, [3, 2, 1]), ["service", "message", "timer"]);
-    assert_eq!(classes(Policy::ChainAware, [1, 3, 2]), ["message", "timer", "service"]);
+    assert_eq!(classes(ExecutorPolicy::Ros2, [3, 2, 1]), ["timer", "message", "service"]);
+    assert_eq!(classes(ExecutorPolicy::ChainAware, [3, 2, 1]), ["service", "message", "timer"]);
+    assert_eq!(classes(ExecutorPolicy::ChainAware, [1, 3, 2]), ["message", "timer", "service"]);
 }
 
 #[test]
 fn timers_are_released_at_multiples_of_their_period() {
-    let mut executor = executor(Policy::ChainAware);
+    let mut executor = executor(ExecutorPolicy::ChainAware);
     let (first_ns, period_ns) = (monotonic_ns() + 2_000_000, 3_000_000);
     let releases = Arc::new(Mutex::new(Vec::new()));
     let seen = releases.clone();
@@ -132,7 +132,7 @@ fn timers_are_released_at_multiples_of_their_period() {
 
 #[test]
 fn timer_that_catches_up_is_served_for_every_release_after_the_start() {
-    let (mut executor, jobs) = (executor(Policy::ChainAware), Queue::new(usize::MAX));
+    let (mut executor, jobs) = (executor(ExecutorPolicy::ChainAware), Queue::new(usize::MAX));
     let releases = Arc::new(Mutex::new(Vec::new()));
     let (seen, started) = (releases.clone(), jobs.clone());
     // Five releases, all due before the executor runs.
@@ -164,7 +164,7 @@ fn timer_that_catches_up_is_served_for_every_release_after_the_start() {
 #[test]
 fn executor_wakes_for_messages_of_other_threads_and_ends_in_time() {
     let (topic, log) = (Topic::new(), Arc::new(Mutex::new(Vec::new())));
-    let mut waiting = executor(Policy::Ros2);
+    let mut waiting = executor(ExecutorPolicy::Ros2);
     let seen = log.clone();
     waiting.subscription(Settings::new("read", 1), topic.subscribe(4), move |context, number| {
         seen.lock().unwrap().push(number);
@@ -183,7 +183,7 @@ fn executor_wakes_for_messages_of_other_threads_and_ends_in_time() {
     });
     assert_eq!(*log.lock().unwrap(), [1, 2, 3]);
 
-    let idle = executor(Policy::ChainAware);
+    let idle = executor(ExecutorPolicy::ChainAware);
     let end_ns = monotonic_ns() + 5_000_000;
     idle.run(end_ns).unwrap();
     assert!(monotonic_ns() >= end_ns);
@@ -191,7 +191,7 @@ fn executor_wakes_for_messages_of_other_threads_and_ends_in_time() {
 
 #[test]
 fn message_that_was_replaced_counts_as_dropped() {
-    let (mut executor, queue) = (executor(Policy::ChainAware), Queue::new(1));
+    let (mut executor, queue) = (executor(ExecutorPolicy::ChainAware), Queue::new(1));
     (0..4).for_each(|number| queue.push(number));
     executor.subscription(Settings::new("read", 1), queue, |context, number| {
         assert_eq!(number, 3);

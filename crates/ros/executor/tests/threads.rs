@@ -1,13 +1,13 @@
 //! Several threads: groups that exclude, groups that do not, cores and priorities.
 
-use executor::{Error, Exclusion, Executor, Policy, Queue, Settings, Thread};
+use executor::{Error, Exclusion, Executor, ExecutorPolicy, Queue, Settings, Thread};
 use realtime::clock::monotonic_ns;
 use realtime::thread as rt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 
-const POLICIES: [Policy; 2] = [Policy::ChainAware, Policy::Ros2];
+const POLICIES: [ExecutorPolicy; 2] = [ExecutorPolicy::ChainAware, ExecutorPolicy::Ros2];
 
 fn threads(count: usize) -> Vec<Thread> {
     vec![Thread::default(); count]
@@ -81,7 +81,7 @@ fn callback_of_a_reentrant_group_runs_beside_itself() {
 
 #[test]
 fn parallel_callback_in_an_excluding_group_does_not() {
-    let mut executor = Executor::new(Policy::ChainAware, threads(3)).unwrap();
+    let mut executor = Executor::new(ExecutorPolicy::ChainAware, threads(3)).unwrap();
     let inside = AtomicUsize::new(0);
     executor.parallel_subscription(Settings::new("one", 1), full(200), move |context, number| {
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
@@ -116,7 +116,8 @@ fn free_thread_serves_what_a_busy_one_leaves() {
 fn threads_take_their_cores_and_say_which_priority_is_refused() {
     let core = *rt::cores().last().unwrap();
     let thread = Thread { cores: vec![core], priority: 5 };
-    let mut executor = Executor::new(Policy::ChainAware, vec![thread.clone(), thread]).unwrap();
+    let mut executor =
+        Executor::new(ExecutorPolicy::ChainAware, vec![thread.clone(), thread]).unwrap();
     let policies = Queue::new(1);
     let seen = policies.clone();
     executor.subscription(Settings::new("look", 1), full(1), move |context, _| {
@@ -128,8 +129,10 @@ fn threads_take_their_cores_and_say_which_priority_is_refused() {
     let (ran_on, policy) = executor::Input::take(&policies).unwrap().message;
     assert_eq!(ran_on, core);
     match report.refused {
-        None => assert_eq!(policy, rt::Policy::Fifo(5)),
-        Some(why) => assert!(policy == rt::Policy::Normal && why.contains("SCHED_FIFO"), "{why}"),
+        None => assert_eq!(policy, rt::Scheduling::Fifo(5)),
+        Some(why) => {
+            assert!(policy == rt::Scheduling::Normal && why.contains("SCHED_FIFO"), "{why}")
+        }
     }
 }
 
@@ -141,11 +144,11 @@ fn core_that_does_not_exist_ends_all_threads() {
         vec![Thread::default(), absent.clone()],
         vec![absent, Thread::default()],
     ] {
-        let executor = Executor::new(Policy::Ros2, threads).unwrap();
+        let executor = Executor::new(ExecutorPolicy::Ros2, threads).unwrap();
         let error = std::thread::spawn(|| executor.run(u64::MAX)).join().unwrap().unwrap_err();
         assert!(matches!(error, Error::Thread(realtime::Error::Cores { .. })), "{error}");
     }
-    assert!(matches!(Executor::new(Policy::Ros2, Vec::new()), Err(Error::NoThreads)));
+    assert!(matches!(Executor::new(ExecutorPolicy::Ros2, Vec::new()), Err(Error::NoThreads)));
 }
 
 /// As the threads of DDS are: of the executor's priority, on its core.
@@ -158,7 +161,7 @@ fn what_a_thread_of_the_same_priority_brings_is_there_for_the_next_choice() {
     let queue = high.clone();
     std::thread::spawn(move || {
         rt::pin(&[core]).unwrap();
-        allow.send(rt::set_policy(rt::Policy::Fifo(10)).is_ok()).unwrap();
+        allow.send(rt::set_policy(rt::Scheduling::Fifo(10)).is_ok()).unwrap();
         while told.recv().is_ok() {
             queue.push(100);
         }
@@ -168,7 +171,7 @@ fn what_a_thread_of_the_same_priority_brings_is_there_for_the_next_choice() {
         return;
     }
     let thread = Thread { cores: vec![core], priority: 10 };
-    let mut executor = Executor::new(Policy::ChainAware, vec![thread]).unwrap();
+    let mut executor = Executor::new(ExecutorPolicy::ChainAware, vec![thread]).unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
     let seen = log.clone();
     executor.subscription(Settings::new("low", 1), low, move |_, number| {

@@ -39,7 +39,7 @@ pub struct Options {
     /// Machines that are told of this participant beside those that multicast reaches, by their
     /// addresses. One of two sides is enough.
     pub peers: Vec<Ipv4Addr>,
-    /// Whose form of `ros_discovery_info` is sent.
+    /// The ROS 2 release whose form of `ros_discovery_info` is sent.
     pub distribution: Distribution,
     /// The enclave that secures this participant: a folder with the six files of ROS 2, as
     /// [`security`](crate::security) says. None: no security.

@@ -8,7 +8,7 @@
 //! A test compiles the header and compares every size, offset and constant.
 
 use crate::fault::Fault;
-use accel::{Outcome, Request, control};
+use accel::{Request, RequestOutcome, control};
 use std::ffi::{c_char, c_int};
 use std::mem::{MaybeUninit, size_of};
 
@@ -215,7 +215,7 @@ impl RequestFields {
 
 impl OutcomeFields {
     /// The fields of an outcome.
-    pub fn new(outcome: &Outcome) -> OutcomeFields {
+    pub fn new(outcome: &RequestOutcome) -> OutcomeFields {
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         OutcomeFields {
             size: size_of::<OutcomeFields>(),

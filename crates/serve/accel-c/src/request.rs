@@ -4,7 +4,7 @@ use crate::callback::id;
 use crate::client::{Handle, Inside, enter, put};
 use crate::fault::{Fault, OK, PENDING, TOO_LATE};
 use crate::layout::{self, OutcomeFields, RequestFields};
-use accel::Outcome;
+use accel::RequestOutcome;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
@@ -175,7 +175,7 @@ unsafe fn owned<'a>(inside: &Inside, ticket: *mut Ticket) -> Result<&'a mut acce
 ///
 /// # Safety
 /// [`layout::check_writable`] has accepted `to`.
-unsafe fn report(to: *mut OutcomeFields, done: Outcome) -> Result<c_int, Fault> {
+unsafe fn report(to: *mut OutcomeFields, done: RequestOutcome) -> Result<c_int, Fault> {
     // SAFETY: promised by the caller.
     unsafe { layout::write(to, &OutcomeFields::new(&done)) };
     done.ok()?;

@@ -16,7 +16,7 @@ use device::{ContextId, Device, Event, Level, Observer, OperationOutcome, Status
 use realtime::clock::monotonic_ns;
 use std::collections::HashMap;
 use std::sync::Arc;
-use system::Policy;
+use system::ArbitrationPolicy;
 
 /// Lanes that are there for demotions, so that these allocate nothing.
 const SPARE_LANES: usize = 4;
@@ -55,7 +55,7 @@ pub(crate) struct Bucket {
 pub(crate) struct Accelerator {
     pub id: Arc<str>,
     pub device: Arc<dyn Device>,
-    pub policy: Policy,
+    pub policy: ArbitrationPolicy,
     pub buckets: Vec<Bucket>,
     pub lanes: Vec<Lane>,
     /// Lanes that a demotion has taken from their bucket, for the next demotion.
@@ -79,7 +79,7 @@ pub(crate) struct Accelerator {
 impl Accelerator {
     pub(crate) fn new(
         config: &system::Accelerator,
-        policy: Policy,
+        policy: ArbitrationPolicy,
         device: Arc<dyn Device>,
         observer: Arc<dyn Observer>,
     ) -> Result<Accelerator, Error> {
@@ -95,17 +95,18 @@ impl Accelerator {
             orphans: Vec::new(),
             observer,
             context,
-            levels: if policy == Policy::Priority { config.buckets } else { 1 },
+            levels: if policy == ArbitrationPolicy::Priority { config.buckets } else { 1 },
             spread: Spread::new(),
             meter: Arc::new(Meter::new()),
             launches: 0,
             busy: 0,
             clients: HashMap::new(),
         };
-        if policy != Policy::Timeslice {
+        if policy != ArbitrationPolicy::Timeslice {
             for bucket in 0..accelerator.levels as usize {
-                let concurrent =
-                    policy == Policy::Priority && bucket == 0 && config.concurrent_lowest;
+                let concurrent = policy == ArbitrationPolicy::Priority
+                    && bucket == 0
+                    && config.concurrent_lowest;
                 let lanes = if concurrent { CONCURRENT_LANES } else { 1 };
                 accelerator.buckets.push(Bucket { queue: Queue::new(), free: Vec::new() });
                 for _ in 0..lanes {
@@ -146,7 +147,7 @@ impl Accelerator {
 
     /// Sees to it that there are lanes for the next demotions. For the control thread.
     pub(crate) fn keep_spare_lanes(&mut self) {
-        while self.policy == Policy::Priority && self.spare.len() < SPARE_LANES {
+        while self.policy == ArbitrationPolicy::Priority && self.spare.len() < SPARE_LANES {
             // Without one, the next demotion tries, and reports the failure.
             let Ok(lane) = self.add_lane(self.context, 0) else { return };
             self.spare.push(lane);
@@ -160,16 +161,18 @@ impl Accelerator {
 
     /// The device's priority level of a bucket: the same number, lowest to lowest.
     fn level(&self, bucket: usize) -> Level {
-        let bucket = if self.policy == Policy::Priority { bucket } else { 0 };
+        let bucket = if self.policy == ArbitrationPolicy::Priority { bucket } else { 0 };
         Level(u8::try_from(bucket).unwrap_or(u8::MAX))
     }
 
     /// The bucket of a request.
     pub(crate) fn bucket_of(&self, session: u64, chain_priority: u32) -> usize {
         match self.policy {
-            Policy::Fifo => 0,
-            Policy::Timeslice => self.clients.get(&session).map_or(0, |(bucket, _)| *bucket),
-            Policy::Priority => self.bucket_of_priority(chain_priority),
+            ArbitrationPolicy::Fifo => 0,
+            ArbitrationPolicy::Timeslice => {
+                self.clients.get(&session).map_or(0, |(bucket, _)| *bucket)
+            }
+            ArbitrationPolicy::Priority => self.bucket_of_priority(chain_priority),
         }
     }
 
@@ -184,14 +187,14 @@ impl Accelerator {
     /// Queues a request in its bucket.
     pub(crate) fn enqueue(&mut self, arrival: u64, request: Request) {
         let bucket = self.bucket_of(request.session.id, request.chain_priority);
-        let ordered = self.policy == Policy::Priority;
+        let ordered = self.policy == ArbitrationPolicy::Priority;
         let priority = if ordered { request.chain_priority } else { 0 };
         self.buckets[bucket].queue.push(priority, arrival, request);
     }
 
     /// A registration of this session comes.
     pub(crate) fn join(&mut self, session: u64) -> Result<(), Error> {
-        if self.policy == Policy::Timeslice && !self.clients.contains_key(&session) {
+        if self.policy == ArbitrationPolicy::Timeslice && !self.clients.contains_key(&session) {
             self.add_client(session)
                 .map_err(|reason| Error::Device { id: self.id.to_string(), reason })?;
         }
@@ -201,7 +204,7 @@ impl Accelerator {
     /// Moves chain priorities to other buckets, and waiting requests along. What is on the device
     /// stays there.
     pub(crate) fn set_spread(&mut self, spread: &Spread) {
-        if self.policy != Policy::Priority || self.spread == *spread {
+        if self.policy != ArbitrationPolicy::Priority || self.spread == *spread {
             return;
         }
         self.spread.clone_from(spread);
@@ -316,7 +319,7 @@ impl Accelerator {
     /// Moves a running request to the lowest level, and gives its bucket another lane.
     pub(crate) fn demote(&mut self, lane: usize) -> Result<(), device::Error> {
         let home = self.lanes[lane].home;
-        if self.policy != Policy::Priority || home == 0 || self.lanes[lane].demoted {
+        if self.policy != ArbitrationPolicy::Priority || home == 0 || self.lanes[lane].demoted {
             return Ok(());
         }
         self.device.set_stream_level(self.lanes[lane].stream, Level(0))?;

@@ -68,7 +68,7 @@ pub(crate) struct Settings {
 /// Facts that the server reports about itself.
 pub(crate) struct Facts {
     pub system: system::System,
-    pub policy: system::Policy,
+    pub policy: system::ArbitrationPolicy,
     /// Reason for which admission control is off although it is asked for; or empty.
     pub note: String,
     pub realtime: Arc<AtomicBool>,

@@ -9,7 +9,7 @@ use device::hosted::Unit;
 use device::software::{self, SoftwareDevice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use system::{Accelerator, DeviceKind, Policy, System};
+use system::{Accelerator, ArbitrationPolicy, DeviceKind, System};
 
 /// Starts the device of an accelerator.
 ///
@@ -19,11 +19,11 @@ use system::{Accelerator, DeviceKind, Policy, System};
 pub(crate) fn start(
     system: &System,
     accelerator: &Accelerator,
-    policy: Policy,
+    policy: ArbitrationPolicy,
     options: &Options,
 ) -> Result<Arc<dyn Device>, Error> {
     let key = |name: &str| format!("accelerators.{}.{name}", accelerator.id);
-    if policy == Policy::Timeslice && accelerator.device != DeviceKind::Cpu {
+    if policy == ArbitrationPolicy::Timeslice && accelerator.device != DeviceKind::Cpu {
         let expected = "expected cpu: with policy timeslice time slices are the software \
                         accelerator's";
         return Err(config_error(&key("device"), &accelerator.device.to_string(), expected));
@@ -36,7 +36,7 @@ pub(crate) fn start(
     let started = match accelerator.device {
         DeviceKind::Cpu => {
             let sharing = match policy {
-                Policy::Timeslice => {
+                ArbitrationPolicy::Timeslice => {
                     software::Sharing::TimeSlice { slice_ns: system.server.slice_ns }
                 }
                 _ => software::Sharing::Levels,

@@ -93,7 +93,7 @@ impl Inbox {
 /// Sessions for which there is room from the start, so that this thread does not allocate.
 const SESSIONS: usize = 1024;
 
-/// Whose turn it is.
+/// The sessions that wait for their turn.
 struct Turn {
     /// Sessions that have rung, the first one longest ago.
     ready: Vec<u64>,

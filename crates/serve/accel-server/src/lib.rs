@@ -63,7 +63,7 @@ use dispatch::Dispatcher;
 use inbox::Inbox;
 use journal::Journal;
 use realtime::awake;
-use realtime::thread::Policy as Scheduling;
+use realtime::thread::Scheduling;
 use register::Services;
 use seeker::Seeker;
 use shm::door::ServiceSocket;
@@ -72,7 +72,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use system::{Admission as Mode, Bound, Overrun, Policy, System};
+use system::{Admission as Mode, ArbitrationPolicy, Bound, Overrun, System};
 
 /// Function that takes the server's messages, one line each.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
@@ -81,7 +81,7 @@ pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 #[derive(Clone)]
 pub struct Options {
     /// The arbitration policy.
-    pub policy: Option<Policy>,
+    pub policy: Option<ArbitrationPolicy>,
     /// Treatment of a chain that would break a promise.
     pub admission: Option<Mode>,
     /// The file with measured execution times.
@@ -411,12 +411,12 @@ fn scheduling(priority: u32, below: u32) -> Scheduling {
 /// Builds the rules of admission control. Without priorities there is nothing to analyse.
 fn rules(
     system: &System,
-    policy: Policy,
+    policy: ArbitrationPolicy,
     options: &Options,
     calibration: Option<&Calibration>,
 ) -> Rules {
     let config = &system.server;
-    let levels = |buckets: u32| if policy == Policy::Priority { buckets } else { 1 };
+    let levels = |buckets: u32| if policy == ArbitrationPolicy::Priority { buckets } else { 1 };
     let mut model = system.model();
     if config.overrun == Overrun::Count {
         let chains = model.chains.iter_mut().zip(&system.chains);
@@ -432,8 +432,8 @@ fn rules(
     }
     Rules {
         mode: match policy {
-            Policy::Priority => options.admission.unwrap_or(config.admission),
-            Policy::Fifo | Policy::Timeslice => Mode::Off,
+            ArbitrationPolicy::Priority => options.admission.unwrap_or(config.admission),
+            ArbitrationPolicy::Fifo | ArbitrationPolicy::Timeslice => Mode::Off,
         },
         variant: match config.analysis {
             Bound::Tight => analysis::Variant::Tight,
@@ -447,7 +447,7 @@ fn rules(
 /// Returns the reason for which admission control is off although it is asked for; or empty.
 fn admission_note(
     rules: &Rules,
-    policy: Policy,
+    policy: ArbitrationPolicy,
     options: &Options,
     config: &system::Server,
 ) -> String {

@@ -325,7 +325,7 @@ fn interference_is_no_overrun() {
         let over = &over;
         scope.spawn(move || {
             thread::pin(&[0]).unwrap();
-            begun.send(thread::set_policy(thread::Policy::Fifo(50)).is_ok()).unwrap();
+            begun.send(thread::set_policy(thread::Scheduling::Fifo(50)).is_ok()).unwrap();
             while !over.load(Ordering::Relaxed) {
                 let end = Instant::now() + Duration::from_millis(4);
                 while Instant::now() < end {}

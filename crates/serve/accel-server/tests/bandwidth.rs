@@ -320,7 +320,7 @@ fn what_the_lock_adds_to_a_request() {
                 let stop = &stop;
                 // As a thread of a core, but that it goes to sleep after each request.
                 scope.spawn(move || {
-                    realtime::thread::set_policy(realtime::thread::Policy::Fifo(95)).unwrap();
+                    realtime::thread::set_policy(realtime::thread::Scheduling::Fifo(95)).unwrap();
                     while !stop.load(Ordering::Relaxed) {
                         if holders.wait_until_held(None) {
                             requests.recv().unwrap();

@@ -3,7 +3,7 @@
 
 mod support;
 
-use accel::{CallbackId, Client, Error, Outcome, Registration, Request, Status, Ticket};
+use accel::{CallbackId, Client, Error, Registration, Request, RequestOutcome, Status, Ticket};
 use bandwidth::holders::{Config, Holders};
 use std::path::Path;
 use std::process::Command;
@@ -104,7 +104,7 @@ impl One {
         self.client.submit(self.callback, &Request::new()).unwrap()
     }
 
-    fn wait(&mut self, ticket: &mut Ticket) -> Result<Outcome, Error> {
+    fn wait(&mut self, ticket: &mut Ticket) -> Result<RequestOutcome, Error> {
         self.client.wait(ticket, Some(PATIENCE))
     }
 

@@ -13,7 +13,7 @@ use crate::control::{self, Packet};
 use crate::link::{Link, lost};
 use crate::registration::{Callback, CallbackId, Registration};
 use crate::request::{Order, Request, Status};
-use crate::ticket::{Outcome, Ticket};
+use crate::ticket::{RequestOutcome, Ticket};
 use realtime::clock::monotonic_ns;
 use shm::peer::ServerUser;
 use shm::{PeerSlice, Segment};
@@ -175,7 +175,11 @@ impl Client {
     /// # Errors
     /// [`Error::Failed`] with how it ended; [`Error::ServerLost`] when the server went away
     /// meanwhile; [`Error::Full`].
-    pub fn run(&mut self, callback: CallbackId, request: &Request) -> Result<Outcome, Error> {
+    pub fn run(
+        &mut self,
+        callback: CallbackId,
+        request: &Request,
+    ) -> Result<RequestOutcome, Error> {
         let mut ticket = self.submit(callback, request)?;
         self.wait(&mut ticket, None)?.ok()
     }
@@ -203,7 +207,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::ServerLost`].
-    pub fn poll(&mut self, ticket: &mut Ticket) -> Result<Option<Outcome>, Error> {
+    pub fn poll(&mut self, ticket: &mut Ticket) -> Result<Option<RequestOutcome>, Error> {
         if let Some(outcome) = ticket.outcome {
             return Ok(Some(outcome));
         }
@@ -223,7 +227,7 @@ impl Client {
         &mut self,
         ticket: &mut Ticket,
         timeout: Option<Duration>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RequestOutcome, Error> {
         let end = timeout.map(|time| monotonic_ns().saturating_add(time.as_nanos() as u64));
         loop {
             if let Some(outcome) = self.poll(ticket)? {

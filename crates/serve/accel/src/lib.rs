@@ -37,4 +37,4 @@ pub use registration::{CallbackId, Registration};
 pub use request::{Request, Status};
 pub use shm::peer::ServerUser;
 pub use shm::socket;
-pub use ticket::{Outcome, Ticket};
+pub use ticket::{RequestOutcome, Ticket};

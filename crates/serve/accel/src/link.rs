@@ -6,7 +6,7 @@ use crate::registration::Callback;
 use crate::request::{Order, Status};
 use crate::session::{SLOTS, SessionMemory};
 use crate::socket::{Received, Socket};
-use crate::ticket::{Outcome, Ticket};
+use crate::ticket::{RequestOutcome, Ticket};
 use realtime::clock::monotonic_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use shm::peer::ServerUser;
@@ -127,10 +127,10 @@ impl Link {
         &mut self,
         ticket: &mut Ticket,
         done: &Completion,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RequestOutcome, Error> {
         let status = Status::from_word(done.status)
             .ok_or_else(|| Error::Protocol(format!("completion with status {}", done.status)))?;
-        let outcome = Outcome {
+        let outcome = RequestOutcome {
             launch_id: ticket.launch_id,
             status,
             overran: done.status & Status::OVERRUN != 0,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Result of a request. Times are CLOCK_MONOTONIC nanoseconds, 0 if a step did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RequestOutcome {
     /// The request's launch id.
     pub launch_id: u64,
     /// Status with which it ended.
@@ -29,12 +29,12 @@ pub struct Outcome {
     pub answered_ns: u64,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// The outcome itself if the request was done.
     ///
     /// # Errors
     /// [`Error::Failed`] otherwise.
-    pub fn ok(self) -> Result<Outcome, Error> {
+    pub fn ok(self) -> Result<RequestOutcome, Error> {
         match self.status {
             Status::Done => Ok(self),
             status => Err(Error::Failed { launch_id: self.launch_id, status }),
@@ -50,7 +50,7 @@ pub struct Ticket {
     pub(crate) submitted_ns: u64,
     /// Shared with the link that the request was sent on, and tells links apart.
     pub(crate) abandoned: Arc<AtomicU64>,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<RequestOutcome>,
 }
 
 impl Ticket {

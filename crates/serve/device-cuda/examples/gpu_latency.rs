@@ -4,7 +4,7 @@
 
 use device::{Device, Event, Launch, Level};
 use device_cuda::{Config, start};
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use std::time::Instant;
 
 fn report(what: &str, mut times_us: Vec<f64>) {
@@ -15,7 +15,7 @@ fn report(what: &str, mut times_us: Vec<f64>) {
 
 fn main() -> Result<(), device::Error> {
     for spins in [false, true] {
-        for policy in [Policy::Normal, Policy::Fifo(50)] {
+        for policy in [Scheduling::Normal, Scheduling::Fifo(50)] {
             let device = start(&Config { spins, policy, lowest: 4, ..Config::default() })?;
             let how = format!("spins {spins}, {policy:?}");
             let context = device.create_context()?;

@@ -18,7 +18,7 @@ pub(crate) struct Entry(pub sys::CUfunction);
 
 /// Code of a user's kernel: the PTX, and the name of the function in it.
 pub(crate) struct Source {
-    /// Whose it is, for messages.
+    /// Name of its owner, for messages.
     pub what: String,
     /// The code.
     pub ptx: String,

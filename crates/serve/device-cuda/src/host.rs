@@ -10,7 +10,7 @@ use crate::remote::board::{Answer, Mailbox, Order, Part};
 use crate::service::Service;
 use device::hosted::{Backend, Task};
 use device::{KernelId, Launch, Level};
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use serde::{Deserialize, Serialize};
 use shm::socket::{Received, Socket};
 use shm::{Doorbell, Mapping, PeerSlice, Segment};
@@ -41,7 +41,7 @@ pub(crate) struct Setup {
     pub(crate) in_place: bool,
     pub(crate) whole: bool,
     pub(crate) services: Vec<Service>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Scheduling,
     /// Of each unit.
     pub(crate) cores: Vec<Option<usize>>,
     /// Of the driver's own threads.
@@ -241,7 +241,7 @@ type Units = Vec<JoinHandle<()>>;
 /// Opens the GPU and starts the units.
 fn start(setup: &Setup, board: &Arc<Mapping>) -> Result<(Arc<Shared>, Units), String> {
     // It was started by a thread of a server, which may be a real-time one on a core of its own.
-    let _ = thread::set_policy(Policy::Normal);
+    let _ = thread::set_policy(Scheduling::Normal);
     let _ = thread::pin(&setup.home);
     let config = Config {
         ordinal: setup.ordinal,

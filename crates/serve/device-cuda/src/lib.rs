@@ -63,7 +63,7 @@ use device::Level;
 use device::hosted::{Hosted, Setup, Sharing, Unit};
 use gpu::Gpu;
 use local::Local;
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use remote::Remote;
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ pub struct Config {
     pub levels: u8,
     /// Number of launches of the lowest level that run at once.
     pub lowest: usize,
-    /// Policy of the device's threads.
-    pub policy: Policy,
+    /// Scheduling of the device's threads.
+    pub policy: Scheduling,
     /// Cores of the threads that launch and wait, in turn; if empty, any.
     pub cores: Vec<usize>,
     /// True if a unit looks for the end of its slice without sleeping: faster by the time that a
@@ -111,7 +111,7 @@ impl Default for Config {
             ordinal: 0,
             levels: 6,
             lowest: 2,
-            policy: Policy::Normal,
+            policy: Scheduling::Normal,
             cores: Vec::new(),
             spins: false,
             blocks_per_slice: 0,

@@ -37,7 +37,7 @@ pub(crate) struct Naps {
 impl Naps {
     /// For the calling thread, at its policy.
     pub(crate) fn new() -> Naps {
-        let limited = realtime::thread::policy() != realtime::thread::Policy::Normal;
+        let limited = realtime::thread::policy() != realtime::thread::Scheduling::Normal;
         let share = limited.then(|| realtime_share(&realtime::machine::rt_limits())).flatten();
         Naps {
             share: share.map(|share| (share - BESIDE).max(0.1)),

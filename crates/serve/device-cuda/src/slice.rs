@@ -29,7 +29,7 @@ pub(crate) enum Part {
 
 /// Slices of a launch, or what follows them.
 pub(crate) struct Slice<'a> {
-    /// Whose it is.
+    /// The request that it is a slice of.
     pub task: &'a Task<'a>,
     /// Program that runs.
     pub program: Program,

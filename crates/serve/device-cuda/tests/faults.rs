@@ -5,7 +5,7 @@ mod support;
 
 use device::{Device, Event, FailureCode, Status};
 use device_cuda::{Config, CudaDevice};
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{
@@ -86,13 +86,15 @@ fn endless_launch_is_ended_although_its_thread_keeps_the_core_on_the_fake_driver
 /// All threads of the device at one real-time priority on one core, one of which never sleeps.
 #[test]
 fn endless_launch_is_ended_although_its_thread_keeps_the_core() {
-    if let Err(error) = std::thread::spawn(|| thread::set_policy(Policy::Fifo(1))).join().unwrap() {
+    if let Err(error) =
+        std::thread::spawn(|| thread::set_policy(Scheduling::Fifo(1))).join().unwrap()
+    {
         return println!("SKIP: {error}");
     }
     let cores: Vec<usize> = thread::cores().pop().into_iter().collect();
     let _turn = turn();
     for ordinal in gpus() {
-        let (spins, policy, cores) = (true, Policy::Fifo(1), cores.clone());
+        let (spins, policy, cores) = (true, Scheduling::Fifo(1), cores.clone());
         endless_is_ended(apart(Config { ordinal, spins, policy, cores, ..Config::default() }));
     }
 }

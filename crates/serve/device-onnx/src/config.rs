@@ -2,7 +2,7 @@
 
 use crate::BUILT_IN;
 use device::Error;
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -31,9 +31,9 @@ pub struct Config {
     pub threads: usize,
     /// Number of levels, at least one.
     pub levels: u8,
-    /// Policy of the device's threads. When it is refused they run with the normal one, and
+    /// Scheduling of the device's threads. When it is refused they run with the normal one, and
     /// [`device::Statistics::realtime`] tells.
-    pub policy: Policy,
+    pub policy: Scheduling,
     /// The core that the unit is kept on, if any.
     pub core: Option<usize>,
     /// The core of the copy engine's thread, if it is to have one. With a real-time policy it
@@ -75,7 +75,7 @@ impl Default for Config {
             provider: Provider::Cpu,
             threads: 1,
             levels: 6,
-            policy: Policy::Normal,
+            policy: Scheduling::Normal,
             core: None,
             copy_core: None,
         }

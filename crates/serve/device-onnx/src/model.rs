@@ -11,7 +11,7 @@ use ort::memory::Allocator;
 use ort::session::builder::SessionBuilder;
 use ort::session::{IoBinding, Session};
 use ort::value::{DynTensor, PrimitiveTensorElementType};
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use shm::memory::PeerSlice;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -22,7 +22,7 @@ pub(crate) struct Loader {
     environment: Environment,
     provider: Provider,
     threads: usize,
-    policy: Policy,
+    policy: Scheduling,
 }
 
 /// A model that is ready to run.
@@ -205,7 +205,7 @@ impl Frame {
 }
 
 /// Makes the further threads of a model, with the policy of the device.
-struct Threads(Policy);
+struct Threads(Scheduling);
 
 impl ThreadManager for Threads {
     type Thread = JoinHandle<()>;

@@ -2,7 +2,7 @@
 
 use crate::Calibration;
 use device::hosted::{Sharing, Unit};
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 
 /// Configuration of a [`crate::VulkanDevice`]. The default has six levels on the first device that
 /// is no processor, or the first one if all are, and the ordinary scheduling policy.
@@ -16,9 +16,9 @@ pub struct Config {
     /// levels where the device has several compute queues, so that an urgent launch need not wait
     /// for the end of a block.
     pub units: Vec<Unit>,
-    /// Policy of the device's threads. When it is refused they run with the normal one, and
+    /// Scheduling of the device's threads. When it is refused they run with the normal one, and
     /// [`device::Statistics::realtime`] tells.
-    pub policy: Policy,
+    pub policy: Scheduling,
     /// Rule by which work gets the units.
     pub sharing: Sharing,
     /// The core of the copy engine's thread, if it is to have one.
@@ -46,7 +46,7 @@ impl Default for Config {
             device: Select::Default,
             levels: 6,
             units: Vec::new(),
-            policy: Policy::Normal,
+            policy: Scheduling::Normal,
             sharing: Sharing::Levels,
             copy_core: None,
             spin: false,

@@ -2,11 +2,11 @@
 //! kernel or the hypervisor forced on it. A block of the busy kernel has 100 us of work.
 
 use device::{Device, Event, Launch, Level, software};
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(5), |seconds| seconds.parse())?;
-    let policy = Policy::Fifo(50);
+    let policy = Scheduling::Fifo(50);
     let config = software::Config { cores: vec![0], policy, ..software::Config::default() };
     let device = software::SoftwareDevice::on_cores(config)?;
     let stream = device.create_stream(device.create_context()?, Level(0))?;

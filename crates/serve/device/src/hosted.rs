@@ -43,7 +43,7 @@ use crate::{
 use pace::Pace;
 use realtime::clock::monotonic_ns;
 use realtime::mutex::PiMutex;
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use schedule::{Schedule, ThreadKind};
 use shm::Mapping;
 use shm::memory::PeerSlice;
@@ -65,9 +65,9 @@ pub struct Setup {
     pub levels: u8,
     /// At least one.
     pub units: Vec<Unit>,
-    /// Policy of the device's threads. When it is refused they run with the normal one, and
+    /// Scheduling of the device's threads. When it is refused they run with the normal one, and
     /// [`Statistics::realtime`] tells.
-    pub policy: Policy,
+    pub policy: Scheduling,
     /// Rule by which work gets the units.
     pub sharing: Sharing,
     /// The core of the copy engine's thread, if it is to have one. With a real-time policy it
@@ -190,7 +190,7 @@ impl<B: Backend> Hosted<B> {
                 let (ready, runner) = set_up(&shared.backend, engine, unit, core, policy);
                 let paced =
                     ready.realtime && (engine == ThreadKind::Copy || shared.backend.is_busy());
-                let granted = if paced { policy } else { Policy::Normal };
+                let granted = if paced { policy } else { Scheduling::Normal };
                 // The receiver is gone only when the start has failed: then the device is closed.
                 let _ = sender.send(ready);
                 // The start waits until all have spoken and hung up.
@@ -251,7 +251,7 @@ fn set_up<B: Backend>(
     engine: ThreadKind,
     unit: usize,
     core: Option<usize>,
-    policy: Policy,
+    policy: Scheduling,
 ) -> (Ready, Option<Runner<B::Worker>>) {
     match engine {
         ThreadKind::Compute => thread::set_name(&format!("unit-{unit}")),
@@ -259,7 +259,7 @@ fn set_up<B: Backend>(
     }
     let core = core.map_or(Ok(()), |core| thread::pin(&[core]));
     let granted = thread::set_policy(policy).is_ok();
-    let realtime = granted && policy != Policy::Normal;
+    let realtime = granted && policy != Scheduling::Normal;
     if realtime {
         // For the pieces that a busy thread runs as an ordinary one. Without it they are shared
         // more evenly with others.

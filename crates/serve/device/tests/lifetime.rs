@@ -2,7 +2,7 @@
 
 use device::software::{Config, SoftwareDevice};
 use device::{Device, Error, Event, Launch, Level, Observer, OperationOutcome, Status};
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use realtime::work::Calibration;
 use shm::memory::PeerSlice;
 use std::sync::{Arc, Mutex, mpsc};
@@ -84,7 +84,8 @@ fn what_a_launch_holds_is_let_go_when_the_next_one_of_its_stream_has_ended() {
 
 #[test]
 fn refused_policy_is_told_and_the_device_works() {
-    let device = SoftwareDevice::on_cores(Config { policy: Policy::Fifo(5), ..config() }).unwrap();
+    let device =
+        SoftwareDevice::on_cores(Config { policy: Scheduling::Fifo(5), ..config() }).unwrap();
     let statistics = device.statistics();
     println!("real-time: {}", statistics.realtime);
     assert!(statistics.compute_threads.iter().all(|thread| *thread != 0));

@@ -2,7 +2,7 @@
 //! that the characterisation of base compares (COLA, figures 5 and 9c).
 
 use dataflow::trace::{Class, RunEnd as End};
-use driving::drive::{Outcome, TURN};
+use driving::drive::{DriveOutcome, TURN};
 use driving::runs::Run;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ impl Watch {
     }
 
     /// The frames of the drive that it has watched.
-    pub(crate) fn frames(&self, outcome: &Outcome, runs: &[Run]) -> Vec<Frame> {
+    pub(crate) fn frames(&self, outcome: &DriveOutcome, runs: &[Run]) -> Vec<Frame> {
         let mut took: HashMap<(u64, usize), u32> = HashMap::new();
         let done = |run: &&Run| run.outcome == End::Done && run.class != Class::Ahead;
         for run in runs.iter().filter(done) {

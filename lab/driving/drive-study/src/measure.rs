@@ -8,7 +8,7 @@ use crate::{Error, Hit, Key, Reaction, Row, Study, Suite, Times};
 use dataflow::Path;
 use dataflow::trace::{Class, Point, Reactions, RunEnd as End};
 use driving::Policy;
-use driving::drive::{self, Frame, Outcome, Until};
+use driving::drive::{self, DriveOutcome, Frame, Until};
 use driving::runs::{Run, runs};
 use driving::stack::{Features, Middleware};
 use driving::stays::stays;
@@ -48,7 +48,7 @@ impl Plan {
     }
 
     /// The row of a drive that has just ended.
-    fn row(&self, key: Key, outcome: &Outcome) -> Row {
+    fn row(&self, key: Key, outcome: &DriveOutcome) -> Row {
         let took_s = self.begun.elapsed().as_secs_f64();
         row(key, &self.scenario, outcome, (self.critical_s, self.late_s, took_s))
     }
@@ -119,7 +119,7 @@ pub(crate) fn on_both_clocks(
 fn row(
     key: Key,
     scenario: &Scenario,
-    outcome: &Outcome,
+    outcome: &DriveOutcome,
     (critical_s, late_s, took_s): (Option<f64>, f64, f64),
 ) -> Row {
     let runs = runs(&outcome.events);
@@ -173,7 +173,12 @@ fn row(
 
 /// Returns the number of frames on a fast path that were late because of perception alone: it left
 /// less time than the fastest frame of the drive took from there on.
-fn lost_in_perception(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>, late_s: f64) -> usize {
+fn lost_in_perception(
+    outcome: &DriveOutcome,
+    runs: &[Run],
+    fast: &HashSet<u64>,
+    late_s: f64,
+) -> usize {
     let named = |name: &str| outcome.names.modules.iter().position(|module| module == name);
     let tracking = named("tracking");
     let seen = runs.iter().filter(|run| run.module.is_some() && run.module == tracking);
@@ -189,7 +194,7 @@ fn lost_in_perception(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>, late
     split.iter().filter(|(perception, _)| perception + fastest > late_s).count()
 }
 
-fn times(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<String, Times> {
+fn times(outcome: &DriveOutcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<String, Times> {
     let mut times: BTreeMap<String, Times> = BTreeMap::new();
     let mut add = |name: &str, ns: u64| times.entry(name.to_owned()).or_default().add(ns);
     for frame in &outcome.frames {
@@ -217,7 +222,7 @@ fn times(outcome: &Outcome, runs: &[Run], fast: &HashSet<u64>) -> BTreeMap<Strin
 
 /// Adds the times for which the runs of each module had a core, and for which their messages
 /// waited.
-fn modules(outcome: &Outcome, runs: &[Run], times: &mut BTreeMap<String, Times>) {
+fn modules(outcome: &DriveOutcome, runs: &[Run], times: &mut BTreeMap<String, Times>) {
     let mut add = |name: String, ns: u64| times.entry(name).or_default().add(ns);
     let done = |run: &&Run| run.outcome == End::Done && run.class != Class::Ahead;
     for run in runs.iter().filter(done) {
@@ -233,7 +238,7 @@ fn modules(outcome: &Outcome, runs: &[Run], times: &mut BTreeMap<String, Times>)
 
 /// Returns the times that the frames which led to a command lost to making bytes and values of
 /// messages, and to their hops, on their way there.
-fn middleware(outcome: &Outcome) -> Times {
+fn middleware(outcome: &DriveOutcome) -> Times {
     let reactions = Reactions::new(&outcome.events);
     let sources = outcome.events.iter().filter_map(|event| match event.point {
         Point::Injected { source, captured_ns, .. } => Some((source, captured_ns)),

@@ -9,7 +9,7 @@
 
 use crate::Error;
 use bandwidth::workload::{Access, Caches, Hog, Size};
-use driving::drive::{self, Outcome, TURN, Until, mission, truth};
+use driving::drive::{self, DriveOutcome, TURN, Until, mission, truth};
 use driving::plan::Situation;
 use driving::predict::Surroundings;
 use driving::stack::{Mission, Scan, Stack, dangerous};
@@ -153,7 +153,7 @@ pub(crate) fn replay(
     scenario: &Scenario,
     stack: Stack,
     factor: f64,
-) -> Result<(Outcome, Vec<Call>), Error> {
+) -> Result<(DriveOutcome, Vec<Call>), Error> {
     let mut keeper = Keeper::default();
     let features = Policy::Oracle.features();
     let (costs, until) = (Policy::Oracle.costs(factor), Until::End);

@@ -2,7 +2,7 @@
 //! to other groups.
 
 use dataflow::trace::Class;
-use driving::drive::Outcome;
+use driving::drive::DriveOutcome;
 use driving::runs::Run;
 use driving::stack::CORES;
 use driving::stays::{Stay, inside, union};
@@ -31,7 +31,7 @@ pub struct Group {
 /// Returns the time for which a run of which pieces may be guests was under way, and the time for
 /// which cores, all together, computed for anybody meanwhile, s. Counted from the beginning of a
 /// run to its end: before, while it waits for a timer or for a message, nothing can be stolen.
-pub(crate) fn sending(outcome: &Outcome, runs: &[Run], stays: &[Stay]) -> (f64, f64) {
+pub(crate) fn sending(outcome: &DriveOutcome, runs: &[Run], stays: &[Stay]) -> (f64, f64) {
     let sends = |run: &&Run| {
         let name = run.module.and_then(|module| outcome.names.modules.get(module));
         run.class != Class::Ahead && name.is_some_and(|name| SENDERS.contains(&name.as_str()))
@@ -44,7 +44,7 @@ pub(crate) fn sending(outcome: &Outcome, runs: &[Run], stays: &[Stay]) -> (f64, 
 }
 
 /// Each group's.
-pub(crate) fn groups(outcome: &Outcome, stays: &[Stay]) -> Vec<Group> {
+pub(crate) fn groups(outcome: &DriveOutcome, stays: &[Stay]) -> Vec<Group> {
     let end_ns = (outcome.driven * 1e9).round() as u64;
     let names = outcome.names.groups.iter().enumerate();
     let group = |(number, name): (usize, &String)| {

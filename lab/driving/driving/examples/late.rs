@@ -9,7 +9,7 @@
 use dataflow::Path;
 use dataflow::trace::{Point, Reaction, Reactions, RunEnd as End};
 use driving::Policy;
-use driving::drive::{self, Frame, Outcome};
+use driving::drive::{self, DriveOutcome, Frame};
 use driving::runs::{Run, runs};
 use driving::stack::Stack;
 use std::collections::{BTreeMap, HashSet};
@@ -86,7 +86,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(outcome: &Outcome) -> Sum {
+    fn of(outcome: &DriveOutcome) -> Sum {
         let all = runs(&outcome.events);
         let fast: HashSet<u64> =
             all.iter().filter(|run| run.path == Path::Fast).map(|run| run.frame).collect();
@@ -165,7 +165,7 @@ impl Sum {
     }
 }
 
-fn told(outcome: &Outcome, runs: &[Run], way: &Reaction) -> String {
+fn told(outcome: &DriveOutcome, runs: &[Run], way: &Reaction) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
     let steps = way.steps.iter().map(|step| {
         let module = &outcome.names.modules[step.module.index()];

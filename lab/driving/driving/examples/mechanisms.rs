@@ -6,7 +6,7 @@
 
 use dataflow::trace::{Event, Point};
 use dataflow::{Costs, ModuleStatistics};
-use driving::drive::{self, Outcome};
+use driving::drive::{self, DriveOutcome};
 use driving::stack::{Features, Stack};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -97,7 +97,7 @@ struct Drive {
 }
 
 impl Drive {
-    fn of(outcome: &Outcome) -> Drive {
+    fn of(outcome: &DriveOutcome) -> Drive {
         let modules = &outcome.statistics.modules;
         let each = |of: fn(&ModuleStatistics) -> f64| std::array::from_fn(|at| of(&modules[at]));
         let groups = &outcome.statistics.groups;

@@ -70,7 +70,7 @@ fn turns(
     Ok(())
 }
 
-/// Whose place in the world this is, as one of the classes; an obstacle looks like a car.
+/// Class of the body at this place in the world; an obstacle looks like a car.
 fn of(place: DVec2, bodies: &[Body], near: f64) -> Option<Kind> {
     let others = bodies.iter().filter(|body| body.id != 0);
     let mut around = others.filter(|body| {

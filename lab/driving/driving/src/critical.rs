@@ -15,7 +15,7 @@
 //! stack, as a trace measures it, is r or what it needs on cores that take no time, whichever is
 //! longer: the wait for the first turn, and for further ones where the first does not show enough.
 
-use crate::drive::{Course, Error, Left, Outcome, TURN, Until, ns};
+use crate::drive::{Course, DriveOutcome, Error, Left, TURN, Until, ns};
 use crate::policy::Policy;
 use crate::stack::{self, Scan, Stack};
 use dataflow::Virtual;
@@ -128,7 +128,7 @@ impl Trial {
 }
 
 /// Steps from T0 until the lidar turns.
-fn wait(outcome: &Outcome) -> u32 {
+fn wait(outcome: &DriveOutcome) -> u32 {
     outcome.seen.map_or(u32::MAX, |seen| {
         let seen = (seen / STEP).round() as u64;
         (seen.next_multiple_of(TURN) - seen) as u32
@@ -178,7 +178,7 @@ pub fn search<E>(crashes: &mut dyn FnMut(u32) -> Result<bool, E>) -> Result<Limi
 ///
 /// # Errors
 /// The scenario makes no world.
-pub fn react(scenario: &Scenario, steps: u32) -> Result<Outcome, Error> {
+pub fn react(scenario: &Scenario, steps: u32) -> Result<DriveOutcome, Error> {
     let mut course = Course::start(scenario, Until::Over)?;
     let features = Policy::Oracle.features();
     let (graph, doors) = stack::build(Stack::A, &features, &course.mission);

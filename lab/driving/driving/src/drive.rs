@@ -49,7 +49,7 @@ pub enum Until {
 
 /// Outcome of a scenario that was driven.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct DriveOutcome {
     /// Time that was driven, s; up to the first collision.
     pub driven: f64,
     /// Whom the ego touched.
@@ -119,7 +119,7 @@ pub struct Frame {
     pub latency: f64,
 }
 
-impl Outcome {
+impl DriveOutcome {
     /// The latency that a share of the frames does not exceed, s; none without frames.
     pub fn latency(&self, share: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.frames.iter().map(|frame| frame.latency).collect();
@@ -151,7 +151,7 @@ pub fn run(
     stack: Stack,
     features: &Features,
     costs: Costs,
-) -> Result<Outcome, Error> {
+) -> Result<DriveOutcome, Error> {
     watch(scenario, stack, features, costs, Until::End, &mut |_| ())
 }
 
@@ -168,7 +168,7 @@ pub fn watch(
     costs: Costs,
     until: Until,
     show: &mut dyn FnMut(&World),
-) -> Result<Outcome, Error> {
+) -> Result<DriveOutcome, Error> {
     on(Course::start(scenario, until)?, stack, features, costs, show)
 }
 
@@ -193,7 +193,7 @@ pub fn watch_again(
     features: &Features,
     seen: Seen,
     until: Until,
-) -> Result<Outcome, Error> {
+) -> Result<DriveOutcome, Error> {
     let course = Course { imposed: Some(seen.obeyed), ..Course::start(scenario, until)? };
     on(course, stack, features, Costs::Observed(seen.observed), &mut |_| ())
 }
@@ -204,7 +204,7 @@ fn on(
     features: &Features,
     costs: Costs,
     show: &mut dyn FnMut(&World),
-) -> Result<Outcome, Error> {
+) -> Result<DriveOutcome, Error> {
     let (graph, doors) = stack::build(stack, features, &course.mission);
     let mut clock = Virtual::new(graph, features.settings(), costs)?;
     while !course.over() {
@@ -415,7 +415,7 @@ impl Course {
     }
 
     /// Outcome of the drive, with a stack of so many cores.
-    pub(crate) fn outcome(self, doors: &Doors, cores: usize, left: Left) -> Outcome {
+    pub(crate) fn outcome(self, doors: &Doors, cores: usize, left: Left) -> DriveOutcome {
         let scans = doors.scans.id();
         let mut frames = Vec::new();
         let mut unanswered = 0;
@@ -438,7 +438,7 @@ impl Course {
         let reaction = self.seen.and_then(|seen| self.reaction(doors, &events, ns(seen)));
         let progress = self.along() - self.start;
         let [violations, aggressive] = self.watches.map(Watch::found);
-        Outcome {
+        DriveOutcome {
             driven: self.world.time(),
             collisions: self.world.collisions().to_vec(),
             violations,

@@ -7,13 +7,13 @@
 //! whose end it has time to cast the lidar's rays. If it is not ready in time, that is counted
 //! ([`Kept`]).
 
-use crate::drive::{Course, Error, Kept, Left, Outcome, Seen, Until};
+use crate::drive::{Course, DriveOutcome, Error, Kept, Left, Seen, Until};
 use crate::stack::{self, Features, Stack};
 use dataflow::trace::{Ring, merge};
 use dataflow::{Observed, Settings, Wall};
 use realtime::awake;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
-use realtime::thread::{Policy, pin, set_name, set_policy};
+use realtime::thread::{Scheduling, pin, set_name, set_policy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -86,7 +86,7 @@ pub fn watch(
     (places, factor): (&Places, f64),
     until: Until,
     show: &mut (dyn FnMut(&World) + Send),
-) -> Result<Outcome, Error> {
+) -> Result<DriveOutcome, Error> {
     let settings = features.settings();
     let drive = || drive(scenario, stack, (features, settings), (places, factor), until, show);
     alone(drive).map(|(outcome, _)| outcome)
@@ -108,7 +108,7 @@ pub fn keep(
     features: &Features,
     (places, factor): (&Places, f64),
     until: Until,
-) -> Result<(Outcome, Seen), Error> {
+) -> Result<(DriveOutcome, Seen), Error> {
     let settings = Settings { keep_chunks: true, ..features.settings() };
     let show = &mut |_: &World| ();
     alone(|| drive(scenario, stack, (features, settings), (places, factor), until, show))
@@ -128,7 +128,7 @@ fn drive(
     (places, factor): (&Places, f64),
     until: Until,
     show: &mut dyn FnMut(&World),
-) -> Result<(Outcome, Seen), Error> {
+) -> Result<(DriveOutcome, Seen), Error> {
     let mut course = Course::start(scenario, until)?;
     let mut kept = Kept::default();
     // The thread that fires the timers inherits the core.
@@ -208,7 +208,7 @@ fn set_up(places: &Places, kept: &mut Kept) -> Result<(), Error> {
     set_name("world");
     pin(&[places.world])?;
     if !places.folded
-        && let Err(error) = set_policy(Policy::Fifo(WORLD_PRIORITY))
+        && let Err(error) = set_policy(Scheduling::Fifo(WORLD_PRIORITY))
     {
         kept.refused(vec![format!("the world: {error}")]);
     }

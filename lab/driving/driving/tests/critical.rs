@@ -2,7 +2,7 @@
 
 use dataflow::Costs;
 use driving::critical::{LONGEST, critical, react};
-use driving::drive::{Outcome, run};
+use driving::drive::{DriveOutcome, run};
 use driving::stack::{Features, Stack};
 use world::suite::{self, Set};
 use world::{Limit, Scenario};
@@ -26,12 +26,12 @@ fn child() -> Scenario {
     Scenario::from_yaml(CHILD, "child.yaml").unwrap()
 }
 
-fn reaction_ms(outcome: &Outcome) -> Option<u64> {
+fn reaction_ms(outcome: &DriveOutcome) -> Option<u64> {
     Some(outcome.reaction.as_ref()?.total_ns() / 1_000_000)
 }
 
 /// From T0 to the first turn of the lidar, steps.
-fn wait(outcome: &Outcome) -> u32 {
+fn wait(outcome: &DriveOutcome) -> u32 {
     let seen = (outcome.seen.unwrap() * 100.0).round() as u32;
     seen.next_multiple_of(10) - seen
 }

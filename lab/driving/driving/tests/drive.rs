@@ -3,7 +3,7 @@
 
 use dataflow::trace::{Event, Point};
 use dataflow::{Chunk, Costs, Path};
-use driving::drive::{Outcome, run};
+use driving::drive::{DriveOutcome, run};
 use driving::stack::{Features, Stack};
 use std::collections::BTreeMap;
 use world::Scenario;
@@ -32,7 +32,7 @@ fn costs(planning_ns: u64) -> Costs {
     }))
 }
 
-fn drive(stack: Stack, features: &Features, planning_ns: u64) -> Outcome {
+fn drive(stack: Stack, features: &Features, planning_ns: u64) -> DriveOutcome {
     let scenario = Scenario::from_yaml(BRAKES, "brakes.yaml").unwrap();
     run(&scenario, stack, features, costs(planning_ns)).unwrap()
 }
@@ -71,7 +71,7 @@ fn stages_with_timers_answer_later_than_messages() {
 fn the_fast_path_answers_earlier_when_planning_takes_too_long() {
     let base = drive(Stack::A, &Features::base(), 3_000_000);
     let fast = drive(Stack::A, &Features { fast_path: true, ..Features::base() }, 3_000_000);
-    let planning = |outcome: &Outcome| {
+    let planning = |outcome: &DriveOutcome| {
         let of = outcome.statistics.modules.iter().find(|module| module.name == "planning");
         of.map(|module| module.fast).unwrap()
     };
@@ -121,13 +121,13 @@ fn idle_groups_take_pieces_of_busy_ones_and_nobody_waits_for_them() {
     };
     let base = drive(&Features::base());
     let stealing = drive(&Features { stealing: true, ..Features::base() });
-    let guests = |outcome: &Outcome| -> u64 {
+    let guests = |outcome: &DriveOutcome| -> u64 {
         outcome.statistics.modules.iter().map(|module| module.pieces_as_guest).sum()
     };
     assert_eq!(guests(&base), 0);
     assert!(guests(&stealing) > 20, "{}", guests(&stealing));
     // Lanes are planned for one after the other, or as pieces.
-    let lanes = |outcome: &Outcome| {
+    let lanes = |outcome: &DriveOutcome| {
         let planning = outcome.names.modules.iter().position(|name| name == "planning").unwrap();
         outcome.statistics.modules[planning].pieces
     };

@@ -2,7 +2,7 @@
 
 use dataflow::trace::Point;
 use dataflow::{Chunk, Costs};
-use driving::drive::{Outcome, run};
+use driving::drive::{DriveOutcome, run};
 use driving::runs::runs;
 use driving::stack::Stack;
 use driving::{Policy, stack};
@@ -23,11 +23,11 @@ hazard: { actor: 0, action: 0 }
 ";
 
 /// Drives with `planning_ns` for a chunk of planning; the other modules take little.
-fn drive(policy: Policy, planning_ns: u64) -> Outcome {
+fn drive(policy: Policy, planning_ns: u64) -> DriveOutcome {
     drive_in(BRAKES, policy, planning_ns)
 }
 
-fn drive_in(scenario: &str, policy: Policy, planning_ns: u64) -> Outcome {
+fn drive_in(scenario: &str, policy: Policy, planning_ns: u64) -> DriveOutcome {
     let scenario = Scenario::from_yaml(scenario, "brakes.yaml").unwrap();
     let costs = Costs::Declared(Box::new(move |chunk: &Chunk| {
         // Segmentation, tracking, prediction, planning, control, the emergency brake.
@@ -38,7 +38,7 @@ fn drive_in(scenario: &str, policy: Policy, planning_ns: u64) -> Outcome {
 }
 
 /// The longest run of planning, s.
-fn longest(outcome: &Outcome) -> f64 {
+fn longest(outcome: &DriveOutcome) -> f64 {
     let planning = outcome.names.modules.iter().position(|name| name == "planning");
     let runs = runs(&outcome.events);
     let service = runs.iter().filter(|run| run.module == planning).map(|run| run.service_ns);

@@ -1,7 +1,7 @@
 //! The stack reacts to a hazard in the first frame that shows it, as far as a frame can.
 
 use dataflow::{Chunk, Costs};
-use driving::drive::{Outcome, run};
+use driving::drive::{DriveOutcome, run};
 use driving::stack::{Features, Stack};
 use world::Scenario;
 
@@ -60,7 +60,7 @@ actors:
   - { kind: pedestrian, along_m: 95, left_m: -3.2, heading_deg: 90 }
 ";
 
-fn drive(text: &str, stack: Stack) -> Outcome {
+fn drive(text: &str, stack: Stack) -> DriveOutcome {
     let scenario = Scenario::from_yaml(text, "test.yaml").unwrap();
     // Segmentation, tracking, prediction, planning, control.
     let whole = [4_000_000, 500_000, 2_000_000, 300_000, 50_000];

@@ -2,7 +2,7 @@
 //! depends on how fast they are.
 
 use dataflow::Observed;
-use driving::drive::{Outcome, Seen, Until, watch_again};
+use driving::drive::{DriveOutcome, Seen, Until, watch_again};
 use driving::stack::{Features, Stack};
 use driving::wall::{self, Places};
 use realtime::clock::monotonic_ns;
@@ -22,7 +22,7 @@ actions:
 hazard: { actor: 0, action: 0 }
 ";
 
-fn drive(features: &Features, until: Until, show: &mut (dyn FnMut(&World) + Send)) -> Outcome {
+fn drive(features: &Features, until: Until, show: &mut (dyn FnMut(&World) + Send)) -> DriveOutcome {
     let scenario = Scenario::from_yaml(LEAD, "lead.yaml").unwrap();
     let cores = realtime::thread::cores();
     let places = Places::folded(&cores, Places::needed(features)).unwrap();

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use realtime::clock::{monotonic_ns, sleep_until_ns};
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use serde::{Deserialize, Serialize};
 use shm::{Mapping, Segment, futex};
 use trial::{Child, Parent};
@@ -58,7 +58,11 @@ impl Peer {
 
 /// Gives the calling thread a SCHED_FIFO priority, 0 for normal.
 pub(crate) fn prioritise(priority: u8) -> anyhow::Result<()> {
-    Ok(thread::set_policy(if priority == 0 { Policy::Normal } else { Policy::Fifo(priority) })?)
+    Ok(thread::set_policy(if priority == 0 {
+        Scheduling::Normal
+    } else {
+        Scheduling::Fifo(priority)
+    })?)
 }
 
 /// Returns true if this process may have a SCHED_FIFO priority, and says if not.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail, ensure};
 use indicatif::ProgressBar;
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use report::document::WIDTH;
 use submission::measure::{Protocol, Seat, Wait};
 use submission::network::{MOST_K, MOST_L};
@@ -173,9 +173,9 @@ fn seat(args: &Args) -> anyhow::Result<Seat> {
 
 /// The priority, if this process may use it; says so if not.
 fn fifo(priority: u8) -> Option<u8> {
-    let allowed = thread::set_policy(Policy::Fifo(priority));
+    let allowed = thread::set_policy(Scheduling::Fifo(priority));
     // Less than the thread has.
-    let _ = thread::set_policy(Policy::Normal);
+    let _ = thread::set_policy(Scheduling::Normal);
     let refused = |error| tell!("keeptime-lab bench: measured at the ordinary priority: {error}");
     allowed.map_err(refused).ok().map(|()| priority)
 }

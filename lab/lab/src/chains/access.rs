@@ -146,7 +146,7 @@ fn through_server(
     let mut ticket = client.submit(id, request)?;
     let left = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()));
     let outcome = client.wait(&mut ticket, Some(left))?.ok()?;
-    let accel::Outcome { submitted_ns, arrived_ns, started_ns, finished_ns, .. } = outcome;
+    let accel::RequestOutcome { submitted_ns, arrived_ns, started_ns, finished_ns, .. } = outcome;
     spent.request([submitted_ns, arrived_ns, started_ns, finished_ns, monotonic_ns()]);
     Ok(())
 }

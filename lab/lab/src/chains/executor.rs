@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use accel::Wait;
 use anyhow::Context as _;
-use executor::{Context, Executor, Period, Policy, Queue, Sender, Settings, Thread};
+use executor::{Context, Executor, ExecutorPolicy, Period, Queue, Sender, Settings, Thread};
 use realtime::clock::{monotonic_ns, thread_cpu_ns};
 use realtime::mutex::PiMutex;
 use realtime::thread;
@@ -96,7 +96,7 @@ pub(crate) fn run(spec: &Spec, parent: &mut Parent) -> anyhow::Result<()> {
     let process = Process::prepare(spec)?;
     if spec.plan.priority > 0 {
         // Now, or a busy machine delays the start; the executor says whether it is refused.
-        let _ = thread::set_policy(thread::Policy::Fifo(spec.plan.priority));
+        let _ = thread::set_policy(thread::Scheduling::Fifo(spec.plan.priority));
     }
     let lock = thread::lock_memory().err().map(|error| error.to_string());
     parent.tell(&Answer::Ready(Refused { lock }))?;
@@ -162,7 +162,7 @@ impl Process<'_> {
         let stretches = PiMutex::new(Vec::with_capacity((runs as usize).min(MAX_SAMPLES)));
         let mut process = Process {
             spec,
-            executor: Executor::new(Policy::ChainAware, vec![only])?,
+            executor: Executor::new(ExecutorPolicy::ChainAware, vec![only])?,
             access: Access::open(&spec.way)?,
             warm_ns: monotonic_ns() + WARM_UP_NS,
             gates: BTreeMap::new(),
@@ -205,7 +205,7 @@ impl Process<'_> {
         Ok(())
     }
 
-    /// How the callbacks of a chain tell that a job ended.
+    /// Channel by which the callbacks of a chain tell that a job ended.
     fn over(&self, chain: &ChainPlan) -> anyhow::Result<Option<Over>> {
         if !chain.best_effort {
             return Ok(None);

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use realtime::clock::monotonic_ns;
 use rustix::process::Signal;
-use system::Policy;
+use system::ArbitrationPolicy;
 use trial::Child;
 
 use super::disturbance::Summary;
@@ -53,13 +53,13 @@ impl ServerProcess<'_> {
     ///
     /// # Errors
     /// The server cannot start; the error is its message.
-    pub(crate) fn start(&self, policy: Policy) -> anyhow::Result<Child> {
+    pub(crate) fn start(&self, policy: ArbitrationPolicy) -> anyhow::Result<Child> {
         let socket = socket(self.folder);
         let command = tool::serve(self.file, &socket, &self.options(policy))?;
         tool::start_server(command, &socket, self.interrupted)
     }
 
-    fn options(&self, policy: Policy) -> Vec<OsString> {
+    fn options(&self, policy: ArbitrationPolicy) -> Vec<OsString> {
         let list =
             |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<String>>().join(",");
         let name = Arbitration::Server(policy).name();

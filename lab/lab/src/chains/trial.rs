@@ -14,7 +14,7 @@ use realtime::machine;
 use realtime::work::Calibration;
 use report::chains::PolicyRun;
 use serde::de::DeserializeOwned;
-use system::{DeviceKind, Policy, System};
+use system::{ArbitrationPolicy, DeviceKind, System};
 use trial::{Child, Children};
 
 use super::access::Way;
@@ -46,8 +46,8 @@ pub(crate) struct Placement<'a> {
 pub(crate) struct Run<'a> {
     /// Name that is shown meanwhile.
     pub name: &'a str,
-    /// Policy of the server, if there is one.
-    pub policy: Option<Policy>,
+    /// Arbitration policy of the server, if there is one.
+    pub policy: Option<ArbitrationPolicy>,
     /// Time for which timers release, in nanoseconds.
     pub duration_ns: u64,
     /// Time that callbacks have to end after that.
@@ -191,7 +191,7 @@ impl Trial<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Arbitration {
     /// The server, by this policy.
-    Server(Policy),
+    Server(ArbitrationPolicy),
     /// Nobody: each executor process has devices of its own.
     Direct,
 }
@@ -200,9 +200,9 @@ impl Arbitration {
     /// The name, as on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Arbitration::Server(Policy::Priority) => report::chains::PRIORITY,
-            Arbitration::Server(Policy::Fifo) => "fifo",
-            Arbitration::Server(Policy::Timeslice) => "timeslice",
+            Arbitration::Server(ArbitrationPolicy::Priority) => report::chains::PRIORITY,
+            Arbitration::Server(ArbitrationPolicy::Fifo) => "fifo",
+            Arbitration::Server(ArbitrationPolicy::Timeslice) => "timeslice",
             Arbitration::Direct => "direct",
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use driving::Policy;
-use driving::drive::Outcome;
+use driving::drive::DriveOutcome;
 use driving::wall::{PRIORITY, Places};
 use realtime::machine::siblings;
 use realtime::thread::{self, set_policy};
@@ -135,7 +135,7 @@ pub(super) fn on_the_wall(places: &Places) -> String {
 /// The priority that threads of a stack get, or why they do not.
 pub(super) fn priority() -> String {
     // A thread of its own, so that nobody keeps it.
-    let tried = std::thread::spawn(|| set_policy(thread::Policy::Fifo(PRIORITY))).join();
+    let tried = std::thread::spawn(|| set_policy(thread::Scheduling::Fifo(PRIORITY))).join();
     match tried {
         Ok(Err(error)) => format!("{error}"),
         _ => format!("SCHED_FIFO {PRIORITY}"),
@@ -157,7 +157,7 @@ pub(super) fn mark(places: Option<&Places>) -> Vec<String> {
 }
 
 /// Returns the marks that qualify a drive.
-pub(super) fn marks(policy: Policy, outcome: &Outcome) -> Vec<String> {
+pub(super) fn marks(policy: Policy, outcome: &DriveOutcome) -> Vec<String> {
     let Some(kept) = &outcome.kept else { return Vec::new() };
     let mut marks = Vec::new();
     if kept.late > 0 {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use dataflow::trace::{Class, Reaction as Way, RunEnd as End};
-use driving::drive::Outcome;
+use driving::drive::DriveOutcome;
 use driving::runs::{Run, runs};
 use report::drive::{Collision, Drive, Frame, Part, PartKind, Path, Reaction, Span};
 use world::{Kind, Side, World};
@@ -40,7 +40,7 @@ impl Film {
     }
 
     /// Returns the drive as the report shows it.
-    pub(super) fn develop(self, policy: String, outcome: &Outcome) -> Drive {
+    pub(super) fn develop(self, policy: String, outcome: &DriveOutcome) -> Drive {
         let runs = runs(&outcome.events);
         let collision = outcome.collisions.first().map(|hit| Collision {
             at_s: hit.time,
@@ -90,7 +90,7 @@ fn side(side: Side) -> &'static str {
     }
 }
 
-fn frames(outcome: &Outcome, runs: &[Run]) -> Vec<Frame> {
+fn frames(outcome: &DriveOutcome, runs: &[Run]) -> Vec<Frame> {
     let fast = runs.iter().filter(|run| run.path == dataflow::Path::Fast);
     let fast: HashSet<u64> = fast.map(|run| run.frame).collect();
     let frame = |frame: &driving::drive::Frame| Frame {
@@ -102,7 +102,7 @@ fn frames(outcome: &Outcome, runs: &[Run]) -> Vec<Frame> {
 }
 
 /// The terms of the reaction in their order, which sum to it.
-fn parts(way: &Way, outcome: &Outcome) -> Reaction {
+fn parts(way: &Way, outcome: &DriveOutcome) -> Reaction {
     let mut parts = Vec::new();
     let mut part = |kind, name: String, ns| {
         if ns > 0 {
@@ -123,7 +123,7 @@ fn parts(way: &Way, outcome: &Outcome) -> Reaction {
     Reaction { visible_s: way.hazard_ns as f64 / 1e9, acted_s: way.command_ns as f64 / 1e9, parts }
 }
 
-fn spans(outcome: &Outcome, runs: &[Run], reaction: Option<&Way>) -> Vec<Span> {
+fn spans(outcome: &DriveOutcome, runs: &[Run], reaction: Option<&Way>) -> Vec<Span> {
     let Some(way) = reaction else { return Vec::new() };
     let from_ns = way.hazard_ns.saturating_sub(AROUND_NS);
     let to_ns = way.command_ns + AROUND_NS;

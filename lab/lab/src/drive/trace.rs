@@ -10,7 +10,7 @@ use ::trace::metadata::{self, Flow, FlowDrive, LostRange, Machine};
 use ::trace::{BlockHead, Metadata, StreamKind, TraceWriter};
 use anyhow::Context;
 use dataflow::trace::{Event, Point, record};
-use driving::drive::Outcome;
+use driving::drive::DriveOutcome;
 use report::drive::DriveRun;
 
 use super::clock::Clock;
@@ -35,7 +35,7 @@ impl Tape {
     }
 
     /// Adds a drive.
-    pub(super) fn add(&mut self, policy: String, outcome: &Outcome) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, policy: String, outcome: &DriveOutcome) -> anyhow::Result<()> {
         let mut records = Vec::with_capacity(2 * outcome.events.len());
         outcome.events.iter().for_each(|event| record::encode(event, &mut records));
         let raws: Vec<_> = records.iter().map(::record::Record::to_raw).collect();
@@ -74,7 +74,7 @@ impl Tape {
     }
 }
 
-fn about(policy: String, outcome: &Outcome) -> FlowDrive {
+fn about(policy: String, outcome: &DriveOutcome) -> FlowDrive {
     let names = outcome.names.clone();
     let reaction = outcome.reaction.as_ref().and_then(|way| {
         let sent = |event: &Event| match event.point {

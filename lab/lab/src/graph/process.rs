@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use executor::{Executor, Period, Policy, Settings, Thread};
+use executor::{Executor, ExecutorPolicy, Period, Settings, Thread};
 use graph_bounds::callback_name;
 use realtime::clock::monotonic_ns;
 use realtime::machine;
@@ -147,7 +147,7 @@ impl Process {
         system: &System,
         graph: &Graph,
     ) -> anyhow::Result<Executor> {
-        let policy = if spec.ros2 { Policy::Ros2 } else { Policy::ChainAware };
+        let policy = if spec.ros2 { ExecutorPolicy::Ros2 } else { ExecutorPolicy::ChainAware };
         let thread = |core: &usize| Thread { cores: vec![*core], priority: plan.priority };
         let mut executor = Executor::new(policy, plan.cores.iter().map(thread).collect())?;
         let mut access = Access::open(&spec.way)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use accel::{Client, Request};
 use anyhow::Context;
-use system::{Node, Policy};
+use system::{ArbitrationPolicy, Node};
 
 use super::trial::{Method, Trial};
 use crate::chains::access::registration;
@@ -56,7 +56,7 @@ fn requests(trial: &Trial<'_>, progress: &mut Progress) -> anyhow::Result<BTreeM
     progress.begin("accelerator requests by themselves");
     let folder = server::private_folder()?;
     let process = trial.placement.server(folder.path());
-    let mut server = process.start(Policy::Priority)?;
+    let mut server = process.start(ArbitrationPolicy::Priority)?;
     let mut client = Client::connect(server::socket(folder.path()))?;
     let priority = trial.graph.nodes.iter().flat_map(Node::priorities).max().unwrap_or(0);
     let mut longest = BTreeMap::new();

@@ -9,7 +9,7 @@ use realtime::machine::RtLimits;
 use realtime::work::Calibration;
 use report::graph::{CallbackResult, MethodRun, PathResult};
 use ros::Neighbours;
-use system::{Graph, Policy};
+use system::{ArbitrationPolicy, Graph};
 
 use super::plan::ExecutorPlan;
 use super::process::{ProcessReport, Spec};
@@ -122,7 +122,7 @@ impl Trial<'_> {
         let _neighbours = is_crowded.then(|| Neighbours::new(self.domain)).transpose()?;
         let run = Run {
             name,
-            policy: (method == Method::Keeptime).then_some(Policy::Priority),
+            policy: (method == Method::Keeptime).then_some(ArbitrationPolicy::Priority),
             duration_ns: self.duration_ns,
             grace_ns: self.grace_ns(),
         };

@@ -128,7 +128,7 @@ fn participant(setup: &Setup) -> anyhow::Result<ros::Context> {
         thread::pin(&cores)?;
         if priority > 0 {
             // Without the privilege the executor has none either, and the result says so.
-            let _ = thread::set_policy(thread::Policy::Fifo(priority));
+            let _ = thread::set_policy(thread::Scheduling::Fifo(priority));
         }
         Ok(ros::Context::new(&options)?)
     };

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use report::study::{Axis, Outcome, Point, SIMULATION, StudyRun};
+use report::study::{Axis, Point, SIMULATION, StudyOutcome, StudyRun};
 use trial::Shard;
 
 use super::experiment::{Experiment, Study};
@@ -109,7 +109,7 @@ fn of_point(study: &Study, point: &super::experiment::Point) -> Point {
         Experiment::Fig14b => (utilisation, point.accelerator_percent),
         Experiment::Proposal => (utilisation, chains),
     };
-    let outcomes = vec![Outcome::default(); study.methods.len()];
+    let outcomes = vec![StudyOutcome::default(); study.methods.len()];
     Point { number: point.number, x, group, outcomes }
 }
 

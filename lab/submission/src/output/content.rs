@@ -17,7 +17,7 @@ pub(super) struct Content {
     pub(super) figures: Vec<(String, Figure)>,
 }
 
-/// What is said of a study.
+/// Content of a study's report.
 pub(super) fn content(study: &Study, machine: &Machine) -> Content {
     let contenders = contenders(study);
     let words = Words::new(study, &contenders);

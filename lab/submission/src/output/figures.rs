@@ -92,7 +92,7 @@ pub(super) fn speed_up(study: &Study) -> Figure {
     Figure::new("speed-up", caption, charts)
 }
 
-/// What is done once.
+/// Costs that are paid once.
 pub(super) fn once(study: &Study) -> Figure {
     let (contenders, shapes) = (contenders(study), shapes(study));
     let charts = widths(&shapes).into_iter().map(|k| {

@@ -73,7 +73,7 @@ impl Control {
     pub(super) fn run(mut self) {
         if let Some(priority) = self.config.priority {
             // Without the right to it, deaths are noticed as soon as an ordinary thread runs.
-            let _ = realtime::thread::set_policy(realtime::thread::Policy::Fifo(priority));
+            let _ = realtime::thread::set_policy(realtime::thread::Scheduling::Fifo(priority));
         }
         let mut events = Vec::with_capacity(64);
         // Acquire: pairs with the release in the drop of `Holders`, which then rings.
@@ -246,7 +246,7 @@ fn attend(config: &Config, door: ServiceSocket, shared: Arc<Shared>) -> Result<A
     let prepare = move || {
         if realtime {
             // Without the right to it, it shares with others.
-            let _ = realtime::thread::set_policy(realtime::thread::Policy::Fifo(1));
+            let _ = realtime::thread::set_policy(realtime::thread::Scheduling::Fifo(1));
         }
     };
     let refuse = move |socket: &Socket, turned| {

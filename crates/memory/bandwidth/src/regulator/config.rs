@@ -55,7 +55,7 @@ pub enum Attention {
     Look,
 }
 
-/// Whose run time and stopped time is kept account of, and whom throttle-fair scheduling is for.
+/// Threads of whose run time and stopped time account is kept, and which are scheduled throttle-fair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Managed {
     /// All threads of a process and of its descendants.
@@ -79,7 +79,7 @@ pub struct Config {
     pub budget: Budget,
     /// BWLOCK++'s rho, one of [`FACTORS`]; None leaves the threads to the kernel's scheduler.
     pub rho: Option<f64>,
-    /// Whose threads are managed.
+    /// The processes whose threads are managed.
     pub managed: Vec<Managed>,
     /// The `SCHED_FIFO` priority of the threads that stop the cores, 1 to 98: what is more urgent
     /// runs on a stopped core too. The watchdog and the thread that notices deaths, which run on

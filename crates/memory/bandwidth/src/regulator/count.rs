@@ -189,7 +189,7 @@ fn wait(until_ns: u64, halt: BorrowedFd<'_>, events: &[Event]) -> io::Result<Wok
 mod tests {
     use super::*;
     use crate::regulator::SoftwareEvent;
-    use realtime::thread::{Policy, pin, set_policy};
+    use realtime::thread::{Scheduling, pin, set_policy};
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::fd::AsFd;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,7 +217,7 @@ mod tests {
             });
             let count = || {
                 pin(&[core]).ok()?;
-                set_policy(Policy::Fifo(1)).ok()?;
+                set_policy(Scheduling::Fifo(1)).ok()?;
                 let open = |kind: &SoftwareEvent| Event::software(*kind, core).ok();
                 let mut events = kinds.iter().map(open).collect::<Option<Vec<_>>>()?;
                 let halt = eventfd(0, EventfdFlags::CLOEXEC).unwrap();

@@ -29,7 +29,7 @@ const HEADER_BYTES: u64 = 8;
 pub(super) enum Record {
     /// An event that was the last of its number.
     Sample {
-        /// Whose it was.
+        /// The thread that it was of.
         thread: i32,
         time_ns: u64,
     },

@@ -302,7 +302,8 @@ mod tests {
         let log = &log;
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let fifo = realtime::thread::set_policy(realtime::thread::Policy::Fifo(1)).is_ok();
+                let fifo =
+                    realtime::thread::set_policy(realtime::thread::Scheduling::Fifo(1)).is_ok();
                 log.thread.store(realtime::thread::id() as i32, Ordering::Release);
                 while asked.recv().is_ok() {
                     answer.send(fifo.then(realtime::thread::policy)).unwrap();
@@ -323,9 +324,9 @@ mod tests {
                 eprintln!("SKIP: SCHED_FIFO is refused here");
                 return drop(ask);
             };
-            assert_eq!(taken, (realtime::thread::Policy::Normal, true, [1, 0]));
+            assert_eq!(taken, (realtime::thread::Scheduling::Normal, true, [1, 0]));
             let given = seen(GivePriority).unwrap();
-            assert_eq!(given, (realtime::thread::Policy::Fifo(2), false, [1, 1]));
+            assert_eq!(given, (realtime::thread::Scheduling::Fifo(2), false, [1, 1]));
             drop(ask);
         });
     }

@@ -2,7 +2,7 @@
 
 use super::array::{Access, Array, LINE_BYTES};
 use super::{Error, Size};
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -146,7 +146,7 @@ impl Shared {
 }
 
 fn prepare(core: usize, bytes: usize, access: Access) -> Result<Array, Error> {
-    thread::set_policy(Policy::Normal)?;
+    thread::set_policy(Scheduling::Normal)?;
     thread::pin(&[core])?;
     // On its core, so that the memory is near it.
     Array::new(bytes, access)

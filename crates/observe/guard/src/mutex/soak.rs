@@ -1,7 +1,7 @@
 //! Many threads and few mutexes, for as long as `KEEPTIME_SOAK_SECONDS` says (1 second), best under
 //! a sanitizer: `cargo xtask soak`.
 
-use super::{Failure, Mutex, Policy, model};
+use super::{Failure, LockPolicy, Mutex, model};
 use crate::futex::Deadline;
 use crate::table::{Table, Waiter};
 use std::cell::UnsafeCell;
@@ -26,7 +26,7 @@ struct Scene {
 unsafe impl Sync for Scene {}
 
 impl Scene {
-    fn use_one(&self, at: usize, me: Waiter, until: Option<Deadline>, policy: Policy) {
+    fn use_one(&self, at: usize, me: Waiter, until: Option<Deadline>, policy: LockPolicy) {
         let mutex = &self.mutexes[at];
         if !model::try_lock(mutex, me.thread) {
             match mutex.lock(&self.table, me, until, policy) {
@@ -61,7 +61,7 @@ impl Scene {
                 0 => Some(Deadline::after_ns(random.i64(0..50_000))),
                 _ => None,
             };
-            let policy = Policy { bound_ns: random.i64(0..100_000), inherit: true };
+            let policy = LockPolicy { bound_ns: random.i64(0..100_000), inherit: true };
             self.use_one(random.usize(..MUTEXES), me, until, policy);
         }
     }

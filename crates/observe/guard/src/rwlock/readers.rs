@@ -105,7 +105,7 @@ impl Candidates {
         self.count
     }
 
-    /// Whose turn it is, when they take turns.
+    /// The one whose turn it is, if they take turns.
     pub(super) fn at(&self, turn: usize) -> u32 {
         self.list[turn % self.count].1
     }

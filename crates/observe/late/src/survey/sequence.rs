@@ -65,7 +65,7 @@ pub(crate) struct Op {
     pub default_stream: bool,
 }
 
-/// Whose calls they are.
+/// The thread whose calls they are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Whose {
     pub process: u32,

@@ -4,7 +4,7 @@ use super::{TABLE, Way, count, mutexes, table, thread, waiter};
 use crate::object::Object as Library;
 use crate::thread::this;
 use crate::{origin, real};
-use guard::mutex::{Failure, Mutex, Policy, Unfit};
+use guard::mutex::{Failure, LockPolicy, Mutex, Unfit};
 use guard::{Clock, Deadline, Table};
 use record::guard::GuardCount;
 use std::ffi::{c_int, c_void};
@@ -324,7 +324,12 @@ unsafe fn inherit(lock: Object, mutex: &Mutex, until: Option<Deadline>) -> c_int
 
 #[cold]
 #[inline(never)]
-fn wait_in_turn(mutex: &Mutex, table: &Table, until: Option<Deadline>, policy: Policy) -> c_int {
+fn wait_in_turn(
+    mutex: &Mutex,
+    table: &Table,
+    until: Option<Deadline>,
+    policy: LockPolicy,
+) -> c_int {
     let taken = match mutex.lock(table, waiter(policy), until, policy) {
         Ok(taken) => taken,
         Err(Failure::TimedOut) => return libc::ETIMEDOUT,

@@ -12,7 +12,7 @@ use super::perf::{Id, PerfRecord, What};
 use super::ring::{EventOn, Ring};
 use super::{Collected, Error, ProcessorStream, Request};
 use crate::metadata::Task;
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use record::clock::Calibration;
 use record::layout::{Kind, Raw, Record};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -189,7 +189,7 @@ impl Reader {
     }
 
     fn run(&mut self, stop: &OwnedFd) {
-        if let Err(error) = realtime::thread::set_policy(Policy::Fifo(READER_PRIORITY)) {
+        if let Err(error) = realtime::thread::set_policy(Scheduling::Fifo(READER_PRIORITY)) {
             self.notes.push(format!(
                 "switches are read by an ordinary thread and may be lost while real-time threads \
                  have all processors: {error}"

@@ -4,7 +4,7 @@
 //! below. It prints the ids of its threads and other numbers.
 
 use realtime::mutex::PiMutex;
-use realtime::thread::{Policy, pin, set_name, set_policy};
+use realtime::thread::{Scheduling, pin, set_name, set_policy};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -102,7 +102,7 @@ fn ping_pong() {
             }
             pin(&[core]).unwrap();
             if real_time {
-                set_policy(Policy::Fifo(10)).unwrap();
+                set_policy(Scheduling::Fifo(10)).unwrap();
             }
             for _ in 0..rounds {
                 let whose = turn.0.lock().unwrap();
@@ -139,7 +139,7 @@ fn yield_to_each_other() {
         let both = both.clone();
         std::thread::spawn(move || {
             pin(&[core]).unwrap();
-            set_policy(Policy::Fifo(10)).unwrap();
+            set_policy(Scheduling::Fifo(10)).unwrap();
             both.wait();
             let start = Instant::now();
             (0..rounds).for_each(|_| rustix::thread::sched_yield());
@@ -163,7 +163,7 @@ fn inherit() {
     let waiting = std::thread::spawn({
         let lock = lock.clone();
         move || {
-            set_policy(Policy::Fifo(20)).unwrap();
+            set_policy(Scheduling::Fifo(20)).unwrap();
             say("high", realtime::thread::id().into());
             drop(lock.lock());
         }
@@ -196,7 +196,7 @@ impl Hog {
         let thread = std::thread::spawn(move || {
             set_name("hog");
             pin(&[core]).unwrap();
-            let allowed = set_policy(Policy::Fifo(50)).is_ok();
+            let allowed = set_policy(Scheduling::Fifo(50)).is_ok();
             sender.send(allowed.then(realtime::thread::id)).unwrap();
             while allowed && !stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(3));

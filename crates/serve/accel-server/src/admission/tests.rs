@@ -4,7 +4,7 @@ use super::claim::{Declaration, Terms};
 use super::*;
 use accel::snapshot::{Origin, Standing};
 use analysis::{Span, Wait};
-use system::{Policy, System};
+use system::{ArbitrationPolicy, System};
 use testing::tells;
 
 const MS: u64 = 1_000_000;
@@ -17,7 +17,7 @@ fn admission(buckets: u32, text: &str) -> Admission {
     };
     let system = System::parse(&(accelerators + text), "test.yaml").unwrap();
     let options = crate::Options::default();
-    Admission::new(crate::rules(&system, Policy::Priority, &options, None))
+    Admission::new(crate::rules(&system, ArbitrationPolicy::Priority, &options, None))
 }
 
 /// A chain of one callback with one request, in a session of its own on a core of its own.

@@ -10,7 +10,7 @@ use accel::control::{
 };
 use accel::snapshot::Origin;
 use std::sync::atomic::Ordering;
-use system::{Admission as Mode, Policy};
+use system::{Admission as Mode, ArbitrationPolicy};
 use zerocopy::{FromZeros, IntoBytes};
 
 impl Control {
@@ -186,7 +186,7 @@ impl Control {
     fn buckets(&self, judged: &Judged) -> [u8; SHOWN_ACCELERATORS] {
         let mut buckets = [NO_BUCKET; SHOWN_ACCELERATORS];
         // Only this policy has buckets of chains.
-        if self.settings.facts.policy != Policy::Priority {
+        if self.settings.facts.policy != ArbitrationPolicy::Priority {
             return buckets;
         }
         for &accelerator in &judged.uses {
@@ -211,11 +211,11 @@ fn is_of(claim: &Claim, judged: &Judged) -> bool {
     same && claim.chain == judged.name
 }
 
-fn policy_name(policy: Policy) -> &'static str {
+fn policy_name(policy: ArbitrationPolicy) -> &'static str {
     match policy {
-        Policy::Priority => "priority",
-        Policy::Fifo => "fifo",
-        Policy::Timeslice => "timeslice",
+        ArbitrationPolicy::Priority => "priority",
+        ArbitrationPolicy::Fifo => "fifo",
+        ArbitrationPolicy::Timeslice => "timeslice",
     }
 }
 

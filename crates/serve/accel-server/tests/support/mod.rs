@@ -3,7 +3,7 @@
 
 pub(crate) mod raw;
 
-use accel::{CallbackId, Client, Outcome, Registration, Request, Ticket};
+use accel::{CallbackId, Client, Registration, Request, RequestOutcome, Ticket};
 use accel_server::{GpuHost, Options, Server};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -115,12 +115,12 @@ impl Busy {
         self.client.submit(self.callback, &work(ms)).unwrap()
     }
 
-    pub(crate) fn run(&mut self, ms: u64) -> Outcome {
+    pub(crate) fn run(&mut self, ms: u64) -> RequestOutcome {
         let mut ticket = self.submit(ms);
         self.wait(&mut ticket).ok().unwrap()
     }
 
-    pub(crate) fn wait(&mut self, ticket: &mut Ticket) -> Outcome {
+    pub(crate) fn wait(&mut self, ticket: &mut Ticket) -> RequestOutcome {
         self.client.wait(ticket, Some(PATIENCE)).unwrap()
     }
 }

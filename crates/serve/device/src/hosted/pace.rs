@@ -12,7 +12,7 @@
 //! little: about 1 ms and 0.1 ms at a time with the default limit and short blocks.
 
 use realtime::machine::RtLimits;
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 
 /// Kept back from the kernel's share, for the server's threads on the same core.
 const MARGIN: f64 = 0.05;
@@ -23,7 +23,7 @@ const MOST_NS: f64 = 5_000_000.0;
 
 /// The account of one thread.
 pub(super) struct Pace {
-    policy: Policy,
+    policy: Scheduling,
     /// Share of the time that may be real-time; None when nothing limits it.
     share: Option<f64>,
     account_ns: f64,
@@ -33,8 +33,8 @@ pub(super) struct Pace {
 
 impl Pace {
     /// The pace of a thread that runs at `policy` under these limits.
-    pub(super) fn new(policy: Policy, limits: &RtLimits, now_ns: u64) -> Pace {
-        let limited = policy != Policy::Normal;
+    pub(super) fn new(policy: Scheduling, limits: &RtLimits, now_ns: u64) -> Pace {
+        let limited = policy != Scheduling::Normal;
         let share = limited.then(|| realtime_share(limits)).flatten();
         Pace { policy, share, account_ns: MOST_NS, ordinary: false, accounted_ns: now_ns }
     }
@@ -44,7 +44,7 @@ impl Pace {
         let Some(share) = self.share else { return };
         let wanted = self.settle(share, now_ns, busy);
         if wanted != self.ordinary {
-            let policy = if wanted { Policy::Normal } else { self.policy };
+            let policy = if wanted { Scheduling::Normal } else { self.policy };
             // A policy that was granted once is granted again; if not, the thread stays as it is.
             if thread::set_policy(policy).is_ok() {
                 self.ordinary = wanted;
@@ -95,7 +95,7 @@ mod tests {
     /// Runs blocks of `block_ns` back to back for a second; how long of it real-time.
     fn realtime_ns(block_ns: u64) -> (u64, u64) {
         let share = realtime_share(&LIMITS).unwrap();
-        let mut pace = Pace::new(Policy::Fifo(1), &LIMITS, 0);
+        let mut pace = Pace::new(Scheduling::Fifo(1), &LIMITS, 0);
         let (mut now_ns, mut realtime_ns, mut changes) = (0, 0, 0);
         while now_ns < 1_000_000_000 {
             let ordinary = pace.settle(share, now_ns, true);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn idleness_is_not_saved_up() {
-        let mut pace = Pace::new(Policy::Fifo(1), &LIMITS, 0);
+        let mut pace = Pace::new(Scheduling::Fifo(1), &LIMITS, 0);
         pace.settle(0.9, 60_000_000_000, false);
         assert_eq!(pace.account_ns, MOST_NS);
         assert!(pace.settle(0.9, 60_060_000_000, true), "60 ms of work at a stretch");
@@ -131,6 +131,6 @@ mod tests {
     fn nothing_is_paced_where_nothing_limits() {
         let free = RtLimits { runtime_us: -1, throttles: false, ..LIMITS };
         assert_eq!(realtime_share(&free), None);
-        assert_eq!(Pace::new(Policy::Normal, &LIMITS, 0).share, None);
+        assert_eq!(Pace::new(Scheduling::Normal, &LIMITS, 0).share, None);
     }
 }

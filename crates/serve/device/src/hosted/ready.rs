@@ -24,7 +24,7 @@ pub(super) struct Ready {
     turn: Option<Turn>,
 }
 
-/// Whose time slice it is.
+/// The chain whose time slice it is.
 struct Turn {
     slice_ns: u64,
     queue: usize,

@@ -1,7 +1,7 @@
 //! Configuration of a software accelerator.
 
 use crate::hosted::Sharing;
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use realtime::work::Calibration;
 
 /// Configuration of a [`super::SoftwareDevice`]. The default has six levels, one compute thread on
@@ -13,9 +13,9 @@ pub struct Config {
     /// One compute thread (a unit) for each entry, kept on that core; if empty, one that may run
     /// anywhere.
     pub cores: Vec<usize>,
-    /// Policy of the device's threads. When it is refused they run with the normal one, and
+    /// Scheduling of the device's threads. When it is refused they run with the normal one, and
     /// [`crate::Statistics::realtime`] tells.
-    pub policy: Policy,
+    pub policy: Scheduling,
     /// Rule by which work gets the units.
     pub sharing: Sharing,
     /// The core of the copy engine's thread, if it is to have one. With a real-time policy it
@@ -30,7 +30,7 @@ impl Default for Config {
         Config {
             levels: 6,
             cores: Vec::new(),
-            policy: Policy::Normal,
+            policy: Scheduling::Normal,
             sharing: Sharing::Levels,
             copy_core: None,
             calibration: None,

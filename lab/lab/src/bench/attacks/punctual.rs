@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use accel::{Client, Outcome, Registration, Request};
+use accel::{Client, Registration, Request, RequestOutcome};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub(super) struct Punctual {
 pub(super) struct Served {
     release_ns: u64,
     end_ns: u64,
-    outcome: Outcome,
+    outcome: RequestOutcome,
 }
 
 impl Served {
@@ -74,7 +74,7 @@ pub(super) struct Longest {
 
 impl Longest {
     fn of(request: &Served, without_machine_ns: u64) -> Longest {
-        let Outcome { submitted_ns, arrived_ns, started_ns, finished_ns, busy_ns, .. } =
+        let RequestOutcome { submitted_ns, arrived_ns, started_ns, finished_ns, busy_ns, .. } =
             request.outcome;
         Longest {
             requests: 1,

@@ -7,7 +7,7 @@ use bandwidth::regulator::Budget;
 use bandwidth::workload::Caches;
 use device::Device;
 use realtime::clock::{monotonic_ns, sleep_until_ns};
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 use report::bandwidth::{BudgetPoint, CoRun, HogFigures, KernelRun, Spread};
 
 use super::super::hog::access_name;
@@ -61,8 +61,8 @@ impl Bench {
         // This thread waits for the accelerator; the threads that are started stay there, too.
         thread::pin(&home)?;
         // A process may start a GPU only once: whether the priority is granted is found out before.
-        let is_realtime = is_granted(Policy::Fifo(PRIORITY));
-        let policy = if is_realtime { Policy::Fifo(PRIORITY) } else { Policy::Normal };
+        let is_realtime = is_granted(Scheduling::Fifo(PRIORITY));
+        let policy = if is_realtime { Scheduling::Fifo(PRIORITY) } else { Scheduling::Normal };
         let device = place::start(&args.device, &home, policy)?;
         let bytes = match args.memory {
             Some(size) => size.bytes(others[0])?,
@@ -164,7 +164,7 @@ impl Bench {
 }
 
 /// Returns true if a thread of this process may have a policy.
-fn is_granted(policy: Policy) -> bool {
+fn is_granted(policy: Scheduling) -> bool {
     std::thread::spawn(move || thread::set_policy(policy).is_ok()).join().unwrap_or(false)
 }
 

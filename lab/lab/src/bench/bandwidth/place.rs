@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use device::Device;
 use device::software::{Config, SoftwareDevice};
-use realtime::thread::Policy;
+use realtime::thread::Scheduling;
 use realtime::work::Calibration;
 
 /// Starts a device whose threads stay on these cores. A CUDA GPU works in the client's memory, so
@@ -13,7 +13,7 @@ use realtime::work::Calibration;
 pub(super) fn start(
     name: &str,
     cores: &[usize],
-    policy: Policy,
+    policy: Scheduling,
 ) -> anyhow::Result<Arc<dyn Device>> {
     let ordinal = |kind: &str| name.strip_prefix(kind).and_then(|number| number.parse().ok());
     if let Some(ordinal) = ordinal("cuda:") {

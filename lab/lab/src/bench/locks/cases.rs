@@ -19,7 +19,7 @@ mod threads;
 
 use std::collections::BTreeMap;
 
-use realtime::thread::{self, Policy as Scheduling};
+use realtime::thread::{self, Scheduling};
 
 use policy::{Policy, Programs, Run};
 use result::{Findings, Row, Sample};

@@ -73,7 +73,7 @@ impl Case {
         ]
     }
 
-    /// What was measured, in one line.
+    /// Name of the measurement, in one line.
     pub(super) fn words(&self) -> String {
         let cells = HEADING.iter().zip(self.cells());
         cells.map(|(name, cell)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ")

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bandwidth::regulator::{Attention, Budget, Regulator, Spread};
 use realtime::clock::{monotonic_ns, sleep_until_ns};
-use realtime::thread::{Policy, pin, set_nice, set_policy};
+use realtime::thread::{Scheduling, pin, set_nice, set_policy};
 use serde::Serialize;
 
 use super::Bench;
@@ -70,7 +70,7 @@ pub(super) fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>
         .collect::<anyhow::Result<Vec<Way>>>()?;
     // Whoever takes the lock is urgent: other programs must not be taken for the lock's doing. Not
     // before, since threads inherit it.
-    set_policy(Policy::Fifo(1))?;
+    set_policy(Scheduling::Fifo(1))?;
     for _ in 0..TURNS {
         let times = takings.div_ceil(TURNS);
         bare.wake(times, FREE_NS)?;
@@ -80,7 +80,7 @@ pub(super) fn measure(bench: &Bench, takings: u32) -> anyhow::Result<Vec<Effect>
             way.turn(times, &load, usual)?;
         }
     }
-    set_policy(Policy::Normal)?;
+    set_policy(Scheduling::Normal)?;
     let floor = |thread: &str, delays: &Samples, taking: Option<Quantiles>| Effect {
         thread: thread.into(),
         effect: spread(delays),

@@ -6,7 +6,7 @@ use perf_event_open_sys::{bindings as abi, ioctls};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::io;
 
-/// Whose event spent a budget.
+/// The thread whose event spent a budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub thread: i32,

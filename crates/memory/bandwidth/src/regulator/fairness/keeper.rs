@@ -78,7 +78,7 @@ impl Fairness for Keeper {
     fn rest(&mut self, _core: usize) {}
 }
 
-/// Whose stop it was: the thread that is named, or, if nobody knows, the one that has run longest
+/// The thread that was stopped: the thread that is named, or, if nobody knows, the one that has run longest
 /// in the period.
 fn culprit(list: &mut [Account], thread: Option<i32>) -> Option<&mut Account> {
     match thread {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use realtime::clock::monotonic_ns;
-use realtime::thread::{self, Policy};
+use realtime::thread::{self, Scheduling};
 
 use super::histogram::{Histogram, Recorder};
 use super::reading::Reading;
@@ -65,7 +65,7 @@ pub(crate) fn measure(shape: &Shape) -> anyhow::Result<Reading> {
         }
         if shape.fifo > 0 {
             // Above all others, or it could not end the run. Where it is refused, theirs is too.
-            let _ = thread::set_policy(Policy::Fifo(shape.fifo + 1));
+            let _ = thread::set_policy(Scheduling::Fifo(shape.fifo + 1));
         }
         shared.line.wait();
         std::thread::sleep(Duration::from_millis(shape.warm_up_ms));
@@ -106,7 +106,7 @@ impl Shared {
             stay_on_core(number);
         }
         let wants_fifo = self.shape.fifo > 0 && (launches || !self.shape.launch);
-        let has_fifo = wants_fifo && thread::set_policy(Policy::Fifo(self.shape.fifo)).is_ok();
+        let has_fifo = wants_fifo && thread::set_policy(Scheduling::Fifo(self.shape.fifo)).is_ok();
         let mut counted =
             Counted { locked: [Recorder::new(), Recorder::new()], switches: 0, has_fifo };
         let mut random = 2_463_534_242u32.wrapping_add(number.wrapping_mul(7919));
