@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::debian;
-use crate::package::Package;
+use crate::wheel::Wheel;
 use crate::step::Step;
 
 /// The environment variable by which the library is found.
@@ -15,7 +15,7 @@ pub(crate) const ONNX_VARIABLE: &str = "ORT_DYLIB_PATH";
 /// The library, as its package has it.
 const ONNX_LIBRARY: &str = "onnxruntime/capi/libonnxruntime.so.1.31.1";
 
-const ONNX: Package = Package {
+const ONNX: Wheel = Wheel {
     requirement: "onnxruntime==1.31.1",
     hash: "5752bd508126ae7c49894d3b9d2e83f0c3d487319246d04c444b393308d7ad7f",
     platform: &[

@@ -1,5 +1,5 @@
 //! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `suites`, `sched-ext`, `tidy`,
-//! `deny`, `coverage` and `ci`.
+//! `deny`, `package`, `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
@@ -11,8 +11,8 @@ mod debian;
 mod demo;
 mod deny;
 mod devices;
-mod package;
 mod perfetto;
+mod release;
 mod ros;
 mod rss;
 mod sched_ext;
@@ -22,6 +22,7 @@ mod step;
 mod suites;
 mod sumo;
 mod tidy;
+mod wheel;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -60,6 +61,8 @@ enum Task {
     Tidy,
     /// Check all crates for known vulnerabilities, licences and where they come from
     Deny,
+    /// Make a tarball and a Debian package of the tool and its C libraries
+    Package(release::Args),
     /// Run the server's tests instrumented, and demand that they cover it
     Coverage,
     /// Tidy, deny, test and coverage
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
         Task::Deny => deny::run(),
+        Task::Package(args) => release::run(&args),
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run()
             .and_then(|()| deny::run())

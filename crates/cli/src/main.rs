@@ -13,6 +13,8 @@ mod analyze;
 mod calibrate;
 mod doctor;
 mod log;
+#[cfg(feature = "manual")]
+mod manual;
 mod regulate;
 #[cfg(feature = "ros")]
 mod remote;
@@ -53,6 +55,9 @@ enum Command {
     Doctor(doctor::Args),
     #[command(hide = true)]
     GpuHost,
+    #[cfg(feature = "manual")]
+    #[command(hide = true)]
+    Manual(manual::Args),
     /// Hold best-effort cores to a budget while accelerator work holds the bandwidth lock
     Regulate(regulate::Args),
     #[command(hide = true)]
@@ -81,6 +86,8 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::GpuHost => Ok(device_cuda::host::serve()),
+        #[cfg(feature = "manual")]
+        Command::Manual(args) => manual::run(&args, <Arguments as clap::CommandFactory>::command()),
         Command::Regulate(args) => regulate::run(&args),
         Command::RegulateLoad(args) => regulate::load::run(&args),
         Command::Remote(args) => remote::run(&args),

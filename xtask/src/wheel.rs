@@ -12,8 +12,8 @@ use crate::step::Step;
 const FETCHING: &str =
     "-m pip download --quiet --no-deps --require-hashes --only-binary=:all: --requirement";
 
-/// A package, the same file for whatever machine and Python are there.
-pub(crate) struct Package {
+/// A wheel, the same file for whatever machine and Python are there.
+pub(crate) struct Wheel {
     /// Its name and version, as pip wants them.
     pub requirement: &'static str,
     /// Of its file, SHA-256.
@@ -22,7 +22,7 @@ pub(crate) struct Package {
     pub platform: &'static [&'static str],
 }
 
-impl Package {
+impl Wheel {
     fn name(&self) -> &'static str {
         self.requirement.split("==").next().unwrap_or(self.requirement)
     }

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Runs in a bare Debian tree with a C compiler: installs the package, uses it, and removes it.
+set -eux
+cd /tmp
+mount -t proc proc /proc
+dpkg -i /keeptime.deb
+keeptime --version
+
+# The recorder: a program with locks, recorded, reported.
+# Exit status 1 of doctor says that something is missing here, such as a real-time priority.
+keeptime doctor || test $? = 1
+cat > locks.c <<'C'
+#include <pthread.h>
+int main(void) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    for (int i = 0; i < 1000; i++) pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex);
+    return 0;
+}
+C
+cc -pthread locks.c -o locks
+rm -f locks.kt
+keeptime run --all-locks -- ./locks
+keeptime report locks.kt --json > report.json
+grep -q '"locks"' report.json
+
+# The server, with a client in C by pkg-config and by CMake.
+mkdir -p client
+cp /vector_add.c client/
+cat > client/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.18)
+project(client C)
+find_package(keeptime REQUIRED)
+add_executable(by_cmake vector_add.c)
+target_link_libraries(by_cmake keeptime::keeptime)
+CMAKE
+cmake -S client -B client/build
+cmake --build client/build
+cc client/vector_add.c $(pkg-config --cflags --libs keeptime) -o by_pkg_config
+pkg-config --libs keeptime_bandwidth
+ldd ./by_pkg_config | grep libkeeptime.so.0
+keeptime serve /etc/keeptime/server.yaml --socket /tmp/keeptime.sock &
+server=$!
+# The socket is there at once or the server has ended.
+until test -S /tmp/keeptime.sock; do kill -0 $server; sleep 0.1; done
+KEEPTIME_SOCKET=/tmp/keeptime.sock ./by_pkg_config
+KEEPTIME_SOCKET=/tmp/keeptime.sock client/build/by_cmake
+kill $server
+wait $server
+
+test -s /usr/share/man/man1/keeptime-run.1
+test -s /usr/share/bash-completion/completions/keeptime
+dpkg --purge keeptime
+! command -v keeptime
+test ! -e /usr/include/keeptime.h

@@ -1,0 +1,247 @@
+//! `cargo xtask package`: a tarball and a Debian package of the tool and its C libraries, for this
+//! machine's architecture; and its check, in a bare Debian tree.
+//!
+//! ```text
+//!   usr/bin/keeptime                                 with the preload library inside
+//!   usr/lib/TRIPLET/libkeeptime.so.0, libkeeptime.a  and libkeeptime_bandwidth; pkgconfig/, cmake/
+//!   usr/include/keeptime.h, keeptime_bandwidth.h
+//!   usr/lib/systemd/system/keeptime.service
+//!   usr/share/man, bash-completion, zsh, fish, doc
+//!   etc/keeptime/server.yaml
+//! ```
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::debian;
+use crate::step::Step;
+
+/// Options of `cargo xtask package`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Install the package into a bare Debian tree (debootstrap, as root), and use it there
+    #[arg(long)]
+    check: bool,
+    /// Releases of Debian on which it is checked
+    #[arg(long, value_delimiter = ',', default_value = "bookworm,trixie")]
+    releases: Vec<String>,
+}
+
+/// The C libraries: package, name and header.
+const LIBRARIES: [(&str, &str, &str); 2] = [
+    ("keeptime-accel-c", "libkeeptime", "crates/serve/accel-c/include/keeptime.h"),
+    (
+        "keeptime-bandwidth-c",
+        "libkeeptime_bandwidth",
+        "crates/memory/bandwidth-c/include/keeptime_bandwidth.h",
+    ),
+];
+/// Version of the libraries' interfaces, in their names.
+const INTERFACE: &str = "0";
+
+/// Builds the packages, and checks them if asked to.
+///
+/// # Errors
+/// If a step fails.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = std::path::absolute(crate::target())?.join("package");
+    let _ = fs::remove_dir_all(&folder);
+    let architecture = said(Command::new("dpkg").arg("--print-architecture"))?;
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let version = env!("CARGO_PKG_VERSION");
+    let name = format!("keeptime_{version}_{architecture}");
+    let root = folder.join(&name);
+    build()?;
+    let tree = PackageTree { root: &root, triplet: &triplet, version };
+    tree.program()?;
+    tree.libraries()?;
+    tree.texts()?;
+    let tarball = folder.join(format!("{name}.tar.gz"));
+    Step::program("tar")
+        .args(["--owner=0", "--group=0", "-czf"])
+        .arg(&tarball)
+        .arg("-C")
+        .arg(&folder)
+        .arg(&name)
+        .run()?;
+    tree.control(&architecture)?;
+    let package = folder.join(format!("{name}.deb"));
+    Step::program("dpkg-deb").args(["--root-owner-group", "--build"]).args([&root, &package]).run()?;
+    eprintln!("==> {}", tarball.display());
+    eprintln!("==> {}", package.display());
+    if args.check {
+        for release in &args.releases {
+            check(release, &package)?;
+        }
+    }
+    Ok(())
+}
+
+fn build() -> anyhow::Result<()> {
+    Step::cargo("build --release -p keeptime --features full,manual").run()?;
+    for (package, library, _) in LIBRARIES {
+        // The linker takes the last of several names.
+        Step::cargo(&format!("rustc --release -p {package} --lib --"))
+            .arg(format!("-Clink-arg=-Wl,-soname,{library}.so.{INTERFACE}"))
+            .run()?;
+    }
+    Ok(())
+}
+
+/// The tree that is packed.
+struct PackageTree<'a> {
+    root: &'a Path,
+    triplet: &'a str,
+    version: &'a str,
+}
+
+impl PackageTree<'_> {
+    fn program(&self) -> anyhow::Result<()> {
+        let program = self.put(&built("keeptime"), "usr/bin/keeptime", 0o755)?;
+        Step::program("strip").arg(&program).run()?;
+        let pages = self.folder("pages")?;
+        Step::program(&program).arg("manual").arg(&pages).run()?;
+        for page in fs::read_dir(&pages)?.collect::<Result<Vec<_>, _>>()? {
+            let name = page.file_name().to_string_lossy().into_owned();
+            let to = match name.as_str() {
+                "keeptime.bash" => "usr/share/bash-completion/completions/keeptime".into(),
+                "_keeptime" => "usr/share/zsh/vendor-completions/_keeptime".into(),
+                "keeptime.fish" => "usr/share/fish/vendor_completions.d/keeptime.fish".into(),
+                page => format!("usr/share/man/man1/{page}"),
+            };
+            self.put(&page.path(), &to, 0o644)?;
+        }
+        Ok(fs::remove_dir_all(pages)?)
+    }
+
+    fn libraries(&self) -> anyhow::Result<()> {
+        let libraries = format!("usr/lib/{}", self.triplet);
+        for (_, library, header) in LIBRARIES {
+            let real = format!("{library}.so.{}", self.version);
+            let shared = built(&format!("{library}.so"));
+            let shared = self.put(&shared, &format!("{libraries}/{real}"), 0o644)?;
+            Step::program("strip").arg("--strip-unneeded").arg(shared).run()?;
+            for link in [format!("{library}.so.{INTERFACE}"), format!("{library}.so")] {
+                symlink(&real, self.root.join(&libraries).join(link))?;
+            }
+            let archive = built(&format!("{library}.a"));
+            let archive = self.put(&archive, &format!("{libraries}/{library}.a"), 0o644)?;
+            Step::program("strip").arg("--strip-debug").arg(archive).run()?;
+            let header = crate::root().join(header);
+            let name = header.file_name().context("a header")?.to_string_lossy().into_owned();
+            self.put(&header, &format!("usr/include/{name}"), 0o644)?;
+        }
+        for name in ["keeptime.pc", "keeptime_bandwidth.pc"] {
+            self.fill(name, &format!("{libraries}/pkgconfig/{name}"))?;
+        }
+        let config = format!("{libraries}/cmake/keeptime/keeptime-config.cmake");
+        self.fill("keeptime-config.cmake", &config)
+    }
+
+    fn texts(&self) -> anyhow::Result<()> {
+        let source = |name: &str| crate::root().join(name);
+        let unit = "usr/lib/systemd/system/keeptime.service";
+        self.put(&source("packaging/keeptime.service"), unit, 0o644)?;
+        self.put(&source("examples/server.yaml"), "etc/keeptime/server.yaml", 0o644)?;
+        for name in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            self.put(&source(name), &format!("usr/share/doc/keeptime/{name}"), 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// What Debian's tools want to know.
+    fn control(&self, architecture: &str) -> anyhow::Result<()> {
+        let glibc = self.least_glibc()?;
+        let control = format!(
+            "Package: keeptime\nVersion: {}\nArchitecture: {architecture}\nSection: devel\n\
+             Priority: optional\nMaintainer: The Keeptime developers <keeptime@localhost>\n\
+             Depends: libc6 (>= {glibc}), libgcc-s1\n\
+             Description: accelerator work on time\n Finds out why a launch was late, bounds waits \
+             for locks, arbitrates\n accelerators by chain priority, and bounds response times.\n",
+            self.version
+        );
+        let folder = self.folder("DEBIAN")?;
+        fs::write(folder.join("control"), control)?;
+        Ok(fs::write(folder.join("conffiles"), "/etc/keeptime/server.yaml\n")?)
+    }
+
+    /// The oldest C library that has all symbols which the files need.
+    fn least_glibc(&self) -> anyhow::Result<String> {
+        let mut least = (2, 0);
+        let files = LIBRARIES.map(|(_, name, _)| {
+            format!("usr/lib/{}/{name}.so.{INTERFACE}", self.triplet)
+        });
+        for file in files.iter().map(String::as_str).chain(["usr/bin/keeptime"]) {
+            let symbols = said(Command::new("objdump").arg("-T").arg(self.root.join(file)))?;
+            let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+                let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+                let mut numbers = rest[..end].split('.').map(str::parse::<u32>);
+                Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+            });
+            least = versions.fold(least, Ord::max);
+        }
+        Ok(format!("{}.{}", least.0, least.1))
+    }
+
+    fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.root.join(name);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(folder)
+    }
+
+    fn put(&self, from: &Path, to: &str, mode: u32) -> anyhow::Result<PathBuf> {
+        let path = self.root.join(to);
+        fs::create_dir_all(path.parent().context("a folder")?)?;
+        fs::copy(from, &path).with_context(|| from.display().to_string())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        Ok(path)
+    }
+
+    /// Puts a template with its words filled in.
+    fn fill(&self, template: &str, to: &str) -> anyhow::Result<()> {
+        let template = crate::root().join("packaging").join(template);
+        let path = self.put(&template, to, 0o644)?;
+        let text = fs::read_to_string(&path)?;
+        let text = text.replace("@TRIPLET@", self.triplet).replace("@VERSION@", self.version);
+        Ok(fs::write(path, text)?)
+    }
+}
+
+fn built(name: &str) -> PathBuf {
+    crate::target().join("release").join(name)
+}
+
+/// Installs the package into a bare tree, uses it there, and removes it.
+fn check(release: &str, package: &Path) -> anyhow::Result<()> {
+    ensure!(
+        debian::have(&["debootstrap"], || debian::runs(Command::new("debootstrap").arg("--version"))),
+        "no debootstrap"
+    );
+    let tree = std::path::absolute(crate::target())?.join(format!("debian-{release}"));
+    if !tree.join("usr/bin/gcc").exists() {
+        Step::program("debootstrap")
+            .args(["--variant=minbase", "--include=gcc,libc6-dev,pkg-config,cmake,make", release])
+            .arg(&tree)
+            .run()?;
+    }
+    let script = crate::root().join("packaging/check.sh");
+    fs::copy(package, tree.join("keeptime.deb"))?;
+    fs::copy(script, tree.join("check.sh"))?;
+    fs::copy(crate::root().join("examples/c/vector_add.c"), tree.join("vector_add.c"))?;
+    // What the script mounts and starts goes with it.
+    Step::program("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child", "chroot"])
+        .arg(&tree)
+        .args(["sh", "/check.sh"])
+        .run()
+}
+
+fn said(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
