@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::debian;
-use crate::wheel::Wheel;
 use crate::step::Step;
+use crate::wheel::Wheel;
 
 /// The environment variable by which the library is found.
 pub(crate) const ONNX_VARIABLE: &str = "ORT_DYLIB_PATH";

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::wheel::Wheel;
 use crate::step::Step;
+use crate::wheel::Wheel;
 
 /// The environment variable by which tests find the folder.
 pub(crate) const VARIABLE: &str = "KEEPTIME_TRACE_PROCESSOR";

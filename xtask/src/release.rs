@@ -70,7 +70,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .run()?;
     tree.control(&architecture)?;
     let package = folder.join(format!("{name}.deb"));
-    Step::program("dpkg-deb").args(["--root-owner-group", "--build"]).args([&root, &package]).run()?;
+    Step::program("dpkg-deb")
+        .args(["--root-owner-group", "--build"])
+        .args([&root, &package])
+        .run()?;
     eprintln!("==> {}", tarball.display());
     eprintln!("==> {}", package.display());
     if args.check {
@@ -172,9 +175,8 @@ impl PackageTree<'_> {
     /// The oldest C library that has all symbols which the files need.
     fn least_glibc(&self) -> anyhow::Result<String> {
         let mut least = (2, 0);
-        let files = LIBRARIES.map(|(_, name, _)| {
-            format!("usr/lib/{}/{name}.so.{INTERFACE}", self.triplet)
-        });
+        let files =
+            LIBRARIES.map(|(_, name, _)| format!("usr/lib/{}/{name}.so.{INTERFACE}", self.triplet));
         for file in files.iter().map(String::as_str).chain(["usr/bin/keeptime"]) {
             let symbols = said(Command::new("objdump").arg("-T").arg(self.root.join(file)))?;
             let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
@@ -218,7 +220,9 @@ fn built(name: &str) -> PathBuf {
 /// Installs the package into a bare tree, uses it there, and removes it.
 fn check(release: &str, package: &Path) -> anyhow::Result<()> {
     ensure!(
-        debian::have(&["debootstrap"], || debian::runs(Command::new("debootstrap").arg("--version"))),
+        debian::have(&["debootstrap"], || debian::runs(
+            Command::new("debootstrap").arg("--version")
+        )),
         "no debootstrap"
     );
     let tree = std::path::absolute(crate::target())?.join(format!("debian-{release}"));

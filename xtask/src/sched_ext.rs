@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::wheel::Wheel;
 use crate::step::Step;
+use crate::wheel::Wheel;
 
 /// Debian's kernels before 6.16 are built without sched_ext, so the ones of trixie itself (6.12) do
 /// not do.

@@ -302,8 +302,11 @@ mod tests {
     #[test]
     fn arrows_are_read_from_the_block_that_has_nothing_else() {
         let arrows = arrows_of(PAGE);
-        let of = |from: &str| arrows[from].iter().map(String::as_str).collect::<Vec<_>>();
-        assert_eq!((arrows.len(), of("accel"), of("cli")), (2, vec!["name", "shm"], vec!["accel"]));
+        let arrows_from = |from: &str| arrows[from].iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(
+            (arrows.len(), arrows_from("accel"), arrows_from("cli")),
+            (2, vec!["name", "shm"], vec!["accel"])
+        );
     }
 
     #[test]

@@ -31,19 +31,19 @@ pub(crate) struct Args {
     /// Print JSON instead of tables; times are in microseconds
     #[arg(long)]
     json: bool,
-    /// Derive the bound of this chain in detail; may be repeated
+    /// Print every term of the bound of this chain; may be repeated
     #[arg(long, value_name = "CHAIN")]
     explain: Vec<String>,
     /// Multiply every accelerator time of the file, as in 1.25
     #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     exec_scale: Option<Factor>,
-    /// Of a graph: bound times that are so many times as long as the file declares
+    /// Multiply the declared times of a graph by this before they are bounded
     #[arg(long, default_value = "1", value_parser = TimeMargin::parse, value_name = "FACTOR")]
     margin: TimeMargin,
-    /// Say also how far times may grow before a chain fails
+    /// Also print by how much times may grow before a chain misses its deadline
     #[arg(long)]
     sensitivity: bool,
-    /// Bound a single core whose accelerator work is under the memory-bandwidth lock instead
+    /// Bound a single core whose accelerator work holds the memory-bandwidth lock
     #[arg(long, conflicts_with_all = ["variant", "explain", "sensitivity", "assign"])]
     bandwidth_lock: bool,
     #[command(flatten)]

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Requests of each service
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     samples: u32,
-    /// Multiply the longest time that was measured by this, where it stands in for a declared one
+    /// Factor on the longest measured time, where it is used in place of a declared one
     #[arg(long, default_value_t = 1.0, value_parser = parse_margin)]
     margin: f64,
     /// Write the calibration here, for keeptime serve --calibration

@@ -37,7 +37,8 @@ use clap::{Parser, Subcommand};
 #[cfg(not(feature = "ros"))]
 use without_ros::{remote, ros_gateway};
 
-/// Makes accelerator work happen on time. Experiments and measurements of this machine: keeptime-lab
+/// Finds out why accelerator (GPU) work is late, and makes it happen on time. Experiments of papers
+/// and measurements of this machine: keeptime-lab
 #[derive(Parser)]
 #[command(name = "keeptime", version = env!("KEEPTIME_VERSION"))]
 struct Arguments {
@@ -47,25 +48,25 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Bound the response time of every chain, and say what to change first
+    /// Bound the response time of every chain, and name the first thing to change
     Analyze(analyze::Args),
     /// Measure the execution times of services, each alone on its accelerator
     Calibrate(calibrate::Args),
-    /// Say what this machine allows, and how to grant what is missing
+    /// Check what this machine allows, and print how to grant what is missing
     Doctor(doctor::Args),
     #[command(hide = true)]
     GpuHost,
     #[cfg(feature = "manual")]
     #[command(hide = true)]
     Manual(manual::Args),
-    /// Hold best-effort cores to a budget while accelerator work holds the bandwidth lock
+    /// Limit the memory accesses of best-effort cores while accelerator work holds the bandwidth lock
     Regulate(regulate::Args),
     #[command(hide = true)]
     RegulateLoad(regulate::load::Args),
     /// Use the accelerators of another machine over the ROS 2 graph
     #[cfg_attr(not(feature = "ros"), command(about = without_ros::ABOUT))]
     Remote(remote::Args),
-    /// Say why launches were late, from a recorded trace
+    /// Explain why launches were late, from a recorded trace
     Report(report::Args),
     #[cfg(feature = "ros")]
     #[command(hide = true)]
@@ -74,7 +75,7 @@ enum Command {
     Run(run::Args),
     /// Serve accelerators to other processes, by chain priority
     Serve(serve::Args),
-    /// Ask a running server what it promises to whom, and what it measured
+    /// Show the chains of a running server, their guarantees and their measured response times
     Status(status::Args),
     /// Simulate a schedule of a system beside its bounds, or search for bad ones
     Simulate(simulate::Args),

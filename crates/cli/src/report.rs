@@ -31,17 +31,17 @@ const SEARCHED: usize = 64;
 pub(crate) struct Args {
     /// The trace, as `keeptime run --record` or `keeptime-lab drive --trace` wrote it
     file: PathBuf,
-    /// Take apart so many of the worst calls
+    /// Number of worst calls to explain
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     worst: u32,
-    /// Take apart calls of this kind: launch, copy, sync, other, all, or a function of the driver
-    /// as in cuMemAlloc [default: launch]
+    /// Kind of calls to explain: launch, copy, sync, other, all, or a function of the driver, as in
+    /// cuMemAlloc [default: launch]
     #[arg(long, value_name = "KIND", value_parser = parse_focus)]
     call: Option<Focus>,
     /// Print JSON instead of text; times are in nanoseconds
     #[arg(long)]
     json: bool,
-    /// List so many locks in JSON, or all of them, beside those that the report refers to
+    /// Number of locks in the JSON output, besides those that the report refers to; or all
     #[arg(long, value_name = "N", requires = "json", default_value = "1000",
         value_parser = parse_locks)]
     locks: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Write the trace for Perfetto's user interface to this file
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// In the file for Perfetto, also show which locks each thread holds
+    /// Also show in the file for Perfetto which locks each thread holds
     #[arg(long, requires = "perfetto")]
     holds: bool,
     /// Print only the answer in one sentence, and say nothing while reading

@@ -35,28 +35,28 @@ pub(crate) struct Args {
     guard: guard::GuardOptions,
     #[command(flatten)]
     bandwidth: bandwidth::BandwidthOptions,
-    /// Record only locks that had to be waited for
+    /// Record only lock calls that had to wait
     #[arg(long)]
     contended: bool,
-    /// Record locks taken from anywhere, not only from some libraries
+    /// Record the locks of the program and of all libraries
     #[arg(long, conflicts_with = "locks_from")]
     all_locks: bool,
-    /// Record locks taken from libraries whose file names begin like this; may be repeated
+    /// Record the locks of libraries whose file name starts with this; may be repeated
     #[arg(long, value_name = "LIBRARY", value_parser = parse_library,
         default_values = ["libcuda.so"])]
     locks_from: Vec<String>,
-    /// Records to keep when the memory is full: those that came first, or those that came last
+    /// Records that stay when the memory is full: the first or the last ones
     #[arg(long, value_name = "WHICH", value_enum, default_value = "first")]
     keep: Keep,
     /// Memory for the program's records, 32 bytes each, as in 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
     memory: u64,
-    /// Record around the program what the kernel allows (auto), nothing (preload), when its
-    /// threads were on a processor (switches), or also who ran instead and who woke them
-    /// (scheduler)
+    /// Events of the kernel to record: all that this machine allows (auto), none (preload), when
+    /// the program's threads ran (switches), or also the threads that ran instead of them and that
+    /// woke them (scheduler)
     #[arg(long, value_enum, default_value = "auto")]
     tier: TierArgument,
-    /// Record the program's futex calls too, where the tier is scheduler
+    /// Record the program's futex calls too; takes the tier scheduler
     #[arg(long)]
     futex: bool,
     /// Record when work on the GPU began and ended, through CUPTI
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// Say nothing about the recording
     #[arg(long, short)]
     quiet: bool,
-    /// Print what is said when the program has ended as one JSON object
+    /// Print the summary at the end as one JSON object
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// The program and its arguments

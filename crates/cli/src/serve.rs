@@ -21,14 +21,14 @@ use crate::log::{Lines, Log};
 pub(crate) struct Args {
     /// The system file: accelerators, services, chains, and the `server` section
     config: PathBuf,
-    /// Arbitrate by this policy instead of the configured one
+    /// Arbitration policy, instead of the configured one
     #[arg(long, value_parser = ArbitrationPolicy::from_str)]
     policy: Option<ArbitrationPolicy>,
-    /// Treatment of a chain that would break a promise, instead of the configured one: enforce
-    /// (refuse it), report (let it in and say who has no guarantee) or off
+    /// Admission mode, instead of the configured one: enforce (refuse a chain that would break a
+    /// guarantee), report (admit it, and list the chains without a guarantee) or off
     #[arg(long, value_name = "MODE", value_parser = parse_admission)]
     admission: Option<Admission>,
-    /// Take execution times that nobody declares from this file of keeptime calibrate
+    /// Execution times of requests that declare none: a file that keeptime calibrate wrote
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
     /// Listen here instead of at the configured socket
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Cores of an accelerator's compute threads, as in gpu0=1,2; may be repeated
     #[arg(long, value_parser = parse_accelerator_cores)]
     accelerator_cores: Vec<(String, Vec<usize>)>,
-    /// Write counters and device statistics here, as JSON, when the server ends
+    /// Write counters and device statistics to this file at the end, as JSON
     #[arg(long)]
     summary: Option<PathBuf>,
     /// Process id of the starting process; the server is killed when that ends

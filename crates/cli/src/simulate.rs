@@ -32,10 +32,10 @@ const WIDTH: usize = 120;
 pub(crate) struct Args {
     /// The system file: accelerators, executors and chains
     system: PathBuf,
-    /// Release chains for so many periods of the one with the longest [default: a hyperperiod]
+    /// Number of periods of the chain with the longest one to simulate [default: a hyperperiod]
     #[arg(long, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
-    /// Release chains for so long, as in 60s, 500ms or 1200us
+    /// Time for which chains are released, as in 60s, 500ms or 1200us
     #[arg(long, value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Seed of everything random
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Place of processor time among requests: first, last, even or random; or CHAIN=WORD,...
     #[arg(long, default_value = "first")]
     split: String,
-    /// Distance of releases: periodic, or sporadic:TIME (up to so much more); or CHAIN=WORD,...
+    /// Distance of releases: periodic, or sporadic:TIME (longer by at most TIME); or CHAIN=WORD,...
     #[arg(long, default_value = "periodic")]
     release: String,
     /// Cost of preemption of a device: worst (as the bounds assume) or physical [default: worst]

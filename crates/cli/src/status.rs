@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The server's socket, instead of $KEEPTIME_SOCKET or the usual places
     #[arg(long)]
     socket: Option<PathBuf>,
-    /// Also ask a server of this user, by number, which is neither root's nor one's own
+    /// Also accept a server of this user (a number), besides root and the own user
     #[arg(long, value_name = "UID")]
     server_user: Option<u32>,
     /// Print the answer as JSON

@@ -1,4 +1,4 @@
-//! The same small pipeline on the clock of the wall and on the virtual one: how well their reaction
+//! The same small pipeline on the wall clock and on the virtual one: how well their reaction
 //! times agree, and what a point of the trace costs.
 //!
 //! `cargo run --release -p keeptime-dataflow --example clocks [SECONDS]`. It wants three idle cores, and the

@@ -227,7 +227,7 @@ impl<O: Send + Sync + 'static> Cx<'_, O> {
 
     /// States that the run has waited for `ns` nanoseconds of an accelerator's work. On the virtual
     /// clock the chunk takes so much longer than its processor time, and no factor of the
-    /// processor's counts for it; on the clock of the wall the wait was real, and nothing is added.
+    /// processor's counts for it; on the wall clock the wait was real, and nothing is added.
     pub fn accelerated(&mut self, ns: u64) {
         self.host.accelerated(ns);
     }

@@ -57,10 +57,10 @@ pub struct Group {
     pub name: String,
     /// Number of cores.
     pub cores: usize,
-    /// The machine's cores that the workers are pinned to, on the clock of the wall: one each.
+    /// The machine's cores that the workers are pinned to, on the wall clock: one each.
     /// Empty: not pinned.
     pub pin: Vec<usize>,
-    /// The workers' real-time priority (`SCHED_FIFO`, 1 to 99), on the clock of the wall.
+    /// The workers' real-time priority (`SCHED_FIFO`, 1 to 99), on the wall clock.
     pub priority: Option<u8>,
     /// True if its idle cores take guests of other groups.
     pub takes_guests: bool,

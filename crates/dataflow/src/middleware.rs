@@ -123,7 +123,7 @@ impl Sent {
         Ok(Sent { value, packed, sent_ns: 0 })
     }
 
-    /// It is out at `now_ns`, on the clock of the wall: the core was its own since it began.
+    /// It is out at `now_ns`, on the wall clock: the core was its own since it began.
     pub(crate) fn out_at(&mut self, now_ns: u64) {
         self.sent_ns = now_ns;
         if let Some(packed) = &mut self.packed {

@@ -57,7 +57,7 @@ impl Load {
     }
 }
 
-/// One computation of a graph: fed by messages, run by an executor on the clock of the wall or on a
+/// One computation of a graph: fed by messages, run by an executor on the wall clock or on a
 /// virtual one.
 ///
 /// A module keeps its state in itself. It is run by one thread at a time. The same code serves both

@@ -1,4 +1,4 @@
-//! The clock of the wall: the same graphs and modules on real threads.
+//! The wall clock: the same graphs and modules on real threads.
 //!
 //! Each core of a group has a worker, pinned and of real-time priority if the group says so, which
 //! runs its group's modules, earliest deadline first. At a checkpoint it runs what is more urgent

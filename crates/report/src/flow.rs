@@ -150,16 +150,16 @@ impl CriticalPath {
 
     /// Waiting between and inside of them, ns.
     pub fn bubble_ns(&self) -> u64 {
-        let of = |step: &PathStep| step.waited_ns.saturating_add(step.preempted_ns);
-        self.steps.iter().fold(0, |sum, step| sum.saturating_add(of(step)))
+        let bubble_of = |step: &PathStep| step.waited_ns.saturating_add(step.preempted_ns);
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(bubble_of(step)))
     }
 
     /// In the middleware, which is a part of both, ns.
     pub fn middleware_ns(&self) -> u64 {
-        let of = |step: &PathStep| {
+        let carried_of = |step: &PathStep| {
             step.hop_ns.saturating_add(step.deserialise_ns).saturating_add(step.serialise_ns)
         };
-        self.steps.iter().fold(0, |sum, step| sum.saturating_add(of(step)))
+        self.steps.iter().fold(0, |sum, step| sum.saturating_add(carried_of(step)))
     }
 
     /// The whole, ns.

@@ -191,12 +191,14 @@ impl Findings<'_> {
     /// The calls to be taken apart, with a heading for each list.
     fn lists(&self) -> Vec<(String, Vec<Late<'_>>)> {
         let all = [Group::Launch, Group::Copy, Group::Sync, Group::Other];
-        let of = |group: Group| (format!("Worst {}", plural(group)), self.latest(group));
+        let latest_of = |group: Group| (format!("Worst {}", plural(group)), self.latest(group));
         let mut lists = match &self.focus {
             Focus::Launches if self.survey.kinds.is_empty() => Vec::new(),
-            Focus::Launches => vec![of(self.main_group())],
-            Focus::Group(group) => vec![of(*group)],
-            Focus::All => all.into_iter().map(of).filter(|(_, list)| !list.is_empty()).collect(),
+            Focus::Launches => vec![latest_of(self.main_group())],
+            Focus::Group(group) => vec![latest_of(*group)],
+            Focus::All => {
+                all.into_iter().map(latest_of).filter(|(_, list)| !list.is_empty()).collect()
+            }
             Focus::Function(name) => {
                 let list = self.ranked(|kind, _| kind.function == *name);
                 vec![(format!("Worst calls of {name}"), list)]

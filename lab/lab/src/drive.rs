@@ -2,7 +2,7 @@
 //! another.
 //!
 //! A scenario is found by its name ([`scenario`]), driven by the crate `driving` on the virtual
-//! clock or that of the wall ([`clock`]), watched ([`film`]) and shown by the crate `report`. Whole
+//! clock or the wall clock ([`clock`]), watched ([`film`]) and shown by the crate `report`. Whole
 //! suites are [`study`]'s.
 
 mod clock;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// on cores of this machine, and the world in real time
     #[arg(long, value_enum, default_value_t = Clock::Virtual)]
     clock: Clock,
-    /// On the clock of the wall, let cores of the stack share those of this machine where there are
+    /// On the wall clock, let cores of the stack share those of this machine where there are
     /// too few; its times are not those of the stack then
     #[arg(long)]
     fold: bool,

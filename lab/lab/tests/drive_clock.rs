@@ -32,7 +32,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn drive_on_the_clock_of_the_wall_says_so_wherever_it_is_shown() {
+fn drive_on_the_wall_clock_says_so_wherever_it_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (scenario, trace, page) = (path("lead.yaml"), path("lead.kt"), path("lead.html"));
@@ -44,20 +44,20 @@ fn drive_on_the_clock_of_the_wall_says_so_wherever_it_is_shown() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     let clock = result["machine"]["Clock"].as_str().unwrap();
     assert!(clock.starts_with("of the wall") && clock.contains("the world on"), "{clock}");
-    assert!(result["stack"].as_str().unwrap().ends_with("on the clock of the wall"));
+    assert!(result["stack"].as_str().unwrap().ends_with("on the wall clock"));
     let frames = result["drives"][0]["latency_ms"]["frames"].as_u64().unwrap();
     assert!((1..=20).contains(&frames), "{frames}");
     let marks = result["marks"].to_string();
     let few = realtime::thread::cores().len() < 8;
     assert_eq!(marks.contains("Folded"), few, "{marks}");
-    assert!(std::fs::read_to_string(page).unwrap().contains("on the clock of the wall"));
+    assert!(std::fs::read_to_string(page).unwrap().contains("on the wall clock"));
     let report = keeptime(&["report", &trace]);
     let text = String::from_utf8_lossy(&report.stdout).into_owned();
-    assert!(text.contains("on the clock of the wall") && text.contains("planning"), "{text}");
+    assert!(text.contains("on the wall clock") && text.contains("planning"), "{text}");
 }
 
 #[test]
-fn what_cannot_be_driven_on_the_clock_of_the_wall_is_refused_in_words() {
+fn what_cannot_be_driven_on_the_wall_clock_is_refused_in_words() {
     for (more, expected) in [
         (["--clock", "wall", "--policies", "base,oracle"], "found oracle, which takes no time"),
         (["--clock", "wall", "--factor", "0.5"], "--factor: found 0.5, expected 1 to 1000"),
@@ -126,7 +126,7 @@ fn study_drives_each_scenario_on_both_clocks_and_goes_on_where_it_was() {
     let log = resumed(&lines[1..]);
     assert!(log.starts_with(lines[1]) && log.contains(lines[2]), "{log}");
     assert_eq!(log.lines().count(), 3);
-    // A drive on the clock of the wall whose other half was lost is none: another one would not be
+    // A drive on the wall clock whose other half was lost is none: another one would not be
     // the same drive.
     let log = resumed(&lines[..2]);
     assert!(log.starts_with(lines[0]) && !log.contains(lines[1]), "{log}");

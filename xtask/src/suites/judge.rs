@@ -160,14 +160,14 @@ impl Judged {
         let attempts = self.bare.iter().chain(self.modes.values().flatten());
         let names: BTreeSet<&String> =
             attempts.flat_map(|attempt| attempt.outcome.keys()).collect();
-        let of = |name: &str, attempts: &[Attempt]| {
+        let outcomes_of = |name: &str, attempts: &[Attempt]| {
             let outcomes = attempts.iter().map(|attempt| came_to(&attempt.outcome, name));
             outcomes.collect::<Vec<String>>()
         };
         let case = |name: &&String| {
-            let bare: BTreeSet<String> = of(name, &self.bare).into_iter().collect();
+            let bare: BTreeSet<String> = outcomes_of(name, &self.bare).into_iter().collect();
             let verdict = |(mode, attempts): (&Mode, &Vec<Attempt>)| {
-                (*mode, verdict(&bare, &of(name, attempts)))
+                (*mode, verdict(&bare, &outcomes_of(name, attempts)))
             };
             let modes = self.modes.iter().map(verdict).collect();
             Case { name: (*name).clone(), bare, modes }

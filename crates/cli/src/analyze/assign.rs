@@ -13,14 +13,14 @@ use super::named;
 /// Options of the search.
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Search for priorities and buckets with which every chain meets its deadline, and write that
-    /// system file here
+    /// Search for priorities and buckets with which every chain meets its deadline, and write the
+    /// system file with them to this file
     #[arg(long, value_name = "FILE")]
     assign: Option<PathBuf>,
     /// Keep the order of the chains' priorities: search for buckets (and devices) only
     #[arg(long, requires = "assign")]
     keep_order: bool,
-    /// Accelerators that may do each other's work, as in gpu0,gpu1; may be repeated
+    /// Interchangeable accelerators, as in gpu0,gpu1; may be repeated
     #[arg(long, requires = "assign", value_name = "ACCELERATOR,...")]
     units: Vec<String>,
     /// Largest number of analyses that the local search may spend

@@ -43,8 +43,8 @@ pub(super) struct CalibrationOptions {
     /// Largest excess of the program's time over its time alone, as in 10%
     #[arg(long, value_name = "PERCENT", value_parser = parse_tolerance, default_value = "10%", requires = "calibrate")]
     tolerance: f64,
-    /// Rounds for each budget, in each of which the program runs alone, beside hogs and with the
-    /// budget; up to three times as many if they say too little. Fewer than 5 can prove nothing
+    /// Rounds for each budget; the program runs alone, beside hogs and with the budget in each. Up
+    /// to three times as many are run if the spread is too large; fewer than 5 prove nothing
     #[arg(long, value_name = "N", default_value_t = 7, requires = "calibrate", value_parser = clap::value_parser!(u32).range(5..=1000))]
     runs: u32,
     /// Write the budget that was found to this file, for --config

@@ -35,8 +35,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     #[serde(deserialize_with = "file::budget")]
     pub budget: Option<Amount>,
-    /// Counter of the budget; auto takes the one that the budget names, or the first of hardware
-    /// and time that works here (default auto)
+    /// Counter of the budget; auto: the one that the unit of the budget names, or the first of
+    /// hardware and time that works on this machine (default auto)
     #[arg(long, value_enum)]
     pub count: Option<Count>,
     /// The event to count: page-faults, minor-faults, major-faults or context-switches for
@@ -66,17 +66,16 @@ pub(super) struct Options {
     /// stopped core (default 1)
     #[arg(long)]
     pub priority: Option<u8>,
-    /// For how long after a release taking the lock again costs no wake-up (default 1ms)
+    /// Time after a release in which taking the lock again costs no wake-up (default 1ms)
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     #[serde(deserialize_with = "file::time")]
     pub linger: Option<Duration>,
-    /// Way in which a core learns that the lock is taken: bell, whoever takes it wakes the core's
-    /// thread; or look, the thread looks by itself for as long as there is a holder (default bell)
+    /// Notification of a core that the lock is taken. bell: the holder wakes the core's thread.
+    /// look: the thread polls for as long as a holder is connected (default bell)
     #[arg(long, value_name = "HOW", value_parser = parse_attention)]
     #[serde(deserialize_with = "file::attention")]
     pub attention: Option<Attention>,
-    /// Interval at which a thread looks by itself, while it lingers or with --attention look, 5us
-    /// to 1ms (default 20us)
+    /// Polling interval, during --linger and with --attention look, 5us to 1ms (default 20us)
     #[arg(long, value_name = "TIME", value_parser = terminal::time)]
     #[serde(deserialize_with = "file::time")]
     pub look: Option<Duration>,
@@ -88,7 +87,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "GROUP")]
     #[serde(deserialize_with = "file::names")]
     pub group: Vec<String>,
-    /// Take what is not given here from this file
+    /// File with values of these options; an option on the command line wins
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
@@ -322,18 +321,18 @@ mod tests {
 
     #[test]
     fn number_is_rho_and_an_implementation_without_one_has_1() {
-        let of = |fair: Option<&str>, rho| {
+        let fairness = |fair: Option<&str>, rho| {
             let fair = fair.map(|text| text.parse().unwrap());
             super::fair(&Options { fair, rho, ..Options::default() }).map_err(|e| e.to_string())
         };
-        assert_eq!(of(None, None), Ok((By::Auto, None)));
-        assert_eq!(of(Some("none"), None), Ok((By::Auto, None)));
-        assert_eq!(of(Some("3"), None), Ok((By::Auto, Some(3.0))));
-        assert_eq!(of(None, Some(3.0)), Ok((By::Auto, Some(3.0))));
-        assert_eq!(of(Some("user"), None), Ok((By::User, Some(1.0))));
-        assert_eq!(of(Some("bpf"), Some(3.0)), Ok((By::Bpf, Some(3.0))));
+        assert_eq!(fairness(None, None), Ok((By::Auto, None)));
+        assert_eq!(fairness(Some("none"), None), Ok((By::Auto, None)));
+        assert_eq!(fairness(Some("3"), None), Ok((By::Auto, Some(3.0))));
+        assert_eq!(fairness(None, Some(3.0)), Ok((By::Auto, Some(3.0))));
+        assert_eq!(fairness(Some("user"), None), Ok((By::User, Some(1.0))));
+        assert_eq!(fairness(Some("bpf"), Some(3.0)), Ok((By::Bpf, Some(3.0))));
         for both in ["2", "none"] {
-            let error = of(Some(both), Some(3.0)).unwrap_err();
+            let error = fairness(Some(both), Some(3.0)).unwrap_err();
             assert!(error.starts_with("--rho 3: expected none with --fair"), "{error}");
         }
     }

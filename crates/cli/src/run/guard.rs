@@ -10,20 +10,19 @@ const ACCELERATOR: [&str; 6] =
 /// Options of the guard.
 #[derive(clap::Args)]
 pub(super) struct GuardOptions {
-    /// Guard the program's locks: make every mutex an inheritance mutex (inherit), let no waiter
-    /// be overtaken for longer than the bound (fair), or that, and let real-time threads come
-    /// first and lend their priority to the owner (fair+inherit); or change nothing, and print
-    /// which locks would be guarded (audit)
+    /// Guard the program's locks. inherit: mutexes with priority inheritance. fair: no waiter is
+    /// overtaken for longer than --guard-bound. fair+inherit: both, and real-time threads come
+    /// first. audit: change nothing, and list the locks that would be guarded
     #[arg(long, value_name = "MODE", value_enum)]
     guard: Option<Mode>,
-    /// Guard locks taken from libraries whose file names begin like this; may be repeated
+    /// Guard the locks of libraries whose file name starts with this; may be repeated
     #[arg(long, value_name = "LIBRARY", value_parser = super::parse_library, requires = "guard",
         default_values = ACCELERATOR)]
     guard_from: Vec<String>,
-    /// Guard locks taken from anywhere
+    /// Guard the locks of the program and of all libraries
     #[arg(long, requires = "guard", conflicts_with = "guard_from")]
     guard_all: bool,
-    /// For how long a waiter may be overtaken, as in 5ms
+    /// Longest time for which a waiter may be overtaken, as in 5ms
     #[arg(long, value_name = "TIME", value_parser = parse_bound, requires = "guard",
         default_value = "5ms")]
     guard_bound: u64,
@@ -47,9 +46,9 @@ enum Mode {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Rwlocks {
-    /// They are left alone
+    /// Leave them as they are
     Alone,
-    /// Neither readers nor writers wait for more than one phase of the others
+    /// Let readers and writers wait for at most one phase of the others
     PhaseFair,
 }
 

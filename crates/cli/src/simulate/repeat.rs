@@ -23,15 +23,15 @@ pub(super) fn command(args: &Args, system: &System, chain: usize, scenario: &Sce
         }
     }
     let scenario = &scenario;
-    let of = |default, value| (default != value).then_some(value);
+    let unless_default = |default, value| (default != value).then_some(value);
     let options = [
         ("--offsets", column(scenario, system, |b| b.offset_ns, |ns| time(*ns))),
         ("--execution", column(scenario, system, |b| b.execution, |e| word(&EXECUTIONS, e))),
         ("--split", column(scenario, system, |b| b.split, |s| word(&SPLITS, s))),
         ("--release", column(scenario, system, |b| b.release, release)),
         ("--jitter", column(scenario, system, |b| b.jitter, |j| word(&JITTERS, j))),
-        ("--kappa", of("worst".to_owned(), word(&KAPPAS, &scenario.kappa))),
-        ("--tie", of("completion".to_owned(), word(&TIES, &scenario.tie))),
+        ("--kappa", unless_default("worst".to_owned(), word(&KAPPAS, &scenario.kappa))),
+        ("--tie", unless_default("completion".to_owned(), word(&TIES, &scenario.tie))),
     ];
     for (option, value) in options {
         words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));

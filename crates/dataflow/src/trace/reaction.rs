@@ -82,8 +82,8 @@ impl Reaction {
     /// The middleware's share: making bytes and values of messages, which are parts of `module_ns`,
     /// and their hops, which are parts of `bubble_ns`.
     pub fn middleware_ns(&self) -> u64 {
-        let of = |step: &Step| [step.deserialise_ns, step.serialise_ns, step.hop_ns];
-        total(self.steps.iter().flat_map(of))
+        let in_middleware = |step: &Step| [step.deserialise_ns, step.serialise_ns, step.hop_ns];
+        total(self.steps.iter().flat_map(in_middleware))
     }
 
     /// By how much the parts miss the whole; 0 unless the trace has lost events.

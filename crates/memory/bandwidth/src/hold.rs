@@ -106,7 +106,7 @@ impl Hold {
         }
         let hold = Hold::over([page.as_fd(), bell.as_fd(), watch.as_fd()], offset)?;
         if hold.watch().version() != VERSION {
-            return Err(protocol("a watch of another version"));
+            return Err(protocol("a watch page of another version of the protocol"));
         }
         Ok((hold, connection))
     }

@@ -71,13 +71,13 @@ fn failing(
 ) -> Option<(usize, ChainBound)> {
     analyzer.load(system).ok()?;
     let analysis = analyzer.analyze(variant);
-    let of = |wanted: Status| {
+    let first_with_status = |wanted: Status| {
         let lost = |&chain: &usize| {
             !system.chains[chain].best_effort && analysis.chains[chain].status == wanted
         };
         system.chains_by_priority().into_iter().find(lost)
     };
-    let chain = of(Status::Miss).or_else(|| of(Status::Dependent))?;
+    let chain = first_with_status(Status::Miss).or_else(|| first_with_status(Status::Dependent))?;
     Some((chain, analysis.chains[chain].clone()))
 }
 

@@ -279,7 +279,7 @@ impl<'a> Search<'a> {
     /// unit of a line, before the next one of the same part; none if that has no bound.
     fn blocked(&self, analysis: &Analysis, line: usize) -> Option<Vec<u64>> {
         let units = &self.lines[line].units;
-        let of = |at: usize| {
+        let longest_hold = |at: usize| {
             let executor = self.units[units[at]].executor;
             match units.get(at + 1) {
                 Some(&next) if self.units[next].executor == executor => {
@@ -291,7 +291,7 @@ impl<'a> Search<'a> {
                 _ => Some(0),
             }
         };
-        (0..units.len()).map(of).collect()
+        (0..units.len()).map(longest_hold).collect()
     }
 
     /// The longest time for which a callback of a line holds an executor.

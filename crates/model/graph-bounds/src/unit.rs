@@ -310,11 +310,11 @@ impl Builder<'_> {
 
     fn segments(&self, segments: &[Segment]) -> Vec<analysis::Segment> {
         let number = |id: &str| self.system.accelerators.iter().position(|a| a.id == id);
-        let of = |segment: &Segment| analysis::Segment {
+        let to_segment = |segment: &Segment| analysis::Segment {
             accelerator: number(&segment.accel).unwrap_or(usize::MAX),
             exec: Span::up_to(segment.exec_ns),
             cpu_before_ns: 0,
         };
-        segments.iter().map(of).collect()
+        segments.iter().map(to_segment).collect()
     }
 }

@@ -100,15 +100,16 @@ pub fn survey(
 impl<'t> Surveyor<'t> {
     fn new(trace: &'t Trace, options: &Options) -> Surveyor<'t> {
         let streams = trace.streams();
-        let of = |kind| streams.iter().filter(move |stream| stream.kind == kind);
-        let blocks = |kind| of(kind).map(|stream| stream.blocks.len()).sum();
+        let streams_of = |kind| streams.iter().filter(move |stream| stream.kind == kind);
+        let blocks = |kind| streams_of(kind).map(|stream| stream.blocks.len()).sum();
         let metadata = trace.metadata();
-        let processors = metadata.machine.processors.max(of(StreamKind::Processor).count() as u32);
-        let tids = of(StreamKind::Thread).map(|stream| stream.id).collect();
+        let processors =
+            metadata.machine.processors.max(streams_of(StreamKind::Processor).count() as u32);
+        let tids = streams_of(StreamKind::Thread).map(|stream| stream.id).collect();
         let most = options.snapshots;
         let kernel = blocks(StreamKind::Processor);
         let mut load = LoadState::new(metadata.tier, processors, kernel, most, tids);
-        for stream in of(StreamKind::Processor).filter(|s| s.blocks[0].missing_before > 0) {
+        for stream in streams_of(StreamKind::Processor).filter(|s| s.blocks[0].missing_before > 0) {
             load.gap_begins(stream.id, Missing::Anything, trace.start());
         }
         let processors = load.processors.clone();

@@ -52,14 +52,14 @@ pub fn lock(names: &Names, system: &System, bounds: &[LockBound], color: bool) -
 
 /// The same for machines: times in microseconds.
 pub fn lock_json(names: &Names, system: &System, bounds: &[LockBound]) -> Value {
-    let of = |bound: &LockBound| {
+    let bound_json = |bound: &LockBound| {
         json!({
             "E": us(bound.execution_ns),
             "B": us(bound.blocking_ns),
             "R": bound.response_ns.map(us),
         })
     };
-    let chains = names.chains.iter().zip(bounds).map(|(name, bound)| (&**name, of(bound)));
+    let chains = names.chains.iter().zip(bounds).map(|(name, bound)| (&**name, bound_json(bound)));
     let chains = Value::from_iter(chains);
     json!({ "schedulable": lock_schedulable(system, bounds), "chains": chains })
 }

@@ -47,8 +47,8 @@ fn of_module(module: &ModuleTimes) -> Value {
 }
 
 pub(super) fn times(samples: &[f64]) -> Value {
-    let of = |all: Summary| json!({"count": samples.len(), "p50": all.p50, "p99": all.p99, "max": all.max});
-    Summary::of(samples).map_or(Value::Null, of)
+    let quantiles = |all: Summary| json!({"count": samples.len(), "p50": all.p50, "p99": all.p99, "max": all.max});
+    Summary::of(samples).map_or(Value::Null, quantiles)
 }
 
 fn of_path(path: &CriticalPath) -> Value {

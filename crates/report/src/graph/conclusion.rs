@@ -64,7 +64,7 @@ fn times(ratio: f64) -> String {
 }
 
 fn drops(run: &GraphRun, path: &PathInfo) -> String {
-    let of = |method: &MethodRun| {
+    let drops_under = |method: &MethodRun| {
         let result = method.path(&path.id);
         let (all, most) = result.map_or((0, 0), |result| result.drops());
         let instances = result.map_or(0, |result| result.latency_us.len());
@@ -72,7 +72,7 @@ fn drops(run: &GraphRun, path: &PathInfo) -> String {
         let all = if all == 0 { "none".into() } else { all.to_string() };
         format!("{all} under {} ({instances} instances{most})", method.method)
     };
-    let all: Vec<String> = run.methods.iter().map(of).collect();
+    let all: Vec<String> = run.methods.iter().map(drops_under).collect();
     format!("Messages missed on it: {}.", all.join(", "))
 }
 
@@ -108,11 +108,11 @@ fn bounds(run: &GraphRun, method: &MethodRun) -> Option<String> {
 
 fn periods(run: &GraphRun) -> Vec<String> {
     let of_cycle = |(id, nominal_us): &(String, f64)| {
-        let of = |method: &MethodRun| {
+        let deviation_under = |method: &MethodRun| {
             let share = method.cycle(id)?.deviation(*nominal_us)?;
             Some(format!("{:.1} % under {}", 100.0 * share, method.method))
         };
-        let all: Vec<String> = run.methods.iter().filter_map(of).collect();
+        let all: Vec<String> = run.methods.iter().filter_map(deviation_under).collect();
         let nominal = words(*nominal_us);
         (!all.is_empty())
             .then(|| format!("Farthest that {id} came from its {nominal}: {}.", all.join(", ")))

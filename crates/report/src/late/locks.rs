@@ -101,8 +101,9 @@ impl Findings<'_> {
         if self.survey.contended_only {
             sentences.push("Only locks that were waited for are known.".to_owned());
         }
-        let of = |family: Family| self.survey.locks.iter().filter(move |l| l.family == family);
-        let known = |family: Family| of(family).filter_map(|lock| lock.attributes.as_ref());
+        let locks_of =
+            |family: Family| self.survey.locks.iter().filter(move |l| l.family == family);
+        let known = |family: Family| locks_of(family).filter_map(|lock| lock.attributes.as_ref());
         let mutexes = known(Family::Mutex).count() as u64;
         if mutexes > 0 {
             let inherit = known(Family::Mutex).filter(|a| a.inherit || a.protect).count() as u64;

@@ -43,8 +43,8 @@ pub(super) struct Span {
 
 impl Span {
     fn is_like(&self, other: &Span) -> bool {
-        let of = |span: &Span| (span.lock, span.read, span.depth, span.to_ns.is_some());
-        of(self) == of(other)
+        let shape = |span: &Span| (span.lock, span.read, span.depth, span.to_ns.is_some());
+        shape(self) == shape(other)
     }
 }
 

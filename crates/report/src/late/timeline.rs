@@ -90,7 +90,7 @@ pub fn section(
 
 /// The worst calls: those of each group in turn, launches first, the latest first.
 fn worst(survey: &Survey) -> Vec<u32> {
-    let of = |group: Group| {
+    let latest_first = |group: Group| {
         let is = |(_, call): &(u32, &late::result::WorstCall)| {
             survey.kinds[call.kind as usize].group == group
         };
@@ -99,7 +99,7 @@ fn worst(survey: &Survey) -> Vec<u32> {
         calls.into_iter().map(|(place, _)| place).collect::<Vec<u32>>()
     };
     let [launches, copies, syncs, others] =
-        [Group::Launch, Group::Copy, Group::Sync, Group::Other].map(of);
+        [Group::Launch, Group::Copy, Group::Sync, Group::Other].map(latest_first);
     let most = [launches.len(), copies.len(), syncs.len(), others.len()].into_iter().max();
     let mut calls = Vec::new();
     for turn in 0..most.unwrap_or(0) {

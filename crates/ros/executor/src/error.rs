@@ -29,8 +29,8 @@ pub enum Error {
     /// An executor needs a thread.
     #[error("an executor without threads: expected at least one")]
     NoThreads,
-    /// So many requests of one continuation are on the way already.
-    #[error("{outstanding} requests of this continuation are on the way, at most as many may be")]
+    /// A continuation has as many outstanding requests as it may have.
+    #[error("{outstanding} requests of this continuation are outstanding, which is the limit")]
     Full {
         /// The limit.
         outstanding: usize,

@@ -90,8 +90,8 @@ mod tests {
         let mut report = CallbackReport::new("a", Kind::Timer, 1);
         report.add(100, 150, 170);
         report.add(200, 200, 230);
-        let of = |response_ns, execution_ns| Sample { response_ns, execution_ns };
-        assert_eq!(report.samples, [of(70, 20), of(30, 30)]);
+        let sample = |response_ns, execution_ns| Sample { response_ns, execution_ns };
+        assert_eq!(report.samples, [sample(70, 20), sample(30, 30)]);
         assert_eq!((report.count, report.response_max_ns, report.response_total_ns), (2, 70, 100));
         assert_eq!((report.execution_max_ns, report.execution_total_ns), (30, 50));
     }

@@ -83,8 +83,9 @@ impl AnnouncementPort {
     /// from now on.
     pub(crate) fn tell(self, prefix: [u8; 12], peers: &[Ipv4Addr]) -> io::Result<Relay> {
         let domain = self.domain;
-        let of = |&peer| (0..PARTICIPANTS).map(move |n| SocketAddrV4::new(peer, port(domain, n)));
-        self.forward(Some(prefix), peers.iter().flat_map(of).collect())
+        let addresses =
+            |&peer| (0..PARTICIPANTS).map(move |n| SocketAddrV4::new(peer, port(domain, n)));
+        self.forward(Some(prefix), peers.iter().flat_map(addresses).collect())
     }
 
     /// Forwards what comes, or what comes from one participant.

@@ -319,12 +319,12 @@ mod tests {
 
     #[test]
     fn longest_known_time_counts_unless_the_budget_is_enforced() {
-        let of = |most_ns, budget_ns| Exec { most_ns, least_ns: 0, budget_ns };
-        assert_eq!(exec("count", 10, Some(25), true), of(Some(30), Some(10)));
-        assert_eq!(exec("demote", 10, Some(25), true), of(Some(10), Some(10)));
-        assert_eq!(exec("count", 10, Some(25), false), of(Some(25), Some(10)));
-        assert_eq!(exec("demote", 40, Some(25), false), of(Some(25), Some(25)));
-        assert_eq!(exec("count", 0, None, false), of(None, None));
+        let expected = |most_ns, budget_ns| Exec { most_ns, least_ns: 0, budget_ns };
+        assert_eq!(exec("count", 10, Some(25), true), expected(Some(30), Some(10)));
+        assert_eq!(exec("demote", 10, Some(25), true), expected(Some(10), Some(10)));
+        assert_eq!(exec("count", 10, Some(25), false), expected(Some(25), Some(10)));
+        assert_eq!(exec("demote", 40, Some(25), false), expected(Some(25), Some(25)));
+        assert_eq!(exec("count", 0, None, false), expected(None, None));
     }
 
     #[test]

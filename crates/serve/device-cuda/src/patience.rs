@@ -36,9 +36,9 @@ impl Running {
 
     /// Returns true if no slice runs that began earlier.
     fn is_first(&self, began: &Began) -> bool {
-        let of = |time: &Arc<AtomicU64>| time.load(Ordering::Relaxed);
+        let began_ns = |time: &Arc<AtomicU64>| time.load(Ordering::Relaxed);
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().all(|other| of(other) >= of(&began.0))
+        all.iter().all(|other| began_ns(other) >= began_ns(&began.0))
     }
 }
 

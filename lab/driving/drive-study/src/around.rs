@@ -80,13 +80,13 @@ impl Watch {
         }
         let frame = |frame: &driving::drive::Frame| {
             let (vehicles, objects) = *self.0.get(&us(frame.captured))?;
-            let of = |place: usize| took.get(&(frame.number, place)).copied();
+            let time_at = |place: usize| took.get(&(frame.number, place)).copied();
             Some(Frame {
                 number: frame.number,
                 vehicles,
                 objects,
                 latency_us: us(frame.latency) as u32,
-                modules_us: std::array::from_fn(of),
+                modules_us: std::array::from_fn(time_at),
             })
         };
         outcome.frames.iter().filter_map(frame).collect()

@@ -117,7 +117,7 @@ pub enum Experiment {
     Commute,
     /// Table 1, for which nothing is driven by a stack.
     Table1,
-    /// Reaction times on the clock of the wall and on the virtual one.
+    /// Reaction times on the wall clock and on the virtual one.
     Clocks,
     /// Causes of latency in base: modules, traffic, waiting, use of the cores (figures 4, 5, 8 and
     /// 11b).

@@ -133,8 +133,8 @@ impl<'a> Drives<'a> {
         part.scenarios.iter().filter_map(drives).collect()
     }
 
-    /// The scenarios of a part that were driven on this clock and that of the wall, with their drives on
-    /// each, that of the wall last.
+    /// The scenarios of a part that were driven on this clock and the wall clock, with their drives on
+    /// each, the wall clock last.
     fn on_both(
         &self,
         part: &Part,

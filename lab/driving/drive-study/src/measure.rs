@@ -96,7 +96,7 @@ pub(crate) fn drive(
     Ok(row)
 }
 
-/// Drives it at `places` on the clock of the wall, and the same again on the virtual one.
+/// Drives it at `places` on the wall clock, and the same again on the virtual one.
 pub(crate) fn on_both_clocks(
     study: &Study,
     factor: f64,

@@ -15,9 +15,9 @@ pub enum Clock {
     /// The virtual one.
     #[default]
     Virtual,
-    /// That of the wall.
+    /// The wall clock.
     Wall,
-    /// The virtual one; what the stack sees and takes is what it saw and took on that of the wall.
+    /// The virtual one; what the stack sees and takes is what it saw and took on the wall clock.
     Again,
 }
 
@@ -61,8 +61,8 @@ impl std::fmt::Display for Key {
         write!(f, "{} {index}, stack {stack}, {policy}", suite.name())?;
         match clock {
             Clock::Virtual => {}
-            Clock::Wall => f.write_str(", on the clock of the wall")?,
-            Clock::Again => f.write_str(", as on the clock of the wall")?,
+            Clock::Wall => f.write_str(", on the wall clock")?,
+            Clock::Again => f.write_str(", as on the wall clock")?,
         }
         match repeat {
             0 => Ok(()),
@@ -121,10 +121,10 @@ pub struct Row {
     pub host_violations: u64,
     /// For how long, in all, s.
     pub host_delay_s: f64,
-    /// On the clock of the wall, frames that came in late: the world was not ready.
+    /// On the wall clock, frames that came in late: the world was not ready.
     #[serde(default, skip_serializing_if = "is_none")]
     pub late_frames: usize,
-    /// On the virtual clock as on that of the wall, chunks of runs that cost what they took there.
+    /// On the virtual clock as on the wall clock, chunks of runs that cost what they took there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub chunks_observed: u64,
     /// The same, chunks that were not run there.

@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn scenarios_are_a_count_a_range_or_a_band() {
-        let of = |text: &str, suite| text.parse::<Scenarios>().unwrap().of(suite).unwrap();
-        assert_eq!(of("3", Suite::Normal), [0, 1, 2]);
-        assert_eq!(of("4-6", Suite::Corner), [4, 5, 6]);
-        assert_eq!(of("0-9/4", Suite::Commute), [0, 4, 8]);
-        let band = of("band:150-300", Suite::Corner);
+        let chosen = |text: &str, suite| text.parse::<Scenarios>().unwrap().of(suite).unwrap();
+        assert_eq!(chosen("3", Suite::Normal), [0, 1, 2]);
+        assert_eq!(chosen("4-6", Suite::Corner), [4, 5, 6]);
+        assert_eq!(chosen("0-9/4", Suite::Commute), [0, 4, 8]);
+        let band = chosen("band:150-300", Suite::Corner);
         for index in 0..Suite::Corner.size() {
             let critical = Suite::Corner.critical_s(index);
             let inside = critical.is_some_and(|critical| (0.15..=0.3).contains(&critical));
@@ -120,12 +120,14 @@ mod tests {
         for wrong in ["", "0", "x", "3-1", "0-9/0", "5/2", "band:3", "band:5-1", "band:0-inf"] {
             assert!(wrong.parse::<Scenarios>().unwrap_err().contains("band:150-300"), "{wrong}");
         }
-        let of = |text: &str, suite| {
+        let refusal = |text: &str, suite| {
             text.parse::<Scenarios>().unwrap().of(suite).unwrap_err().to_string()
         };
-        assert!(of("330", Suite::Corner).contains("found 330, expected at most 329 (corner)"));
-        assert!(of("0-80", Suite::Commute).contains("found 80, expected numbers from 0 to 79"));
-        assert!(of("band:1-2", Suite::Corner).contains("at least one corner case"));
-        assert!(of("band:150-300", Suite::Normal).contains("only corner cases"));
+        assert!(refusal("330", Suite::Corner).contains("found 330, expected at most 329 (corner)"));
+        assert!(
+            refusal("0-80", Suite::Commute).contains("found 80, expected numbers from 0 to 79")
+        );
+        assert!(refusal("band:1-2", Suite::Corner).contains("at least one corner case"));
+        assert!(refusal("band:150-300", Suite::Normal).contains("only corner cases"));
     }
 }

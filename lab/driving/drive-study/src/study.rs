@@ -152,7 +152,7 @@ impl Study {
         self.parts.iter().any(|part| part.experiment == Experiment::Modules)
     }
 
-    /// The policies that are driven on the clock of the wall.
+    /// The policies that are driven on the wall clock.
     pub fn on_wall(&self) -> Vec<Policy> {
         let clocks = self.parts.iter().filter(|part| part.experiment == Experiment::Clocks);
         clocks.flat_map(|part| &part.policies).filter_map(|name| name.parse().ok()).collect()

@@ -26,10 +26,10 @@ pub struct Progress {
 /// Number of drives at the same time, with their places.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Jobs {
-    /// So many, wherever the kernel puts their threads. None is driven on the clock of the wall.
+    /// So many, wherever the kernel puts their threads. None is driven on the wall clock.
     Threads(usize),
     /// One at each place. First everything is driven on the virtual clock, each thread on a core of
-    /// its place's stack; then on the clock of the wall, with nothing beside it, and each of these
+    /// its place's stack; then on the wall clock, with nothing beside it, and each of these
     /// drives once more on the virtual one, where the stack sees the same, and takes as long.
     Places(Vec<Places>),
 }

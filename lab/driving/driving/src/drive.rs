@@ -1,5 +1,5 @@
 //! A stack drives a scenario: the world and the graph in a closed loop on the virtual clock. The
-//! same on the clock of the wall is [`crate::wall`]'s.
+//! same on the wall clock is [`crate::wall`]'s.
 //!
 //! Every 10 ms localisation comes in, every 100 ms a turn of the lidar. The modules run for real
 //! and are charged on simulated cores; a command acts on the world from the step after the time at

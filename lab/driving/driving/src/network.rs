@@ -254,10 +254,10 @@ mod tests {
         scores[2 * CELLS + cell(one).unwrap()] = 3.0;
         scores[4 * CELLS + cell(other).unwrap()] = 2.0;
         let scores = Scores(scores);
-        let of = |points: &[DVec2]| scores.class(points.iter().copied());
-        assert_eq!(of(&[one, other]), Some(Kind::Truck));
-        assert_eq!(of(&[one, other, other]), Some(Kind::Pedestrian));
-        assert_eq!(of(&[DVec2::new(60.0, 0.0)]), None);
+        let class_of = |points: &[DVec2]| scores.class(points.iter().copied());
+        assert_eq!(class_of(&[one, other]), Some(Kind::Truck));
+        assert_eq!(class_of(&[one, other, other]), Some(Kind::Pedestrian));
+        assert_eq!(class_of(&[DVec2::new(60.0, 0.0)]), None);
     }
 
     #[test]

@@ -191,8 +191,9 @@ impl Clusters {
     }
 
     fn returns(&self, cluster: &Cluster) -> Vec<Return> {
-        let of = |stem: &Stem| &self.shares[stem.share].0.points[stem.points.0..stem.points.1];
-        cluster.stems.iter().flat_map(of).copied().collect()
+        let points_of =
+            |stem: &Stem| &self.shares[stem.share].0.points[stem.points.0..stem.points.1];
+        cluster.stems.iter().flat_map(points_of).copied().collect()
     }
 
     /// Number of points of some of them, in thousands; and the number of these that decide about
@@ -262,10 +263,10 @@ impl Segmenter {
 
     /// Clusters of what stands on the ground, of all shares.
     pub fn group(&self, shares: &[Standing]) -> Clusters {
-        let of = |(share, standing): (usize, &Standing)| {
+        let standing_at = |(share, standing): (usize, &Standing)| {
             standing.0.stems.iter().map(|stem| Stem { share, ..*stem }).collect::<Vec<_>>()
         };
-        let mut stems: Vec<Stem> = shares.iter().enumerate().flat_map(of).collect();
+        let mut stems: Vec<Stem> = shares.iter().enumerate().flat_map(standing_at).collect();
         let far = |stem: &Stem| stem.middle.flat().length_squared();
         stems.sort_by(|one, other| far(one).total_cmp(&far(other)));
         let skyline = Skyline::all(shares.iter().map(|share| &share.0.skyline));

@@ -28,7 +28,7 @@ pub fn stays(events: &[Event]) -> Vec<Stay> {
             }
             Point::Returned { core } => {
                 let before = homes.insert(event.job, (core, Class::Host));
-                // On the clock of the wall it has a core all the time, as far as the trace knows.
+                // On the wall clock it has a core all the time, as far as the trace knows.
                 let begun = since.get_mut(&event.job).zip(before);
                 found.extend(begun.map(|(from_ns, (core, class))| Stay {
                     core,
@@ -117,7 +117,16 @@ mod tests {
     fn a_union_counts_what_overlaps_once() {
         let joined = union(vec![(5, 9), (0, 2), (8, 12), (2, 3)]);
         assert_eq!(joined, [(0, 3), (5, 12)]);
-        let of = |from, to| inside((from, to), &joined);
-        assert_eq!([of(0, 20), of(3, 5), of(1, 6), of(11, 30), of(12, 13)], [10, 0, 3, 1, 0]);
+        let inside_span = |from, to| inside((from, to), &joined);
+        assert_eq!(
+            [
+                inside_span(0, 20),
+                inside_span(3, 5),
+                inside_span(1, 6),
+                inside_span(11, 30),
+                inside_span(12, 13)
+            ],
+            [10, 0, 3, 1, 0]
+        );
     }
 }

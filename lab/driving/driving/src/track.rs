@@ -144,11 +144,11 @@ impl Tracker {
         for (detection, _) in detections.iter().zip(&taken).filter(|(_, taken)| !**taken) {
             // The far end of a long vehicle may look like a thing of its own.
             let middle = detection.rectangle.pose.position;
-            let of = |object: &Object| {
+            let state_of = |object: &Object| {
                 let near = if object.drives_as(detection) { AROUND } else { NEARLY };
                 object.covers(middle, near) && !object.strange(detection)
             };
-            if self.objects.iter().any(of) {
+            if self.objects.iter().any(state_of) {
                 continue;
             }
             self.objects.push(Object::new(self.next, at, from, detection, self.noise, road));
@@ -176,7 +176,7 @@ impl Tracker {
     fn forget_parts(&mut self) {
         let larger: Vec<Object> = self.objects.clone();
         self.objects.retain(|part| {
-            let of = |whole: &Object| {
+            let part_of = |whole: &Object| {
                 let alike = whole.track.velocity.distance(part.track.velocity) < ALIKE
                     && whole.track.velocity.length() > DRIVES;
                 let near = if alike { AROUND } else { NEARLY };
@@ -185,7 +185,7 @@ impl Tracker {
                     && whole.moves == part.moves
                     && whole.covers(part.track.pose.position, near)
             };
-            !larger.iter().any(of)
+            !larger.iter().any(part_of)
         });
     }
 

@@ -1,4 +1,4 @@
-//! A stack drives a scenario on the clock of the wall: the same graph of the same modules on real
+//! A stack drives a scenario on the wall clock: the same graph of the same modules on real
 //! threads, the world in real time.
 //!
 //! Each core of the stack's groups is a core of the machine ([`Places`]). The world has one more,

@@ -1,4 +1,4 @@
-//! A stack in a closed loop on the clock of the wall, on whatever cores there are. Nothing here
+//! A stack in a closed loop on the wall clock, on whatever cores there are. Nothing here
 //! depends on how fast they are.
 
 use dataflow::Observed;

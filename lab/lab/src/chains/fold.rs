@@ -300,12 +300,12 @@ mod tests {
              {id: cpu0, buckets: 1, cores: [4, 5]}, {id: gpu1, buckets: 1, device: cuda:1}]",
         );
         let cores = place(&both, &[0, 1, 2, 3, 4, 5], &[]).unwrap();
-        let of = |id: &str, process| cores.of_process(&both, process)[id].clone();
-        let all = |count| (0..count).map(|n| of("gpu0", (n, count))).collect::<Vec<_>>();
+        let cores_of = |id: &str, process| cores.of_process(&both, process)[id].clone();
+        let all = |count| (0..count).map(|n| cores_of("gpu0", (n, count))).collect::<Vec<_>>();
         assert_eq!(all(1), [[1, 2, 3]]);
         assert_eq!(all(2), [vec![1, 3], vec![2]]);
         assert_eq!(all(4), [[1], [2], [3], [1]]);
-        assert_eq!((of("cpu0", (1, 2)), of("gpu1", (1, 2))), (vec![4, 5], vec![]));
+        assert_eq!((cores_of("cpu0", (1, 2)), cores_of("gpu1", (1, 2))), (vec![4, 5], vec![]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `--clock`: the virtual one, or that of the wall, and on which cores of this machine.
+//! `--clock`: the virtual one, or the wall clock, and on which cores of this machine.
 
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
@@ -20,7 +20,7 @@ impl Clock {
     pub(super) fn words(self) -> &'static str {
         match self {
             Clock::Virtual => "on the virtual clock",
-            Clock::Wall => "on the clock of the wall",
+            Clock::Wall => "on the wall clock",
         }
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn side_by_side(
     let wanted = wanted.unwrap_or((physical / needed).max(1));
     ensure!(
         wanted <= places.len(),
-        "--jobs: found {wanted}, expected at most {} on {} cores: a drive on the clock of the wall \
+        "--jobs: found {wanted}, expected at most {} on {} cores: a drive on the wall clock \
          takes {needed}",
         places.len(),
         cores.len()
@@ -122,7 +122,7 @@ pub(super) fn facts(places: Option<&Places>, factor: f64) -> Vec<(String, String
     }
 }
 
-/// The clock of the wall, and where.
+/// The wall clock, and where.
 pub(super) fn on_the_wall(places: &Places) -> String {
     let cores: Vec<String> = places.stack.iter().map(usize::to_string).collect();
     format!(

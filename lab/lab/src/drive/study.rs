@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Results to show: corner (crashes in corner cases), normal (collisions and safe distances in
     /// normal traffic), latency, deadlines, commute, table1, characterise (causes of base's
     /// latency); confirm (crashes in more of those cases that latency can decide); or clocks
-    /// (reaction times on the clock of the wall and on the virtual one) or modules (each by itself,
+    /// (reaction times on the wall clock and on the virtual one) or modules (each by itself,
     /// and beside others that take its cache), which are driven alone
     #[arg(
         long,

@@ -96,13 +96,16 @@ graph:
 
     #[test]
     fn single_threaded_executors_are_those_of_the_file_that_have_nodes() {
-        let of = |id: &str, priority, nodes: &[usize]| ExecutorPlan {
+        let expected = |id: &str, priority, nodes: &[usize]| ExecutorPlan {
             id: id.into(),
             cores: vec![1],
             priority,
             nodes: nodes.into(),
         };
-        assert_eq!(plans(Threads::Single), [of("front", 80, &[1, 2]), of("rear", 70, &[0])]);
+        assert_eq!(
+            plans(Threads::Single),
+            [expected("front", 80, &[1, 2]), expected("rear", 70, &[0])]
+        );
     }
 
     #[test]

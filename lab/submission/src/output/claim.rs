@@ -70,9 +70,11 @@ pub(super) struct Claim {
 pub(super) fn claims(study: &Study) -> Vec<Claim> {
     let contenders = contenders(study);
     let all = comparisons(study, &contenders);
-    let of = |method| all.iter().filter(|one| one.contender.method == method).collect::<Vec<_>>();
-    let vulkan = of(Method::CommandBuffer);
-    let (graph, dynamic) = (of(Method::Graph), of(Method::DynamicParallelism));
+    let comparisons_of =
+        |method| all.iter().filter(|one| one.contender.method == method).collect::<Vec<_>>();
+    let vulkan = comparisons_of(Method::CommandBuffer);
+    let (graph, dynamic) =
+        (comparisons_of(Method::Graph), comparisons_of(Method::DynamicParallelism));
     let newer: Vec<&Comparison<'_>> = graph.iter().chain(&dynamic).copied().collect();
     let (submission, completion) = (faster_submission(&vulkan), faster_completion(&vulkan));
     let (least, jitter) = (least(study, &contenders, &vulkan), jitter(study, &contenders, &vulkan));
@@ -217,11 +219,13 @@ fn jitter(study: &Study, contenders: &[Contender<'_>], vulkan: &[&Comparison<'_>
     for one in vulkan {
         let others = published(study, contenders, one);
         let streams = others.iter().find(|one| one.method == Method::Streams)?;
-        let of = |contender: &Contender<'_>, shape: Shape| {
+        let jitter_of = |contender: &Contender<'_>, shape: Shape| {
             Some(contender.spread(shape, Time::Submission)?.jitter_ns)
         };
         let shapes = one.gains(Time::Submission).iter().map(|gain| gain.shape);
-        pairs.extend(shapes.filter_map(|at| Some((of(one.contender, at)?, of(streams, at)?))));
+        pairs.extend(
+            shapes.filter_map(|at| Some((jitter_of(one.contender, at)?, jitter_of(streams, at)?))),
+        );
     }
     let so = pairs.iter().filter(|(own, streams)| own < streams).count();
     let middle = |values: Vec<f64>| stats::nearest_rank(&stats::ascending(&values), 500);

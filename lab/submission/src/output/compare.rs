@@ -48,8 +48,9 @@ pub(super) fn comparisons<'c>(
             return None;
         }
         let streams = streams_of(study, contenders, contender.accelerator)?;
-        let of = |time| gains(study, (contender.accelerator, contender.method), streams, time);
-        let (submission, completion) = (of(Time::Submission), of(Time::Completion));
+        let gains_in =
+            |time| gains(study, (contender.accelerator, contender.method), streams, time);
+        let (submission, completion) = (gains_in(Time::Submission), gains_in(Time::Completion));
         (!submission.is_empty()).then_some(Comparison { contender, submission, completion })
     };
     contenders.iter().filter_map(compared).collect()

@@ -201,7 +201,7 @@ impl<'s> Words<'s> {
 
     /// Ratio of the 99th percentile to the median, as the median over all sizes.
     fn tail(&self) -> Option<String> {
-        let of = |one: &Contender<'_>| {
+        let tail_of = |one: &Contender<'_>| {
             let ratio = |shape: &Shape| {
                 let spread = one.spread(*shape, Time::Submission)?;
                 Some(spread.p99_ns / spread.median_ns.max(1.0))
@@ -209,7 +209,7 @@ impl<'s> Words<'s> {
             let ratios: Vec<f64> = one.cases.keys().filter_map(ratio).collect();
             Some((one.name.clone(), nearest_rank(&ascending(&ratios), 500)?))
         };
-        let mut all: Vec<(String, f64)> = self.contenders.iter().filter_map(of).collect();
+        let mut all: Vec<(String, f64)> = self.contenders.iter().filter_map(tail_of).collect();
         all.sort_by(|a, b| a.1.total_cmp(&b.1));
         let part = |(name, ratio): &(String, f64)| format!("{ratio:.2} with {name}");
         let parts: Vec<String> = all.iter().map(part).collect();
@@ -265,7 +265,7 @@ impl<'s> Words<'s> {
     /// Sentences on the warm-up.
     pub(super) fn warm_up(&self) -> Vec<String> {
         let Some(shape) = example(self.study) else { return Vec::new() };
-        let of = |one: &Contender<'_>| {
+        let first_times = |one: &Contender<'_>| {
             let first = one.cases.get(&shape)?.samples.first()?;
             let ratio = |time: Time| {
                 let median = one.spread(shape, time)?.median_ns.max(1.0);
@@ -274,7 +274,7 @@ impl<'s> Words<'s> {
             let (submission, completion) = (ratio(Time::Submission)?, ratio(Time::Completion)?);
             Some(format!("{submission} and {completion} with {}", one.name))
         };
-        let parts: Vec<String> = self.contenders.iter().filter_map(of).collect();
+        let parts: Vec<String> = self.contenders.iter().filter_map(first_times).collect();
         if parts.is_empty() {
             return Vec::new();
         }

@@ -223,11 +223,14 @@ fn living_threads_chunk_is_nobody_elses() {
     DEAD.take();
     let found = Found::of(&log);
     assert_eq!((found.lost, found.torn(), found.overwritten), (11, 0, 0));
-    let of = |thread| {
+    let records_of = |thread| {
         let segments = found.segments.iter().filter(move |s| s.writer.thread == thread);
         segments.map(|segment| segment.entries.len() as u64).collect::<Vec<_>>()
     };
-    assert_eq!((of(1), of(2), of(3)), (vec![1], vec![2], vec![FULL - 2, FULL]));
+    assert_eq!(
+        (records_of(1), records_of(2), records_of(3)),
+        (vec![1], vec![2], vec![FULL - 2, FULL])
+    );
     let lost = found.segments.iter().find(|segment| segment.lost.count > 0).expect("one has lost");
     assert_eq!((lost.writer.thread, lost.sequence, lost.lost.count), (3, 1, 10));
     assert_eq!((lost.lost.first, lost.lost.last), (100 + room, 100 + room + 9));

@@ -49,20 +49,25 @@ impl Caches {
         // By level: no cache of a processor has more of them.
         let mut levels = [0; 8];
         for index in 0.. {
-            let of = |file: &str| folder.join(format!("index{index}")).join(file);
-            let Ok(kind) = std::fs::read_to_string(of("type")) else { break };
+            let path_of = |file: &str| folder.join(format!("index{index}")).join(file);
+            let Ok(kind) = std::fs::read_to_string(path_of("type")) else { break };
             if kind.trim() == "Instruction" {
                 continue;
             }
             let read = |file: &str| {
-                let text = std::fs::read_to_string(of(file));
-                text.map_err(|error| unknown(of(file), error.to_string()))
+                let text = std::fs::read_to_string(path_of(file));
+                text.map_err(|error| unknown(path_of(file), error.to_string()))
             };
             let (level, size) = (read("level")?, read("size")?);
             let place = level.trim().parse().ok().and_then(|level: usize| levels.get_mut(level));
             match (place, bytes(size.trim(), &[("K", 10), ("M", 20), ("G", 30)])) {
                 (Some(place), Some(bytes)) => *place = bytes,
-                _ => return Err(unknown(of("size"), format!("level {level:?} of size {size:?}"))),
+                _ => {
+                    return Err(unknown(
+                        path_of("size"),
+                        format!("level {level:?} of size {size:?}"),
+                    ));
+                }
             }
         }
         let [_, l1d, l2, ..] = levels;

@@ -18,9 +18,10 @@ impl Tables<'_> {
         let mut chosen = Vec::new();
         for group in [Group::Launch, Group::Copy, Group::Sync, Group::Other] {
             let all = self.world.kinds.iter().flat_map(|kind| kind.longest.kept());
-            let of = |call: &&Candidate| self.world.functions.of(call.kind).0.group == group;
+            let is_of_group =
+                |call: &&Candidate| self.world.functions.of(call.kind).0.group == group;
             let mut calls: Vec<(Candidate, u64)> = all
-                .filter(of)
+                .filter(is_of_group)
                 .map(|call| (*call, call.ticks.saturating_sub(usual[call.kind as usize])))
                 .collect();
             let place = |call: &Candidate| (call.enter, call.stream, call.depth);

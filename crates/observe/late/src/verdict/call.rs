@@ -182,12 +182,12 @@ fn queue_full(survey: &Survey, explained: &[Explained]) -> Option<Verdict> {
     };
     let executing = explained.iter().any(|call| call.sums.queue_full_ns > 0);
     let found = find(explained, |call| call.sums.queue_full_ns + maybe(call))?;
-    let of = |call: &Explained| survey.worst[call.worst as usize].outstanding;
+    let outstanding = |call: &Explained| survey.worst[call.worst as usize].outstanding;
     let full = explained.iter().filter(|call| call.sums.queue_full_ns + maybe(call) > 0);
     let evidence = Evidence::DeviceQueueFull {
         calls: found.calls,
         total_ns: found.total_ns,
-        most_outstanding: full.map(of).max().unwrap_or(0),
+        most_outstanding: full.map(outstanding).max().unwrap_or(0),
         executing,
     };
     Some(Verdict {

@@ -34,24 +34,24 @@ pub struct Bandwidth {
 /// Reads the counters; the program ended at `end_ns`, on `CLOCK_MONOTONIC`.
 pub(super) fn describe(side: &Side, end_ns: u64) -> Bandwidth {
     let counts = side.bandwidth_counts();
-    let of = |what: Count| counts[what as usize];
-    let acquisitions = of(Count::Taken);
+    let count_of = |what: Count| counts[what as usize];
+    let acquisitions = count_of(Count::Taken);
     // Counts that a process of the program wrote are not trusted: more given back than taken counts
     // as none outstanding.
-    let outstanding = acquisitions.saturating_sub(of(Count::GivenBack));
+    let outstanding = acquisitions.saturating_sub(count_of(Count::GivenBack));
     let unfinished = outstanding.wrapping_mul(end_ns);
     Bandwidth {
-        attached: of(Count::Attached),
-        not_attached: of(Count::NotAttached),
+        attached: count_of(Count::Attached),
+        not_attached: count_of(Count::NotAttached),
         acquisitions,
-        held_ns: of(Count::HeldNs).wrapping_add(unfinished),
+        held_ns: count_of(Count::HeldNs).wrapping_add(unfinished),
         outstanding,
-        streams: of(Count::Streams),
-        submissions_without_place: of(Count::NoPlace),
-        submissions_not_asked: of(Count::NotAsked),
-        failed_streams: of(Count::Failed),
-        impatient_calls: of(Count::Impatient),
-        without_poller: of(Count::NoPoller),
+        streams: count_of(Count::Streams),
+        submissions_without_place: count_of(Count::NoPlace),
+        submissions_not_asked: count_of(Count::NotAsked),
+        failed_streams: count_of(Count::Failed),
+        impatient_calls: count_of(Count::Impatient),
+        without_poller: count_of(Count::NoPoller),
     }
 }
 

@@ -38,7 +38,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Returns true if a unit's thread computes its blocks itself. Their execution time is then that
-    /// of the thread's clock, else that of the wall.
+    /// of the thread's clock, else the wall clock.
     fn computes(&self) -> bool {
         false
     }

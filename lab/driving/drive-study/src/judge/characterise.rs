@@ -208,9 +208,9 @@ fn distributions(rows: &[&Row], stack: &str) -> Chart {
 }
 
 fn waits(rows: &[&Row], stack: &str) -> Chart {
-    let of = |name: &&str| distribution(name, &times(rows, &format!("{name}_waits")));
+    let waits_of = |name: &&str| distribution(name, &times(rows, &format!("{name}_waits")));
     let axes = ("ms", "% that are not longer");
-    let series = MODULES.iter().map(of).collect();
+    let series = MODULES.iter().map(waits_of).collect();
     plot("Waiting before a run, by module", stack, axes, Shape::Distribution, series)
 }
 

@@ -1,4 +1,4 @@
-//! Reaction times on the clock of the wall and on the virtual one, of the same scenarios.
+//! Reaction times on the wall clock and on the virtual one, of the same scenarios.
 
 use super::latency::{distribution, millis};
 use super::{Findings, Found, Limit, cell, demand};
@@ -74,10 +74,10 @@ type Pair = [Vec<u64>; 2];
 
 /// The reactions of scenarios in which there is one on both clocks.
 fn reactions(pairs: &[Drives]) -> Vec<Pair> {
-    let of = |drives: &Vec<&Row>| -> Vec<u64> {
+    let reactions_of = |drives: &Vec<&Row>| -> Vec<u64> {
         drives.iter().filter_map(|row| Some(row.reaction?.total_ns())).collect()
     };
-    let both = pairs.iter().map(|pair| pair.each_ref().map(of));
+    let both = pairs.iter().map(|pair| pair.each_ref().map(reactions_of));
     both.filter(|pair| pair.iter().all(|times| !times.is_empty())).collect()
 }
 
@@ -88,12 +88,13 @@ fn of_clock<'a>(pairs: impl IntoIterator<Item = &'a Pair>, clock: usize) -> Vec<
 
 /// By how much a quantile differs, and what it is on both clocks.
 fn of_quantile(pairs: &[Pair], share: f64) -> (Option<Interval>, String) {
-    let of = |clock| {
+    let quantile_on = |clock| {
         let times = of_clock(pairs, clock);
         let (count, found) = (times.len(), quantile(times, share));
         (millis(found.map(|ns| ns as f64 / 1e6)), count)
     };
-    let ([(simulated, virtually), (wall, really)], count) = ([of(0), of(1)], pairs.len());
+    let ([(simulated, virtually), (wall, really)], count) =
+        ([quantile_on(0), quantile_on(1)], pairs.len());
     let note = format!(
         "Wall {wall} ms of {really} reactions, virtual {simulated} ms of {virtually}, of {count} \
          scenarios."
@@ -106,11 +107,11 @@ fn nothing(found: Interval) -> Interval {
     Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, ..found }
 }
 
-/// By how much a quantile is longer on the clock of the wall, %.
+/// By how much a quantile is longer on the wall clock, %.
 fn apart(pairs: &[Pair], share: f64) -> Option<Interval> {
     bootstrap(pairs, |drawn| {
-        let of = |clock| quantile(of_clock(drawn.iter().copied(), clock), share);
-        let (simulated, wall) = (of(0)?, of(1)?);
+        let quantile_on = |clock| quantile(of_clock(drawn.iter().copied(), clock), share);
+        let (simulated, wall) = (quantile_on(0)?, quantile_on(1)?);
         (simulated > 0).then(|| 100.0 * (wall as f64 / simulated as f64 - 1.0))
     })
 }
@@ -189,7 +190,7 @@ fn cells(
     ]
 }
 
-/// Of all chunks, how many cost what they did on the clock of the wall.
+/// Of all chunks, how many cost what they did on the wall clock.
 fn observed(drives: &[&Row]) -> String {
     let sum = |count: fn(&Row) -> u64| drives.iter().map(|row| count(row)).sum::<u64>() as f64;
     let (same, other) = (sum(|row| row.chunks_observed), sum(|row| row.chunks_missing));
@@ -200,7 +201,7 @@ fn observed(drives: &[&Row]) -> String {
     }
 }
 
-/// By how much the median reaction to a scenario is longer on the clock of the wall: the median of
+/// By how much the median reaction to a scenario is longer on the wall clock: the median of
 /// the scenarios, %.
 fn each(reactions: &[Pair]) -> Option<Interval> {
     let medians = reactions.iter().filter_map(|pair| {

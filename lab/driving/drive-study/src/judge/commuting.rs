@@ -59,12 +59,12 @@ fn times(
     counts: &dyn Fn(&Row) -> bool,
 ) -> Vec<Vec<Vec<f64>>> {
     let draws = findings.drives.repeated(part, stack, policies);
-    let of = |drives: Vec<Vec<&Row>>| -> Vec<Vec<f64>> {
+    let times_of = |drives: Vec<Vec<&Row>>| -> Vec<Vec<f64>> {
         let arrived = drives.into_iter().filter(|rows| counts(rows[0]));
         let arrived = arrived.filter(|rows| rows.iter().any(|row| row.arrived_s.is_some()));
         arrived.filter_map(|rows| rows.into_iter().map(time).collect()).collect()
     };
-    draws.into_iter().map(of).filter(|drives| !drives.is_empty()).collect()
+    draws.into_iter().map(times_of).filter(|drives| !drives.is_empty()).collect()
 }
 
 /// All times of draws under one of the policies, s.

@@ -200,9 +200,9 @@ fn predicted(findings: &Findings, part: &Part, stack: &str) -> Table {
         let late = |row: &Row| Some(row.reaction?.total_ns() as f64 / 1e9 > row.critical_s?);
         let told: Vec<(&Row, bool)> =
             scenarios.iter().filter_map(|rows| Some((rows[place], late(rows[place])?))).collect();
-        let of = |late: bool| told.iter().filter(move |it| it.1 == late).map(|it| &it.0);
-        let crashed = |late| crashes(of(late)).to_string();
-        let all = |late| of(late).count().to_string();
+        let rows_told = |late: bool| told.iter().filter(move |it| it.1 == late).map(|it| &it.0);
+        let crashed = |late| crashes(rows_told(late)).to_string();
+        let all = |late| rows_told(late).count().to_string();
         let rest = (scenarios.len() - told.len()).to_string();
         vec![policy.clone(), all(true), crashed(true), all(false), crashed(false), rest]
     };

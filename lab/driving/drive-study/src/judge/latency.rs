@@ -40,11 +40,12 @@ impl<'a> Measured<'a> {
         statistic: Statistic,
         number: fn(f64, f64) -> f64,
     ) -> Option<Interval> {
-        let of = |row: &Row| row.times.get(name).map(Sample::new).unwrap_or_default();
-        let pairs: Vec<[Sample; 2]> = self.pairs(policy).iter().map(|pair| pair.map(of)).collect();
+        let sample_of = |row: &Row| row.times.get(name).map(Sample::new).unwrap_or_default();
+        let pairs: Vec<[Sample; 2]> =
+            self.pairs(policy).iter().map(|pair| pair.map(sample_of)).collect();
         bootstrap(&pairs, |drawn| {
-            let of = |place: usize| statistic.of(drawn.iter().map(|pair| &pair[place]));
-            let (base, other) = (of(0)?, of(1)?);
+            let statistic_of = |place: usize| statistic.of(drawn.iter().map(|pair| &pair[place]));
+            let (base, other) = (statistic_of(0)?, statistic_of(1)?);
             (base.min(other) > 0.0).then(|| number(base, other))
         })
     }
@@ -177,8 +178,8 @@ pub(super) fn share(scenarios: impl Iterator<Item = (usize, u64)>) -> Option<Int
 /// and that passed.
 fn utilisation(measured: &Measured, of: fn(&Row) -> (f64, f64)) -> Option<Interval> {
     bootstrap(&measured.pairs("stealing"), |drawn| {
-        let of = |place: usize| busy(drawn.iter().map(|pair| pair[place]), of);
-        Some(percent_more(of(0)?, of(1)?))
+        let busy_share = |place: usize| busy(drawn.iter().map(|pair| pair[place]), of);
+        Some(percent_more(busy_share(0)?, busy_share(1)?))
     })
 }
 
@@ -210,7 +211,7 @@ fn section(findings: &Findings, part: &Part) -> Section {
         ..Section::default()
     };
     for stack in &findings.study.stacks {
-        let of = |policy: &str, name: &str| {
+        let merged_times = |policy: &str, name: &str| {
             let rows = findings.drives.scenarios(part, stack, &[policy]);
             let all: Vec<Times> = rows.iter().flatten().map(|row| row.times(name)).collect();
             merged(all.iter())
@@ -219,15 +220,17 @@ fn section(findings: &Findings, part: &Part) -> Section {
             let title = format!("{title}, stack {}", stack.to_uppercase());
             Chart::new(title, ("ms", "% that are not longer"), Shape::Distribution, series)
         };
-        let frames = ["base", "all"].map(|policy| distribution(policy, &of(policy, "frames")));
+        let frames =
+            ["base", "all"].map(|policy| distribution(policy, &merged_times(policy, "frames")));
         section.charts.push(plot("Frame to command", frames));
         let paths = [("fast", "frames_fast"), ("normal", "frames_normal")];
-        let paths = paths.map(|(name, times)| distribution(name, &of("all", times)));
+        let paths = paths.map(|(name, times)| distribution(name, &merged_times("all", times)));
         section.charts.push(plot("Fast and normal frames of all", paths));
-        let runs =
-            ["base", "proactive"].map(|policy| distribution(policy, &of(policy, "prediction")));
+        let runs = ["base", "proactive"]
+            .map(|policy| distribution(policy, &merged_times(policy, "prediction")));
         section.charts.push(plot("A run of prediction", runs));
-        let guests = ["base", "stealing"].map(|policy| distribution(policy, &of(policy, "guest")));
+        let guests =
+            ["base", "stealing"].map(|policy| distribution(policy, &merged_times(policy, "guest")));
         section.charts.push(plot("Segmentation, from scan to end", guests));
         section.tables.push(table(findings, part, stack));
     }

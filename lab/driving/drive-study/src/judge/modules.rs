@@ -19,8 +19,8 @@ const MODULES: [&str; 4] = ["segmentation", "tracking", "prediction", "planning"
 pub(super) fn found(findings: &Findings) -> Found {
     let Some(part) = findings.part(Experiment::Modules) else { return (Vec::new(), None) };
     // They are of one stack, whichever it is.
-    let of = |stack: &String| findings.drives.scenarios(part, stack, &["oracle"]);
-    let rows: Vec<&Row> = findings.study.stacks.iter().flat_map(of).flatten().collect();
+    let drives_of = |stack: &String| findings.drives.scenarios(part, stack, &["oracle"]);
+    let rows: Vec<&Row> = findings.study.stacks.iter().flat_map(drives_of).flatten().collect();
     let section = Section {
         title: "Modules by themselves (figures 9, 11a and 11e)".to_owned(),
         about:

@@ -135,7 +135,7 @@ fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
     );
     let study = study.unwrap();
     // Base crashes in all cases, the brake in so many; a commute takes all so much longer.
-    let with = |brake: usize, longer: f64| {
+    let braking = |brake: usize, longer: f64| {
         let run = found(&study, |place, policy, row| {
             row.critical_s = Some(0.2);
             let commutes = row.key.suite == Suite::Commute;
@@ -148,14 +148,14 @@ fn rivals_are_compared_at_a_commute_penalty_that_is_not_larger() {
         let demand = one(&run, "Confirm, 150 to 300 ms: fewer crashes than brake");
         (demand.verdict, demand.note.clone())
     };
-    let (verdict, note) = with(20, 0.0);
+    let (verdict, note) = braking(20, 0.0);
     assert_eq!(verdict, Verdict::Met, "{note}");
     assert_eq!(note, "Commutes take 0 % (-1.25 to 1.25) longer than with brake.");
     // Longer by a hair is longer.
-    assert_eq!(with(20, 0.1).0, Verdict::NotMeasured);
-    assert_eq!(with(0, 0.0).0, Verdict::Missed);
+    assert_eq!(braking(20, 0.1).0, Verdict::NotMeasured);
+    assert_eq!(braking(0, 0.0).0, Verdict::Missed);
     // A policy that crashes as often is no better for being faster.
-    assert_eq!(with(0, -9.0).0, Verdict::Missed);
+    assert_eq!(braking(0, -9.0).0, Verdict::Missed);
 }
 
 #[test]
@@ -177,17 +177,17 @@ fn cases_and_commutes_that_are_repeated_count_every_drive_and_are_drawn_as_one()
             row.collision = if crashes && !commutes { hit("front", 6.0) } else { None };
         })
     };
-    let of = |run: &DriveStudyRun, what: &str| {
+    let value_of = |run: &DriveStudyRun, what: &str| {
         let value = one(run, what).value.clone().unwrap();
         (value.value, value.interval.unwrap())
     };
     let (rival, commute) = ("Confirm, 150 to 300 ms: fewer crashes than brake", "how much longer");
     let (once, twice) = (run(1), run(2));
-    assert_eq!((of(&once, rival).0, of(&once, commute).0), (0.0, 0.0));
-    assert_eq!(of(&twice, rival).0, 100.0 * 8.0 / 80.0);
-    assert!((of(&twice, commute).0 - 5.0).abs() < 1e-9);
+    assert_eq!((value_of(&once, rival).0, value_of(&once, commute).0), (0.0, 0.0));
+    assert_eq!(value_of(&twice, rival).0, 100.0 * 8.0 / 80.0);
+    assert!((value_of(&twice, commute).0 - 5.0).abs() < 1e-9);
     // A case is drawn with its two drives, of which one or none ends in a crash.
-    let (low, high) = of(&twice, rival).1;
+    let (low, high) = value_of(&twice, rival).1;
     let drawn = 2.0 * 1.96 * 50.0 * (0.2f64 * 0.8 / 40.0).sqrt();
     assert!((high - low - drawn).abs() < 0.15 * drawn, "{low} to {high}, {drawn}");
     let table = &twice.sections[0].tables[0];
@@ -225,7 +225,7 @@ fn reactions_are_told_by_whether_they_were_later_than_the_critical_time() {
 fn collisions_that_base_does_not_have_are_counted_one_by_one() {
     let policies = [Policy::Base, Policy::All];
     let study = study(Experiment::Normal, &policies, Scenarios::First(40));
-    let with = |worse: bool| {
+    let run_with = |worse: bool| {
         found(&study, |place, policy, row| {
             let crashes = match policy {
                 "base" => place < 3,
@@ -238,7 +238,7 @@ fn collisions_that_base_does_not_have_are_counted_one_by_one() {
             row.violation_by.insert("follows".to_owned(), follows);
         })
     };
-    let good = with(false);
+    let good = run_with(false);
     let collisions = one(&good, "collisions that base");
     assert_eq!((number(collisions), collisions.verdict), (0.0, Verdict::Met));
     assert!(collisions.note.contains("3 in which only base") && collisions.note.contains("7.2"));
@@ -247,7 +247,7 @@ fn collisions_that_base_does_not_have_are_counted_one_by_one() {
     // Of cut-ins there is half less, of what the ego makes nine tenths, and that is another demand.
     let own = one(&good, "of what the ego makes");
     assert!((number(own) - 90.0).abs() < 1e-9 && own.verdict == Verdict::Met, "{own:?}");
-    let bad = with(true);
+    let bad = run_with(true);
     assert_eq!(one(&bad, "collisions that base").verdict, Verdict::Missed);
 }
 
@@ -321,7 +321,7 @@ fn latencies_are_compared_in_pairs_and_the_worse_end_decides() {
 fn commutes_that_were_given_up_count_and_crashes_do_not() {
     let policies = [Policy::Base, Policy::All];
     let study = study(Experiment::Commute, &policies, Scenarios::First(40));
-    let with = |crashes: bool| {
+    let run_with = |crashes: bool| {
         found(&study, |place, policy, row| {
             row.arrived_s = match (policy, place) {
                 ("base", _) => Some(50.0),
@@ -334,11 +334,11 @@ fn commutes_that_were_given_up_count_and_crashes_do_not() {
             }
         })
     };
-    let given_up = with(false);
+    let given_up = run_with(false);
     let longer = one(&given_up, "how much longer");
     assert!((number(longer) - 10.4).abs() < 1e-9, "{longer:?}");
     assert_eq!(longer.verdict, Verdict::Missed);
-    let crashed = with(true);
+    let crashed = run_with(true);
     let longer = one(&crashed, "how much longer");
     assert!((number(longer) - 4.0).abs() < 1e-9 && longer.verdict == Verdict::Met, "{longer:?}");
     let all = &crashed.sections[0].tables[0].rows[1];
@@ -347,13 +347,13 @@ fn commutes_that_were_given_up_count_and_crashes_do_not() {
 
 #[test]
 fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
-    let with = |count: usize, longer: u64, folded: bool| {
+    let run_with = |count: usize, longer: u64, folded: bool| {
         let mut study = study(Experiment::Clocks, &[Policy::Base], Scenarios::First(count));
         study.folded = folded;
         found(&study, |place, _, row| {
             let on_wall = row.key.clock == Clock::Wall;
             // Drives of its own are twice as fast.
-            let of = |percent: u64| 1_000_000 * (100 + place as u64) * percent / 100;
+            let share_ns = |percent: u64| 1_000_000 * (100 + place as u64) * percent / 100;
             if row.key.clock == Clock::Again {
                 (row.chunks_observed, row.chunks_missing) = (3, 1);
             }
@@ -361,7 +361,7 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
             row.reaction = (place > 0 || !on_wall).then(|| Reaction {
                 sensor_ns: 0,
                 confirm_ns: 0,
-                module_ns: of(match row.key.clock {
+                module_ns: share_ns(match row.key.clock {
                     Clock::Wall => 100 + longer,
                     Clock::Again => 100,
                     Clock::Virtual => 50,
@@ -371,19 +371,19 @@ fn clocks_are_compared_scenario_by_scenario_and_fifty_are_enough() {
         })
     };
     let verdict = |count, longer, folded| {
-        let run = with(count, longer, folded);
-        let of = |costs: &str| {
+        let run = run_with(count, longer, folded);
+        let run_with = |costs: &str| {
             let demand = one(&run, &format!("virtual clock, {costs}: base, p99"));
             (number(demand).round(), demand.verdict)
         };
-        assert_eq!(of("drives of their own").0, 100.0 + 2.0 * longer as f64);
-        of("same drive")
+        assert_eq!(run_with("drives of their own").0, 100.0 + 2.0 * longer as f64);
+        run_with("same drive")
     };
     assert_eq!(verdict(60, 8, false), (8.0, Verdict::Met));
     assert_eq!(verdict(60, 12, false), (12.0, Verdict::Missed));
     assert_eq!(verdict(50, 0, false), (0.0, Verdict::NotMeasured));
     assert_eq!(verdict(60, 0, true), (0.0, Verdict::NotMeasured));
-    let run = with(60, 8, false);
+    let run = run_with(60, 8, false);
     assert!(one(&run, "same drive: base, p50").note.contains("of 59 scenarios"));
     let rows = &run.sections[0].tables[0].rows;
     let reacted: Vec<[&str; 3]> =

@@ -183,7 +183,8 @@ impl Planner {
 
 /// Results of one candidate that the next ones use.
 pub(super) struct Search {
-    /// At which step the last one that hit somebody hit whom: it is likely that the next one does.
+    /// Step and body of the last collision of a candidate: the next candidate is likely to have the
+    /// same one.
     hit: Option<(usize, usize)>,
     /// Least costs of the last one after each step, to be overwritten.
     rests: Vec<f64>,

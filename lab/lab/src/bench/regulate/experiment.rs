@@ -250,10 +250,11 @@ pub(crate) fn faults(per_period: u64) -> Budget {
 
 /// Returns the changes of a thread's statistics between two looks.
 fn since(before: &Statistics, after: &Statistics, id: i32) -> anyhow::Result<ThreadStatistics> {
-    let of = |statistics: &Statistics| {
+    let own_statistics = |statistics: &Statistics| {
         statistics.threads.iter().find(|thread| thread.thread == id).cloned()
     };
-    let (old, mut new) = of(before).zip(of(after)).context("a thread has ended")?;
+    let (old, mut new) =
+        own_statistics(before).zip(own_statistics(after)).context("a thread has ended")?;
     new.run_ns -= old.run_ns;
     new.charged_ns -= old.charged_ns;
     new.periods -= old.periods;
