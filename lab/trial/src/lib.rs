@@ -28,6 +28,7 @@ pub use children::{Answer, Children};
 pub use shard::{Shard, complete, difference};
 
 use std::fs::Permissions;
+use std::hash::Hasher;
 use std::io::{Error, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
+use fnv::FnvHasher;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -74,10 +76,9 @@ pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, E
 /// FNV-1a in 64 bits, as hexadecimal digits: it is there to tell runs apart and to find damage, not
 /// to withstand malice.
 pub fn checksum(bytes: &[u8]) -> String {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    let mut hasher = FnvHasher::default();
+    hasher.write(bytes);
+    format!("{:016x}", hasher.finish())
 }
 
 #[cfg(test)]

@@ -1,11 +1,6 @@
-//! Deliberate mistakes for the model checker.
-//!
-//! A model test that cannot fail proves nothing, so `tests/loom.rs` switches each of these on
-//! and demands that loom finds it. In normal builds the switch is a constant.
+//! Deliberate mistakes for the model checker, each switched on by `tests/`.
 
-/// A mistake that loom must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+::mutant::mutants! {
     /// The producer publishes the tail without releasing the slot.
     TailPublishedRelaxed,
     /// The consumer gives a slot back without having finished reading it.
@@ -28,31 +23,4 @@ pub enum Mutant {
     CursorMovedBlindly,
     /// An appender looks whether the gate is shut before it says that it is inside.
     LookedBeforeEntering,
-}
-
-impl Mutant {
-    /// Returns true if this mistake is on.
-    #[cfg(not(loom))]
-    pub(crate) const fn is_on(self) -> bool {
-        false
-    }
-
-    /// Returns true if this mistake is on.
-    #[cfg(loom)]
-    pub(crate) fn is_on(self) -> bool {
-        CURRENT.get() == Some(self)
-    }
-
-    /// Runs a model with this mistake on. Loom's threads all run on the calling thread.
-    #[cfg(loom)]
-    pub fn with(self, model: impl FnOnce()) {
-        CURRENT.set(Some(self));
-        model();
-        CURRENT.set(None);
-    }
-}
-
-#[cfg(loom)]
-std::thread_local! {
-    static CURRENT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }

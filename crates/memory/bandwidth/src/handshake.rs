@@ -20,6 +20,8 @@
 //! the new image comes, what the old one held is given back.
 
 use crate::page::{PAGE_BYTES, VERSION};
+use fnv::FnvHasher;
+use std::hash::Hasher;
 
 /// Bytes of each packet.
 pub const PACKET_BYTES: usize = 16;
@@ -115,9 +117,9 @@ pub fn image() -> u64 {
     }
     // SAFETY: the kernel's promise: 16 bytes that stay as long as the image.
     let random = unsafe { &*random };
-    // FNV-1a.
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    random.iter().fold(0xcbf2_9ce4_8422_2325, step)
+    let mut hasher = FnvHasher::default();
+    hasher.write(random);
+    hasher.finish()
 }
 
 fn words(bytes: &[u8]) -> Option<[u32; 4]> {

@@ -138,27 +138,4 @@ const MUTANTS: [(Mutant, fn(), &str); 8] = [
     (Mutant::ReleaseUnchecked, threads_model, "counted below zero"),
 ];
 
-const CHOICE: &str = "BANDWIDTH_LOOM_MUTANT";
-
-/// The model of one mutant. It must fail, often by abort, so it runs in a process of its own.
-#[test]
-#[ignore = "run by every_mutant_is_found"]
-fn model_of_the_chosen_mutant() {
-    let index: usize = std::env::var(CHOICE).unwrap().parse().unwrap();
-    let (mutant, model, _) = MUTANTS[index];
-    mutant.with(model);
-}
-
-#[test]
-fn every_mutant_is_found() {
-    for (index, (mutant, _, complaint)) in MUTANTS.iter().enumerate() {
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "model_of_the_chosen_mutant", "--nocapture"])
-            .env(CHOICE, index.to_string())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success(), "{mutant:?} was not found");
-        assert!(said.contains(complaint), "{mutant:?} failed for another reason:\n{said}");
-    }
-}
+mutant::every_mutant_is_found!(MUTANTS);

@@ -484,29 +484,5 @@ const MUTANTS: [(Mutant, fn(), &str); 15] = [
     (Mutant::ReaderWaitsWithALoan, lending_writer_before_a_reader, "deadlock"),
 ];
 
-const CHOICE: &str = "RWLOCK_LOOM_MUTANT";
-
-/// The model of one mutant. It must fail, often by abort, so it runs in a process of its own.
-#[test]
-#[ignore = "run by every_mutant_is_found"]
-fn model_of_the_chosen_mutant() {
-    let index: usize = std::env::var(CHOICE).unwrap().parse().unwrap();
-    let (mutant, model, _) = MUTANTS[index];
-    mutant.with(model);
-}
-
-#[test]
-fn every_mutant_is_found() {
-    for (index, (mutant, _, complaint)) in MUTANTS.iter().enumerate() {
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "model_of_the_chosen_mutant", "--nocapture"])
-            .env(CHOICE, index.to_string())
-            // Some need one more than their models have time for.
-            .env("LOOM_MAX_PREEMPTIONS", "3")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success(), "{mutant:?} was not found");
-        assert!(said.contains(complaint), "{mutant:?} failed for another reason:\n{said}");
-    }
-}
+// Some need one more than their models have time for.
+mutant::every_mutant_is_found!(MUTANTS, "LOOM_MAX_PREEMPTIONS" = "3");

@@ -9,7 +9,9 @@
 
 use crate::object::Object;
 use crate::{attachment, guarding, thread};
+use fnv::FnvHasher;
 use record::{NameKind, Side};
+use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Entries of [`BY_PAGE`].
@@ -193,11 +195,11 @@ fn remember(start: u64, state: u64, path: u64) {
     }
 }
 
-/// FNV-1a.
-fn hash(path: &[u8]) -> u64 {
-    path.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// FNV-1a in 64 bits: two of a thousand names are the same in one of 10^13 programs.
+pub(crate) fn hash(name: &[u8]) -> u64 {
+    let mut hasher = FnvHasher::default();
+    hasher.write(name);
+    hasher.finish()
 }
 
 /// Returns the calling thread, if locks that it takes from this address are recorded now.

@@ -215,10 +215,7 @@ unsafe fn name(name: *const c_char) -> u32 {
     }
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
-    // FNV-1a in 64 bits: two of a thousand names are the same in one of 10^13 programs.
-    let hash = text.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = crate::origin::hash(text);
     for step in 0..64 {
         let place = (hash as usize).wrapping_add(step) % SLOTS;
         let told = NAMES[place].compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed);

@@ -3,6 +3,8 @@
 use super::{Family, Set};
 use crate::critical::Limit;
 use crate::scenario::Scenario;
+use fnv::FnvHasher;
+use std::hash::Hasher;
 use std::sync::LazyLock;
 
 /// A line of the table.
@@ -113,7 +115,7 @@ impl Frozen {
 
 /// A number that changes with every parameter of a scenario (FNV-1a of all of them as text).
 pub fn fingerprint(scenario: &Scenario) -> u64 {
-    let text = format!("{scenario:?}");
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+    let mut hasher = FnvHasher::default();
+    hasher.write(format!("{scenario:?}").as_bytes());
+    hasher.finish()
 }
