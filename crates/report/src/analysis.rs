@@ -9,20 +9,20 @@
 //! A number is shown bare only where it is a guarantee. A bound that relies on a chain without a
 //! guarantee stands in parentheses; where there is no bound there is a dash and the reason.
 
-mod advice;
+mod analysis_advice;
+mod analysis_json;
 mod changes;
 mod explain;
-mod json;
 mod lock;
 mod margins;
 mod table;
 mod words;
 
-pub use advice::advice;
+pub use analysis_advice::advice;
+pub use analysis_json::json;
+pub(crate) use analysis_json::us;
 pub use changes::{changes, method_name};
 pub use explain::explain;
-pub use json::json;
-pub(crate) use json::us;
 pub use lock::{lock, lock_json, lock_schedulable};
 pub use margins::{margins, margins_json};
 pub use table::{composition, table};

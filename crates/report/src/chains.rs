@@ -4,7 +4,7 @@
 //! the order of the tables is that of [`ChainsRun::chains`], the order of the policies that of
 //! [`ChainsRun::policies`].
 
-mod conclusion;
+mod chains_conclusion;
 
 use crate::document::{
     Chart, Class, Document, Fact, Limit, Row, Section, Series, Shape, Table, facts,
@@ -225,7 +225,7 @@ pub fn document(run: &ChainsRun) -> Document {
     Document {
         kind: "keeptime-lab chains".to_owned(),
         title: run.system_name.clone(),
-        conclusion: conclusion::conclusion(run),
+        conclusion: chains_conclusion::conclusion(run),
         command: run.command.clone(),
         date: run.date.clone(),
         facts: facts([

@@ -6,12 +6,12 @@
 //! and the modules' work around the reaction.
 
 mod conclusion;
-mod json;
+mod drive_json;
+mod drive_timeline;
 mod policies;
 mod scene;
-mod timeline;
 
-pub use json::json;
+pub use drive_json::json;
 pub use policies::{document, html};
 
 use serde::Serialize;

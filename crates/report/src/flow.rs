@@ -3,16 +3,16 @@
 //!
 //! Filled by `keeptime report` from a trace that `keeptime-lab drive --trace` wrote.
 
+mod flow_json;
+mod flow_perfetto;
 mod headline;
-mod json;
 mod middleware;
 mod modules;
-mod perfetto;
 
-pub use json::json;
+pub use flow_json::json;
+pub use flow_perfetto::perfetto;
 pub use middleware::TopicTimes;
 pub use modules::document;
-pub use perfetto::perfetto;
 
 use headline::sentences;
 

@@ -5,12 +5,12 @@
 //! cyclic nodes.
 
 pub mod bounds;
-mod conclusion;
+mod graph_conclusion;
+mod graph_json;
 mod indicators;
-mod json;
 
+pub use graph_json::json;
 pub use indicators::document;
-pub use json::json;
 
 use serde::{Deserialize, Serialize};
 use stats::Summary;

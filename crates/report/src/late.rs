@@ -12,11 +12,11 @@
 mod advice;
 mod calls;
 mod diagram;
-mod graph;
-mod headline;
 mod html;
-mod json;
 mod kernel;
+mod late_graph;
+mod late_headline;
+mod late_json;
 mod locks;
 mod name;
 mod open;
@@ -30,9 +30,9 @@ pub mod timeline;
 mod unknown;
 mod worst;
 
-pub use headline::headline;
 pub use html::html;
-pub use json::{SCHEMA, SCHEMA_VERSION, json};
+pub use late_headline::headline;
+pub use late_json::{SCHEMA, SCHEMA_VERSION, json};
 pub use text::{Look, text};
 
 use late::Explained;

@@ -6,12 +6,12 @@
 //! wrong, and one above it is no waste.
 
 mod gantt;
-mod json;
 mod shown;
+mod simulation_json;
 
 pub use gantt::{Gantt, MAX_DRAWN, gantt};
-pub use json::json;
 pub use shown::document;
+pub use simulation_json::json;
 
 use crate::analysis::Names;
 use analysis::{Analysis, Status, System};

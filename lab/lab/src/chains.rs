@@ -8,15 +8,15 @@
 
 pub(crate) mod access;
 pub(crate) mod bound;
+mod chains_outcome;
+pub(crate) mod chains_plan;
+pub(crate) mod chains_trial;
 pub(crate) mod disturbance;
 pub(crate) mod executor;
 pub(crate) mod fold;
 pub(crate) mod job;
-mod outcome;
-pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod server;
-pub(crate) mod trial;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,11 @@ use report::chains::{ChainInfo, ChainsRun, PRIORITY};
 use report::document::WIDTH;
 use system::System;
 
+use chains_plan::Plan;
+use chains_trial::{Arbitration, Placement, Trial};
 use fold::Cores;
-use plan::Plan;
 use progress::Progress;
 use terminal::output;
-use trial::{Arbitration, Placement, Trial};
 
 /// The calibration's spread above which it is told.
 const SPREAD: f64 = 0.2;
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Offsets::Synchronous => None,
         Offsets::Random(seed) => Some(seed.unwrap_or(args.seed)),
     };
-    let offsets_ns = plan::offsets_ns(&system, seed);
+    let offsets_ns = chains_plan::offsets_ns(&system, seed);
     let duration_ns = args.duration.as_nanos() as u64;
     let plan = Plan::new(&system, &cores, &offsets_ns, duration_ns)?;
     for (option, file) in [("--html", &args.html), ("--raw", &args.raw)] {

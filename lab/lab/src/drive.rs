@@ -8,7 +8,7 @@
 mod clock;
 mod film;
 mod scenario;
-mod study;
+mod study_command;
 mod trace;
 
 use std::path::PathBuf;
@@ -95,7 +95,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Drive whole suites by both stacks under all policies, and say what that shows
-    Study(Box<study::Args>),
+    Study(Box<study_command::Args>),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // refusal is nothing to stop for.
     let _kept = realtime::memory::keep();
     if let Some(Command::Study(args)) = &args.command {
-        return study::run(args);
+        return study_command::run(args);
     }
     check_factor("--factor", args.factor)?;
     check_factor("--accelerator-factor", args.accelerator_factor)?;

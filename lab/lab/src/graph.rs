@@ -28,9 +28,9 @@ use report::graph::{GraphRun, PathInfo, Reported};
 use system::{Graph, System, Work};
 
 use crate::chains::bound::shared_cores;
+use crate::chains::chains_trial::Placement;
 use crate::chains::fold::Cores;
 use crate::chains::progress::Progress;
-use crate::chains::trial::Placement;
 use crate::chains::{
     calibrate, check_writable, fold, machine_in_words, parse_duration, parse_pair, spread_mark,
 };

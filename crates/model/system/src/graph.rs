@@ -4,8 +4,8 @@
 //! one for its timer and one for each input, and a rule of when it computes and publishes, by its
 //! [`NodeKind`]. What a node publishes is a topic; inputs name topics.
 
-mod check;
 mod edges;
+mod graph_check;
 mod keys;
 
 use crate::Segment;

@@ -1,6 +1,6 @@
 //! Response times under the memory-bandwidth lock (BWLOCK++, equation 4).
 
-use super::json::us;
+use super::analysis_json::us;
 use super::{Names, WIDTH};
 use crate::number::Unit;
 use analysis::{LockBound, System};

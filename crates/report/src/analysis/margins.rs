@@ -1,6 +1,6 @@
 //! Factors by which times may grow before the verdict changes, and the chain that fails first.
 
-use super::json::us;
+use super::analysis_json::us;
 use super::words::status_name;
 use super::{Bounds, WIDTH};
 use analysis::sensitivity::{MAX_PERMILLE, Margin, Scale};

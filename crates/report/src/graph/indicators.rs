@@ -1,6 +1,6 @@
 //! Key indicators of a graph, as people read them.
 
-use super::conclusion::sentences;
+use super::graph_conclusion::sentences;
 use super::{CycleResult, GraphRun, MethodRun, PathInfo, PathResult, Times, above, ms, words};
 use crate::document::{Cell, Chart, Class, Document, Limit, Section, Series, Shape, Table, facts};
 use stats::Summary;

@@ -2,14 +2,14 @@
 
 use super::advice::{self, remedy_words};
 use super::calls::{self, Calls};
-use super::headline::{beside, headline};
+use super::late_headline::{beside, headline};
 use super::locks::{UseRow, given_up, groups_words, use_rows, waited_ns};
 use super::name::{attributes, kind_name};
 use super::plot::{Curve, panel};
 use super::share::shares;
 use super::text::{about, tier, work};
 use super::unknown::unknown;
-use super::{Findings, Late, What, diagram, graph, open, pattern, plural, worst};
+use super::{Findings, Late, What, diagram, late_graph, open, pattern, plural, worst};
 use crate::Error;
 use crate::number::{count, counted, time};
 use crate::page::render;
@@ -78,7 +78,7 @@ fn page(findings: &Findings<'_>) -> Result<Value, Error> {
         work => work(findings),
         tiles => tiles(findings),
         verdicts => verdicts.collect::<Vec<_>>(),
-        graphs => graph::table(findings),
+        graphs => late_graph::table(findings),
         lists => lists.collect::<Vec<_>>(),
         causes => inks.to_vec(),
         calls => call_rows(findings),

@@ -15,10 +15,10 @@
 //! Called by `keeptime report --perfetto`.
 
 mod gpu;
-mod lock;
 pub(crate) mod message;
 mod order;
 pub(crate) mod packets;
+mod perfetto_lock;
 mod processor;
 mod thread;
 mod track;
@@ -28,10 +28,10 @@ use super::spans::function::Functions;
 use crate::Error;
 use gpu::Gpus;
 use late::Survey;
-use lock::Locks;
 use message::{INSTANT, SLICE_BEGIN, SLICE_END};
 use order::{Order, Step};
 use packets::{Event, Notes, Packets, Track};
+use perfetto_lock::Locks;
 use processor::Processors;
 use serde::Serialize;
 use std::collections::HashMap;

@@ -7,11 +7,11 @@
 //! The export for Perfetto and the timeline of the page are made from this.
 
 pub(super) mod function;
-pub(super) mod lock;
+pub(super) mod spans_lock;
 
 use late::Family;
-use lock::Key;
 use record::{Action, Class, Kind, Record};
+use spans_lock::Key;
 use trace::Block;
 use trace::metadata::LostRange;
 

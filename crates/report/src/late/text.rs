@@ -1,9 +1,9 @@
 //! The report in a terminal: the answer first, then the numbers, then what is not known.
 
 use super::advice::{self, Told, remedy_words};
-use super::headline::{beside, headline};
+use super::late_headline::{beside, headline};
 use super::unknown::unknown;
-use super::{Findings, calls, graph, locks, open, pattern, worst};
+use super::{Findings, calls, late_graph, locks, open, pattern, worst};
 use crate::number::{bytes, count, counted, percent, time};
 use terminal::page::Page;
 use terminal::page::{BAD, FAINT, GOOD, HEAD, PLAIN, WARN};
@@ -35,7 +35,7 @@ pub fn text(findings: &Findings<'_>, look: Look) -> String {
     worst::blocks(&mut page, findings);
     locks::tables(&mut page, findings);
     verdicts(&mut page, findings);
-    graph::section(&mut page, findings);
+    late_graph::section(&mut page, findings);
     pattern::blocks(&mut page, findings);
     calls::locks_table(&mut page, findings);
     unknowns(&mut page, findings);

@@ -10,11 +10,11 @@
 //! and [`list`] make lists of numbers of it all.
 
 mod arrow;
-mod cause;
 mod data;
 mod list;
-mod processor;
-mod thread;
+mod timeline_cause;
+mod timeline_processor;
+mod timeline_thread;
 mod window;
 
 use crate::Error;
@@ -75,7 +75,7 @@ pub fn section(
     calls.truncate(options.most_calls);
     let around = |call: &u32| Window::around(trace, survey, *call, options.items);
     let mut windows: Vec<Window> = calls.iter().filter_map(around).collect();
-    thread::read(trace, &mut windows)?;
+    timeline_thread::read(trace, &mut windows)?;
     let calls = windows.len();
     let mut data = Data::new(trace, survey, options);
     let windows: Result<Vec<_>, Error> =

@@ -1,6 +1,6 @@
 //! The worst calls, each taken apart.
 
-use super::headline::place;
+use super::late_headline::place;
 use super::share::{Detail, shares};
 use super::{Findings, Focus, Late, What};
 use crate::number::{Scale, counted, show_tenths, tenths, time};

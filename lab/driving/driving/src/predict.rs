@@ -680,4 +680,4 @@ pub fn by_urgency(scene: &[Track], urgency: impl Fn(&Track) -> f64) -> Vec<usize
 }
 
 #[cfg(test)]
-mod tests;
+mod predict_tests;

@@ -428,4 +428,4 @@ pub fn shares(cloud: &Cloud) -> impl Iterator<Item = Range<usize>> {
 const WIDE: f64 = 1.5;
 
 #[cfg(test)]
-mod tests;
+mod segment_tests;

@@ -579,4 +579,4 @@ impl Seen {
 }
 
 #[cfg(test)]
-mod tests;
+mod track_tests;

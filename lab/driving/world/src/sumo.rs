@@ -15,12 +15,12 @@ mod ego_commands;
 mod message;
 mod server;
 mod sumo_error;
-mod traffic;
+mod sumo_traffic;
 
 pub use message::{Item, MAX_MESSAGE, Reader, Update, Value, Writer};
 pub use server::VARIABLE;
 pub use sumo_error::Error;
-pub use traffic::Traffic;
+pub use sumo_traffic::Traffic;
 
 use crate::body::{Body, Kind};
 use crate::geometry::{Pose, wrapped};

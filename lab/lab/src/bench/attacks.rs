@@ -14,9 +14,9 @@
 //! part in what was late.
 
 mod attacker;
+mod attacks_result;
 mod canary;
 mod punctual;
-mod result;
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -40,9 +40,9 @@ use super::floor::is_granted;
 use super::service::Service;
 use crate::child::Order;
 use attacker::Attack;
+use attacks_result::Findings;
 use canary::Canary;
 use punctual::{PUNCTUAL, punctual};
-use result::Findings;
 
 /// The users that attack, if the caller may become another one: this one and the ones below.
 const LAST_USER: u32 = 65534;

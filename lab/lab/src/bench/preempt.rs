@@ -8,7 +8,7 @@
 //! difference of the two, as there. Iterations in which the less urgent kernel did not run any
 //! more (or not yet) when the urgent one was submitted are counted, and do not count.
 
-mod result;
+mod preempt_result;
 mod way;
 
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use realtime::clock::{monotonic_ns, sleep_until_ns};
 use realtime::thread;
 
 use super::floor::{is_granted, prioritise};
-use result::{Case, Findings};
+use preempt_result::{Case, Findings};
 use way::{Kernel, Place, Way};
 
 pub(crate) use way::Order;

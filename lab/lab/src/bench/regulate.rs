@@ -6,8 +6,8 @@
 //!   the core is stopped, under the default scheduler and with rho 1 and 3.
 
 mod effect;
-pub(super) mod experiment;
-mod outcome;
+pub(super) mod regulate_experiment;
+mod regulate_outcome;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bandwidth::regulator::{Budget, Config};
-use experiment::{Experiment, RULES, SHARED_AFTER, STOPPED_AFTER};
-use outcome::{Case, Outcome, Run};
 use realtime::machine;
+use regulate_experiment::{Experiment, RULES, SHARED_AFTER, STOPPED_AFTER};
+use regulate_outcome::{Case, Outcome, Run};
 use terminal::output;
 use throttle_fair::By;
 
@@ -75,8 +75,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (mut cases, mut fair) = (Vec::new(), None);
     for fraction in [SHARED_AFTER, STOPPED_AFTER] {
         let budget = experiment.faults(fraction)?;
-        let turns =
-            experiment.turns(&experiment::faults(budget), args.duration, args.rounds as usize)?;
+        let turns = experiment.turns(
+            &regulate_experiment::faults(budget),
+            args.duration,
+            args.rounds as usize,
+        )?;
         fair = turns[1].first().map(|span| span.chosen.clone());
         let runs = RULES.iter().zip(&turns).map(|(rho, spans)| Run::of(*rho, spans)).collect();
         cases.push(Case { fraction, budget, runs });

@@ -15,8 +15,8 @@ use realtime::clock::monotonic_ns;
 use serde::{Deserialize, Serialize};
 use system::System;
 
+use super::chains_plan::RequestPlan;
 use super::job::Spent;
-use super::plan::RequestPlan;
 
 /// Way by which an executor reaches accelerators.
 #[derive(Clone, Debug, Serialize, Deserialize)]

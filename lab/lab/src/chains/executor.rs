@@ -30,8 +30,8 @@ use stats::Summary;
 use trial::Parent;
 
 use super::access::{Access, Ask, Failure, Way};
+use super::chains_plan::{CallbackPlan, ChainPlan, ExecutorPlan, PartPlan, wait};
 use super::job::{END, Gate, Job, Spent};
-use super::plan::{CallbackPlan, ChainPlan, ExecutorPlan, PartPlan, wait};
 
 /// Longest time that the requests before the start may take together, in nanoseconds.
 const WARM_UP_NS: u64 = 5_000_000_000;

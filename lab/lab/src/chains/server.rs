@@ -12,9 +12,9 @@ use rustix::process::Signal;
 use system::ArbitrationPolicy;
 use trial::Child;
 
+use super::chains_trial::Arbitration;
 use super::disturbance::Summary;
 use super::fold::Cores;
-use super::trial::Arbitration;
 use crate::tool;
 
 /// Nanoseconds in a second.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use system::{Graph, Node, System};
 
+use crate::chains::chains_plan::check_service;
 use crate::chains::fold::Cores;
-use crate::chains::plan::check_service;
 
 /// Number of threads that executors have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -29,8 +29,8 @@ use super::plan::ExecutorPlan;
 use super::record::{Failures, Record, Tally};
 use super::wire::{Output, Setup, Wire};
 use crate::chains::access::{Access, Ask, Way};
+use crate::chains::chains_plan::request_plan;
 use crate::chains::executor::Refused;
-use crate::chains::plan::request_plan;
 use crate::chains::server::READY_NS;
 
 /// Task of a process: the first message of its parent.

@@ -14,7 +14,7 @@ use system::{ArbitrationPolicy, Node};
 
 use super::trial::{Method, Trial};
 use crate::chains::access::registration;
-use crate::chains::plan::{RequestPlan, request_plan};
+use crate::chains::chains_plan::{RequestPlan, request_plan};
 use crate::chains::progress::Progress;
 use crate::chains::server;
 use graph_bounds::TimeMargin;

@@ -15,10 +15,10 @@ use super::plan::ExecutorPlan;
 use super::process::{ProcessReport, Spec};
 use super::wire::{Setup, Transport};
 use crate::chains::access::Way;
+use crate::chains::chains_trial::{Placement, Ran, Run};
 use crate::chains::disturbance::{LOST_SHARE, Seen, kept_back, milliseconds, percent};
 use crate::chains::progress::Progress;
 use crate::chains::server::{self, SECOND_NS};
-use crate::chains::trial::{Placement, Ran, Run};
 use crate::child::Order;
 
 /// The least time that callbacks have to end after the last release.

@@ -12,7 +12,7 @@ const MAX_DEPTH: u32 = 1000;
 /// The largest limit of the search for prime numbers: some minutes of work.
 const MAX_PRIMES: u32 = 100_000_000;
 
-/// The keys of a node of any kind; [`check`](super::check) refuses those that its kind has not.
+/// The keys of a node of any kind; [`check`](super::graph_check) refuses those that its kind has not.
 #[derive(Serialize, Deserialize)]
 pub(super) struct NodeKeys {
     #[serde(deserialize_with = "name")]

@@ -10,7 +10,7 @@ use super::packets::{Event, Note, Notes};
 use super::track::About;
 use crate::Error;
 use crate::late::spans::function::Detail;
-use crate::late::spans::lock::Key;
+use crate::late::spans::spans_lock::Key;
 use crate::late::spans::{Call, Change, End, Follower, Gap, Hold, Wait};
 use late::Family;
 use record::layout::{BYTES_MASK, PAGEABLE, PINNED};
@@ -127,7 +127,7 @@ impl<'s> Export<'s, '_> {
         }
     }
 
-    fn now(&mut self, key: Key, ticks: u64) -> &mut super::lock::LockNow {
+    fn now(&mut self, key: Key, ticks: u64) -> &mut super::perfetto_lock::LockNow {
         let at_ns = self.at_ns(ticks);
         self.locks.now(key, at_ns)
     }

@@ -1,7 +1,7 @@
 //! Arrows from a thread to the one that it let in, and the threads that a late call depended on.
 
 use super::window::{Span, Window};
-use crate::late::spans::lock::Key;
+use crate::late::spans::spans_lock::Key;
 use crate::late::spans::{End, Hold, Wait};
 use record::Class;
 use std::collections::HashMap;

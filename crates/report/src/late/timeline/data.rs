@@ -4,14 +4,14 @@
 //! one. What the numbers of each list are, [`LISTS`] says, and the page as well.
 
 use super::arrow::involved;
-use super::processor::{self, Scheduled};
+use super::timeline_processor::{self, Scheduled};
 use super::window::Window;
 use super::{Options, cause};
 use crate::Error;
 use crate::late::What;
 use crate::late::name::{family, kind_name};
 use crate::late::spans::function::Functions;
-use crate::late::spans::lock::{Key, LockNames};
+use crate::late::spans::spans_lock::{Key, LockNames};
 use crate::number::time;
 use late::{Explained, Survey};
 use serde_json::{Map, Value, json};
@@ -110,7 +110,8 @@ impl<'t> Data<'t> {
             Tier::Switches => "switches",
             Tier::Scheduler => "scheduler",
         };
-        let causes = What::ALL.iter().map(|what| json!([what.words(), cause::ink(*what).name]));
+        let causes =
+            What::ALL.iter().map(|what| json!([what.words(), timeline_cause::ink(*what).name]));
         let causes = causes.chain([json!(["added up", "grid"])]);
         let lists = LISTS.iter().map(|(name, fields)| (name.to_string(), json!(fields)));
         json!({
@@ -194,7 +195,7 @@ impl<'t> Data<'t> {
     ) -> Result<Value, Error> {
         let scheduled = match self.survey.tier {
             Tier::Preload => Scheduled::default(),
-            _ => processor::read(self.trace, window.from, window.to)?,
+            _ => timeline_processor::read(self.trace, window.from, window.to)?,
         };
         let rows = involved(&window, |tid, at| self.stream(tid, at));
         let arrows = self.arrows(&window);

@@ -1,9 +1,9 @@
 //! The lists of one window: what was kept of it, as numbers.
 
 use super::arrow::{Arrow, arrows};
-use super::cause;
 use super::data::{Data, Task};
-use super::processor::{Ran, Scheduled, State, Stood, coarser};
+use super::timeline_cause;
+use super::timeline_processor::{Ran, Scheduled, State, Stood, coarser};
 use super::window::{Kept, Span, Window};
 use crate::Error;
 use crate::late::What;
@@ -333,7 +333,7 @@ impl Data<'_> {
         }
         let mut parts = Vec::new();
         for (from_ns, part) in kept.sorted(|(from_ns, _)| *from_ns) {
-            let (cause, text) = cause::words(self.survey, &part.cause);
+            let (cause, text) = timeline_cause::words(self.survey, &part.cause);
             let cause = What::ALL.iter().position(|what| *what == cause).unwrap_or(0);
             let text = self.texts.of(&text);
             parts.extend([begin + *from_ns as i64, part.duration_ns as i64, cause as i64, text]);

@@ -1,6 +1,6 @@
 //! The times that are shown, and what is kept of each: so much at most, the longest.
 
-use crate::late::spans::lock::Key;
+use crate::late::spans::spans_lock::Key;
 use crate::late::spans::{Call, End, Hold, Wait};
 use late::Survey;
 use late::result::WorstCall;

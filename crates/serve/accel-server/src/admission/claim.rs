@@ -436,4 +436,4 @@ fn one_callback(claims: &[Claim], claim: &Claim, own: &Declaration) -> Result<()
 }
 
 #[cfg(test)]
-mod tests;
+mod claim_tests;

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::slice::from_ref;
 use world::{Kind, Rectangle};
 
-mod keep;
+mod keep_tests;
 mod search;
 
 const LENGTH: f64 = 4.5;

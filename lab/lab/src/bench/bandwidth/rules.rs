@@ -8,7 +8,7 @@ use anyhow::Context;
 use bandwidth::regulator::Budget;
 use report::bandwidth::{RuleRun, Spread};
 
-use super::super::regulate::experiment::{Experiment, RULES, STOPPED_AFTER, Span, faults};
+use super::super::regulate::regulate_experiment::{Experiment, RULES, STOPPED_AFTER, Span, faults};
 use super::measure::Bench;
 use super::protection::Manner;
 use throttle_fair::{By, Chosen};

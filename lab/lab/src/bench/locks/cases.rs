@@ -9,20 +9,20 @@
 //! [`calls`] adds "Autonomy Today"'s Figs. 12 and 13: what the calls themselves take.
 
 mod calls;
+mod cases_result;
+mod cases_text;
 mod histogram;
 mod policy;
 mod reading;
-mod result;
 mod shape;
-mod text;
 mod threads;
 
 use std::collections::BTreeMap;
 
 use realtime::thread::{self, Scheduling};
 
+use cases_result::{Findings, Row, Sample};
 use policy::{Policy, Programs, Run};
-use result::{Findings, Row, Sample};
 use shape::Kind;
 
 pub(super) use policy::Policy as PolicyArgument;
@@ -188,7 +188,7 @@ pub(super) fn run(wish: &Wish, json: bool) -> anyhow::Result<()> {
         measured_ms: extent.measured_ms,
         repetitions: extent.repetitions,
     };
-    terminal::output::print(json, || findings.json(), || text::render(&findings))
+    terminal::output::print(json, || findings.json(), || cases_text::render(&findings))
 }
 
 /// Programs and policies that are measured, and those that are left out.

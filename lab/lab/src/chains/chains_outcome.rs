@@ -7,8 +7,8 @@
 use report::chains::{ChainResult, Slowest};
 use system::System;
 
+use super::chains_plan::Plan;
 use super::executor::Report;
-use super::plan::Plan;
 
 /// The results of all chains, in the order of the file, and what failed, as marks.
 pub(super) fn results(

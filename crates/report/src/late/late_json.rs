@@ -37,12 +37,12 @@
 
 use super::advice::{advice, remedy_words, repeated};
 use super::calls::quantile;
-use super::headline::{beside, headline};
+use super::late_headline::{beside, headline};
 use super::name::{kind_name, task};
 use super::share::{Detail, Share, shares};
 use super::text::tier;
 use super::unknown::unknown;
-use super::{Findings, Late, graph, open};
+use super::{Findings, Late, late_graph, open};
 use late::Distribution;
 use late::Task;
 use late::Verdict;
@@ -105,7 +105,7 @@ pub fn json(findings: &Findings<'_>) -> Value {
         "forgotten_locks": survey.forgotten,
         "verdicts": verdicts,
         "sequences": survey.sequences.iter().map(|s| of_sequence(findings, s)).collect::<Vec<_>>(),
-        "graph_advice": graph::value(findings),
+        "graph_advice": late_graph::value(findings),
         "threads": survey.threads.iter().map(of_thread).collect::<Vec<_>>(),
         "launches": survey.launches,
         "load": survey.load,

@@ -2,7 +2,7 @@
 
 use super::super::result::Spread;
 use super::calls::Call;
-use super::result::{Findings, Row};
+use super::cases_result::{Findings, Row};
 use super::{COPY_NS, READS, SECTION_NS, THINK_NS};
 use terminal::table::Table;
 

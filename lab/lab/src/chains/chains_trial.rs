@@ -18,11 +18,11 @@ use system::{ArbitrationPolicy, DeviceKind, System};
 use trial::{Child, Children};
 
 use super::access::Way;
+use super::chains_outcome;
+use super::chains_plan::{ExecutorPlan, Plan};
 use super::disturbance::{Evidence, Seen, Snapshot};
 use super::executor::{Refused, Report, Spec};
 use super::fold::Cores;
-use super::outcome;
-use super::plan::{ExecutorPlan, Plan};
 use super::progress::Progress;
 use super::server::{self, END_NS, READY_NS, SECOND_NS, ServerProcess};
 use crate::child::Order;

@@ -1,6 +1,6 @@
 //! State of each lock at one moment, from the records of all threads.
 
-use crate::late::spans::lock::{Key, LockNames};
+use crate::late::spans::spans_lock::{Key, LockNames};
 use late::Survey;
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::effect::Effect;
-use super::experiment::Span;
+use super::regulate_experiment::Span;
 use crate::bench::sample::Quantiles;
 use terminal::table::Table;
 use throttle_fair::Chosen;
