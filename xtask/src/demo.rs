@@ -1,15 +1,25 @@
-//! `cargo xtask demo`: builds the command and runs the case study for real, under several
-//! policies, beside its bounds.
+//! `cargo xtask demo`: an unchanged program whose launches are late, the reason in one sentence, the
+//! same program guarded; then the chains of case study 1 of PAAM under several policies, beside
+//! their bounds. All of it is on one page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
 
 use crate::step::Step;
 
 const SYSTEM: &str = "examples/paam-case-study-1.yaml";
 
+/// Arguments of the program that is late: threads that copy pageable memory beside one that
+/// launches, the second algorithm of "Autonomy Today".
+const LATE: [&str; 4] = ["--copy-threads", "14", "--seconds", "5"];
+
 /// The options of the demo.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Time for which each policy runs
-    #[arg(long, default_value = "60s")]
+    #[arg(long, default_value = "20s")]
     duration: String,
     /// The policies to compare
     #[arg(long, default_value = "priority,fifo,timeslice")]
@@ -19,17 +29,113 @@ pub(crate) struct Args {
     more: Vec<String>,
 }
 
-/// Builds, announces how long it takes, and runs.
+/// Builds, says how long it takes, runs, and writes the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    crate::laboratory()?;
+    let folder = std::path::absolute(crate::target())?.join("demo");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let programs = build()?;
     let policies = args.policy.split(',').count();
-    let plural = if policies == 1 { "policy" } else { "policies" };
-    eprintln!("==> The chains now run for real under {policies} {plural}, {} each.", args.duration);
-    let report = crate::target().join("chains-report.html");
-    eprintln!("==> The page with the plots will be {}.", report.display());
-    Step::program(crate::target().join("release/keeptime-lab"))
+    eprintln!(
+        "==> A program runs twice for 5 s; then chains under {policies} policies, {} each.",
+        args.duration
+    );
+    let page = folder.join("demo.html");
+    eprintln!("==> The page will be {}.", page.display());
+
+    let late = Launches::run(&programs, &folder, "late", &[])?;
+    let guarded = Launches::run(&programs, &folder, "guarded", &["--guard", "fair+inherit"])?;
+    let chains = folder.join("chains.html");
+    let answer = Step::program(programs.join("keeptime-lab"))
         .args(["chains", SYSTEM, "--policy", &args.policy, "--duration", &args.duration, "--html"])
-        .arg(&report)
+        .arg(&chains)
         .args(&args.more)
-        .answers()
+        .answers();
+
+    let sections = [
+        ("An unchanged program is late", &*late.sentence, &late.page),
+        ("The same program with --guard fair+inherit", &*guarded.sentence, &guarded.page),
+        ("Chains of case study 1 of PAAM, by policy", "", &chains),
+    ];
+    fs::write(&page, one_page(&sections)?)?;
+    println!("\nAs it is:      {}", late.sentence);
+    println!("With --guard:  {}", guarded.sentence);
+    println!("\n{}", page.display());
+    answer
+}
+
+/// Builds the tool, the laboratory and the program that is late, for a demo that waits more than it
+/// computes: without optimisation of libraries, and without the typesetter. Returns their folder.
+fn build() -> anyhow::Result<PathBuf> {
+    Step::cargo("build -p keeptime -p keeptime-preload -p keeptime-lab --no-default-features")
+        .run()?;
+    let build = late_programs()?;
+    Step::program("make")
+        .args(["--no-print-directory", "-C", "examples/late-launch"])
+        .arg(format!("BUILD={}", build.display()))
+        .run()?;
+    Ok(std::path::absolute(crate::target())?.join("debug"))
+}
+
+fn late_programs() -> anyhow::Result<PathBuf> {
+    Ok(std::path::absolute(crate::target())?.join("late-launch"))
+}
+
+/// A recorded run of the program that is late.
+struct Launches {
+    /// The report in one sentence.
+    sentence: String,
+    /// The report as a page.
+    page: PathBuf,
+}
+
+impl Launches {
+    fn run(
+        programs: &Path,
+        folder: &Path,
+        name: &str,
+        options: &[&str],
+    ) -> anyhow::Result<Launches> {
+        let late = late_programs()?;
+        let keeptime = programs.join("keeptime");
+        let (trace, page) =
+            (folder.join(format!("{name}.kt")), folder.join(format!("{name}.html")));
+        let program = Step::program(&keeptime)
+            .args(["run", "--quiet", "--record"])
+            .arg(&trace)
+            .args(options)
+            .arg("--")
+            .arg(late.join("algorithm2"))
+            .args(LATE);
+        // A machine with a GPU has a driver of its own.
+        let has_gpu = Path::new("/dev/nvidia0").exists();
+        if has_gpu { program } else { program.env("LD_LIBRARY_PATH", &late) }.run()?;
+        let report = Step::program(&keeptime).arg("report").arg(&trace).args(["-q", "--html"]);
+        let sentence = report.arg(&page).said()?;
+        Ok(Launches { sentence: sentence.trim().to_owned(), page })
+    }
+}
+
+/// One page with several in it, each as it is.
+fn one_page(sections: &[(&str, &str, &PathBuf)]) -> anyhow::Result<String> {
+    let mut page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+        <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+        <title>Keeptime: demo</title>\n<style>\n:root { color-scheme: light dark }\n\
+        body { font: 16px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 0 auto; padding: 1rem }\n\
+        iframe { width: 100%; height: 80vh; border: 1px solid #8888 }\n</style>\n\
+        <h1>Keeptime: demo</h1>\n"
+        .to_owned();
+    for (title, sentence, path) in sections {
+        let inside = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        page += &format!(
+            "<h2>{title}</h2>\n<p>{}</p>\n<iframe title=\"{title}\" srcdoc=\"{}\"></iframe>\n",
+            escaped(sentence),
+            escaped(&inside)
+        );
+    }
+    Ok(page + "</html>\n")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;")
 }

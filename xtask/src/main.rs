@@ -1,5 +1,5 @@
 //! The task runner: `cargo xtask demo`, `test`, `devices`, `soak`, `suites`, `sched-ext`, `tidy`,
-//! `deny`, `package`, `coverage` and `ci`.
+//! `deny`, `docs`, `package`, `coverage` and `ci`.
 //!
 //! Each task is a row of commands that can be typed by hand: every command is printed before it
 //! runs, and how long it took after it.
@@ -11,6 +11,8 @@ mod debian;
 mod demo;
 mod deny;
 mod devices;
+mod docs;
+mod links;
 mod perfetto;
 mod release;
 mod ros;
@@ -41,7 +43,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build the command and run the case study under three policies
+    /// Show a late launch, its reason and its remedy, and chains under three policies, on one page
     Demo(demo::Args),
     /// Check format, lints and documentation (tidy), then run all tests: unit, integration,
     /// documentation and loom
@@ -61,6 +63,8 @@ enum Task {
     Tidy,
     /// Check all crates for known vulnerabilities, licences and where they come from
     Deny,
+    /// Build the pages as a site (mdBook), with all links checked
+    Docs,
     /// Make a tarball and a Debian package of the tool and its C libraries
     Package(release::Args),
     /// Run the server's tests instrumented, and demand that they cover it
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
         Task::Deny => deny::run(),
+        Task::Docs => docs::run(),
         Task::Package(args) => release::run(&args),
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run()

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -75,6 +75,21 @@ impl Step {
     /// If the command cannot be started or could not do its work.
     pub(crate) fn answers(self) -> anyhow::Result<()> {
         self.run_to(1).map(|_| ())
+    }
+
+    /// Runs the command and returns what it printed on its standard output.
+    ///
+    /// # Errors
+    /// If the command cannot be started or does not succeed.
+    pub(crate) fn said(mut self) -> anyhow::Result<String> {
+        eprintln!("==> {}", self.shown);
+        self.command.stdout(Stdio::piped());
+        let child = self.command.spawn().with_context(|| format!("cannot start {}", self.shown))?;
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("{} ended with {}", self.shown, output.status);
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Runs a command whose exit status says nothing.

@@ -6,6 +6,7 @@
 //!   of formats those of the code.
 //! - No file names a place on one developer's machine.
 //! - No source file is longer than 700 lines.
+//! - Each link of a page leads to a file that is there, and to a heading that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::debian;
+use crate::links;
 use crate::security;
 use crate::step::Step;
 
@@ -53,6 +55,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
             failures.push(format!("{path} has {lines} lines, at most {MOST_LINES} are allowed"));
         }
     }
+    eprintln!("==> links of the pages");
+    failures.extend(broken_links(&crate::root())?);
     for failure in &failures {
         eprintln!("tidy: {failure}");
     }
@@ -61,6 +65,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
         1 => bail!("1 thing is not tidy"),
         count => bail!("{count} things are not tidy"),
     }
+}
+
+/// Returns a line for each link of a page that leads nowhere.
+fn broken_links(root: &Path) -> anyhow::Result<Vec<String>> {
+    let texts = tracked_texts(root)?;
+    let pages =
+        texts.iter().filter(|(path, _)| path.ends_with(".md") && !path.starts_with("results/"));
+    let pages = pages.map(|(path, text)| (path.clone(), links::page(path, text))).collect();
+    Ok(links::broken(root, &pages))
 }
 
 /// Returns true if cargo has this part; a line says so where it has not.
