@@ -1,8 +1,9 @@
-//! `keeptime serve`: runs the accelerator server until a signal ends it.
+//! `keeptime serve`: runs the accelerator server until a signal ends it. SIGHUP has it read its
+//! configuration again.
 
 mod gateway;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use accel_server::{GpuHost, Options, Server};
 use anyhow::Context;
 use gateway::Gateway;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use sd_notify::NotifyState;
+use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use system::{Admission, ArbitrationPolicy, Bound, System};
 
 use crate::log::{Lines, Log};
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let system = System::read(&args.config)?;
     crate::ros_gateway::check(&system).with_context(|| args.config.display().to_string())?;
     // Before the server has threads, so that none of them takes the signal.
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
         .context("signals cannot be caught")?;
     // Before the server, so that it ends after it.
     let log = Log::start("keeptime serve")?;
@@ -97,13 +100,86 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = |_| Gateway::start(&args.config, server.socket(), lines.clone());
     let gateway = system.ros.as_ref().map(start);
     let gateway = gateway.transpose()?;
-    signals.forever().next();
+    notify(&[NotifyState::Ready]);
+    let mut system = system;
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            break;
+        }
+        notify(&[NotifyState::Reloading]);
+        lines.say(&reload(&server, &args.config, &mut system));
+        notify(&[NotifyState::Ready]);
+    }
+    notify(&[NotifyState::Stopping]);
     drop(gateway);
     if let Some(path) = &args.summary {
         write_summary(&server, path)?;
     }
     server.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the service manager, if one asked for it (`NOTIFY_SOCKET`).
+fn notify(state: &[NotifyState<'_>]) {
+    // Without a service manager there is nobody to tell.
+    let _ = sd_notify::notify(false, state);
+}
+
+/// Keys that may change while the server runs.
+const CHANGEABLE: [&str; 4] = [
+    "server.access",
+    "server.limits.sessions",
+    "server.limits.registrations",
+    "server.limits.memory",
+];
+
+/// Reads the configuration again and takes what may change; says what became of it. A file with an
+/// error, or with another change, changes nothing.
+fn reload(server: &Server, path: &Path, current: &mut System) -> String {
+    let new = match System::read(path) {
+        Ok(new) => new,
+        Err(error) => return format!("not reloaded: {error}"),
+    };
+    let changed = match changed_keys(current, &new) {
+        Ok(changed) => changed,
+        Err(error) => return format!("not reloaded: {error}"),
+    };
+    let (live, fixed): (Vec<String>, Vec<String>) =
+        changed.into_iter().partition(|key| CHANGEABLE.contains(&key.as_str()));
+    if !fixed.is_empty() {
+        let keys = fixed.join(", ");
+        return format!("not reloaded: {keys}: changed, which takes a restart of the server");
+    }
+    if live.is_empty() {
+        return "reloaded: nothing has changed".into();
+    }
+    if let Err(error) = server.reload(&new.server) {
+        return format!("not reloaded: {error}");
+    }
+    *current = new;
+    format!("reloaded: {}", live.join(", "))
+}
+
+/// Keys of the file whose values differ: those of the sections `server` and `server.limits` by
+/// themselves.
+fn changed_keys(old: &System, new: &System) -> serde_json::Result<Vec<String>> {
+    fn compare(at: &str, old: &Value, new: &Value, changed: &mut Vec<String>) {
+        let (Value::Object(old), Value::Object(new)) = (old, new) else { return };
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            let name = format!("{at}{key}");
+            match (old.get(key), new.get(key)) {
+                (Some(old), Some(new)) if ["server", "server.limits"].contains(&name.as_str()) => {
+                    compare(&format!("{name}."), old, new, changed);
+                }
+                (old, new) if old != new => changed.push(name),
+                _ => {}
+            }
+        }
+    }
+    let mut changed = Vec::new();
+    compare("", &serde_json::to_value(old)?, &serde_json::to_value(new)?, &mut changed);
+    Ok(changed)
 }
 
 /// This program, as the process that has a GPU for a server.

@@ -231,3 +231,92 @@ fn example_configuration_is_served() {
     server.kill().unwrap();
     server.wait().unwrap();
 }
+
+/// A server whose lines are read one by one, and which has said that it listens.
+struct Lines {
+    server: Child,
+    lines: BufReader<std::process::ChildStderr>,
+}
+
+impl Lines {
+    fn start(mut command: Command) -> Lines {
+        let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(server.stderr.take().unwrap());
+        let mut this = Lines { server, lines };
+        this.until("listening at");
+        this
+    }
+
+    /// The next line with these words.
+    fn until(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "the server ended");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    fn hang_up(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.server);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    }
+}
+
+#[test]
+fn hang_up_takes_new_limits_and_names_what_takes_a_restart() {
+    let yaml = |buckets: u32, sessions: u32| {
+        format!(
+            "accelerators: [{{id: gpu0, buckets: {buckets}}}]\n\
+             server: {{priority: 0, limits: {{sessions: {sessions}}}}}\n"
+        )
+    };
+    let (folder, file) = folder(&yaml(2, 1));
+    let socket = folder.path().join("kt.sock");
+    let mut command = keeptime(&["serve", file.to_str().unwrap(), "--socket"]);
+    command.arg(&socket);
+    let mut server = Lines::start(command);
+
+    // Five more than the limit are for root and the server's own user.
+    let open = |count: usize| (0..count).map(|_| Client::connect(&socket)).collect::<Vec<_>>();
+    assert_eq!(open(7).iter().filter(|client| client.is_ok()).count(), 5);
+    std::fs::write(&file, yaml(2, 3)).unwrap();
+    server.hang_up();
+    let said = server.until("reloaded");
+    assert!(said.ends_with("reloaded: server.limits.sessions\n"), "{said}");
+    testing::until("two more sessions", || {
+        open(9).iter().filter(|client| client.is_ok()).count() == 7
+    });
+
+    std::fs::write(&file, yaml(4, 3)).unwrap();
+    server.hang_up();
+    let said = server.until("reloaded");
+    assert!(said.contains("not reloaded: accelerators:"), "{said}");
+    std::fs::write(&file, "accelerators: 7\n").unwrap();
+    server.hang_up();
+    let said = server.until("reloaded");
+    assert!(said.contains("server.yaml:1:15: accelerators: found"), "{said}");
+    assert!(Client::connect(&socket).is_ok());
+    assert_eq!(end(server.server).code(), Some(0));
+}
+
+#[test]
+fn service_manager_is_told_when_the_server_listens_and_when_it_ends() {
+    let (folder, file) = folder("accelerators: [{id: gpu0, buckets: 2}]\nserver: {priority: 0}");
+    let manager = folder.path().join("notify");
+    let inbox = std::os::unix::net::UnixDatagram::bind(&manager).unwrap();
+    let socket = folder.path().join("kt.sock");
+    let mut command = keeptime(&["serve", file.to_str().unwrap(), "--socket"]);
+    command.arg(&socket).env("NOTIFY_SOCKET", &manager);
+    let server = Lines::start(command);
+    let heard = || {
+        let mut buffer = [0; 256];
+        let length = inbox.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    assert_eq!(heard().trim_end(), "READY=1");
+    assert!(Client::connect(&socket).is_ok());
+    assert_eq!(end(server.server).code(), Some(0));
+    assert_eq!(heard().trim_end(), "STOPPING=1");
+}

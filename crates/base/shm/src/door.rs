@@ -13,7 +13,8 @@ pub use places::ConnectionPlace;
 
 use crate::socket::Socket;
 use lock::{Lock, named, same};
-use rustix::fs::{FileType, Stat};
+use rustix::fd::AsRawFd;
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
 use std::io::Error as IoError;
@@ -149,10 +150,40 @@ impl ServiceSocket {
         }
     }
 
+    /// The file of the socket, to change who may open it while it is open.
+    pub fn file(&self) -> SocketFile {
+        SocketFile { path: self.path.clone(), made: self.made }
+    }
+
     /// A folder above the socket that lets through fewer than the socket does, with its mode. Who
     /// belongs to its group, or stands in its access list, may still pass.
     pub fn blocked_by(&self) -> Option<(PathBuf, u32)> {
         self.openers.blocked_by(&self.path)
+    }
+}
+
+/// The file of an open door.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    made: Stat,
+}
+
+impl SocketFile {
+    /// Opens the file to others from now on. Connections that are there stay.
+    ///
+    /// # Errors
+    /// [`Closed::NoSocket`] if another file has its place now, [`Closed::NoAccessList`] and
+    /// [`Closed::Call`] when the kernel refuses.
+    pub fn admit(&self, openers: &Openers) -> Result<(), Closed> {
+        // The file itself, whatever has its name a moment later.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.path, flags, Mode::empty()).map_err(failed("open"))?;
+        let found = rustix::fs::fstat(&file).map_err(failed("stat"))?;
+        if !same(&found, &self.made) {
+            return Err(Closed::NoSocket);
+        }
+        openers.apply(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 }
 

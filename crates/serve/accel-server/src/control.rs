@@ -42,8 +42,8 @@ use shm::door::{Acceptor, ConnectionPlace};
 use shm::peer::Peer;
 use shm::{Consumer, Doorbell, Mapping, Segment};
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::IntoBytes;
 
 const DOOR: u64 = 0;
@@ -56,6 +56,12 @@ const HELLO_NS: u64 = 1_000_000_000;
 /// Time between two attempts to unmap the memory of ended clients, while there is any.
 const REMAINS_NS: u64 = 1_000_000;
 
+/// Rules that change while the server runs: for connections and registrations from then on.
+pub(crate) struct NewRules {
+    pub access: Access,
+    pub limits: system::Limits,
+}
+
 /// Settings of the control thread.
 pub(crate) struct Settings {
     pub access: Access,
@@ -63,6 +69,18 @@ pub(crate) struct Settings {
     pub services: Services,
     pub facts: Facts,
     pub journal: Arc<Journal>,
+    /// Rules that take the place of these at the next bell.
+    pub new_rules: Arc<Mutex<Option<NewRules>>>,
+}
+
+impl Settings {
+    /// Takes the new rules, if there are any.
+    fn renew(&mut self) {
+        let new = self.new_rules.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(NewRules { access, limits }) = new {
+            (self.access, self.limits) = (access, limits);
+        }
+    }
 }
 
 /// Facts that the server reports about itself.
@@ -180,7 +198,7 @@ impl Control {
                 let begin_ns = thread_cpu_ns();
                 match token {
                     DOOR => self.answer_the_door(),
-                    BELL => {}
+                    BELL => self.settings.renew(),
                     token if token % 2 == 0 => self.hear(token / 2, flags),
                     token => self.end(token / 2, None),
                 }

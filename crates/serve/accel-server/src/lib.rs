@@ -57,7 +57,7 @@ use accel::control::Counters;
 use accelerator::Accelerator;
 use access::Access;
 use admission::{Admission, File, Rules};
-use control::{Control, Facts, Settings};
+use control::{Control, Facts, NewRules, Settings};
 use device::{Device, Observer, OperationOutcome};
 use dispatch::Dispatcher;
 use inbox::Inbox;
@@ -66,11 +66,11 @@ use realtime::awake;
 use realtime::thread::Scheduling;
 use register::Services;
 use seeker::Seeker;
-use shm::door::ServiceSocket;
+use shm::door::{ServiceSocket, SocketFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use system::{Admission as Mode, ArbitrationPolicy, Bound, Overrun, System};
 
@@ -140,6 +140,8 @@ pub struct Server {
     engine: Arc<Dispatcher>,
     inbox: Arc<Inbox>,
     socket: PathBuf,
+    socket_file: SocketFile,
+    new_rules: Arc<Mutex<Option<NewRules>>>,
     stop: Arc<AtomicBool>,
     memory_bytes: Arc<AtomicU64>,
     realtime: Arc<AtomicBool>,
@@ -197,9 +199,13 @@ impl Server {
         let cores = options.cores.clone().unwrap_or_else(|| numbers(&config.cores));
         let prepare = at_the_door(config.priority);
         let journal = Arc::new(Journal::new(log, engine.clone()));
+        let (socket_file, new_rules) = (door.file(), Arc::default());
         let (limits, to_journal) = (&config.limits, journal.clone());
         let acceptor = control::door::attend(door, limits, engine.clone(), to_journal, prepare)?;
-        let settings = Settings { access, limits: config.limits, services, facts, journal };
+        let limits = config.limits;
+        let rules_to_come = Arc::clone(&new_rules);
+        let settings =
+            Settings { access, limits, services, facts, journal, new_rules: rules_to_come };
         let admission = (rules.mode, config.analysis, note);
         let control = Control::new(
             settings,
@@ -214,6 +220,8 @@ impl Server {
             engine: engine.clone(),
             inbox: inbox.clone(),
             socket: path,
+            socket_file,
+            new_rules,
             stop,
             memory_bytes,
             realtime,
@@ -316,6 +324,25 @@ impl Server {
         self.engine.devices()
     }
 
+    /// Takes other rules of access and other limits of sessions, registrations and memory of a
+    /// session, for connections and registrations from now on. The other settings are those with
+    /// which it started.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a rule of a user or group that this machine does not know,
+    /// [`Error::Socket`] if the socket cannot be opened to them; nothing has changed then.
+    pub fn reload(&self, config: &system::Server) -> Result<(), Error> {
+        let access = Access::new(config)?;
+        let path = &self.socket;
+        let openers = access.openers(config.mode, group_of(config)?);
+        let closed = |reason| Error::Socket { path: path.clone(), reason };
+        self.socket_file.admit(&openers).map_err(closed)?;
+        let rules = NewRules { access, limits: config.limits };
+        *self.new_rules.lock().unwrap_or_else(PoisonError::into_inner) = Some(rules);
+        self.engine.control.ring();
+        Ok(())
+    }
+
     /// Ends all sessions and all threads.
     pub fn stop(mut self) {
         self.end();
@@ -367,13 +394,18 @@ fn open_door(
     config: &system::Server,
     access: &Access,
 ) -> Result<ServiceSocket, Error> {
+    ServiceSocket::open(path, access.openers(config.mode, group_of(config)?))
+        .map_err(|reason| Error::Socket { path: path.into(), reason })
+}
+
+/// The number of the group that owns the socket, if one is named.
+fn group_of(config: &system::Server) -> Result<Option<u32>, Error> {
     let group = config.group.as_deref().map(|name| {
         let expected = "expected a group that this machine knows";
         let unknown = || config_error("server.group", &format!("{name:?}"), expected);
         bandwidth::holders::group_id(name).ok_or_else(unknown)
     });
-    ServiceSocket::open(path, access.openers(config.mode, group.transpose()?))
-        .map_err(|reason| Error::Socket { path: path.into(), reason })
+    group.transpose()
 }
 
 /// The socket at which a server with these settings listens and clients find it.

@@ -23,6 +23,8 @@ pub struct Openers {
     pub groups: Vec<u32>,
 }
 
+/// The attribute with the access list of a file.
+const ACCESS_LIST: &str = "system.posix_acl_access";
 const READ_WRITE: u16 = 6;
 /// Version of the access list's format, as the kernel has it.
 const ACL_VERSION: u32 = 2;
@@ -61,10 +63,12 @@ impl Openers {
         (sorted(users), sorted(groups))
     }
 
-    /// Sets the group, the mode and the access list of a file that nobody uses yet.
+    /// Sets the group, the mode and the access list of a file. An access list that it has goes first.
     pub(super) fn apply(&self, path: &Path) -> Result<(), Closed> {
         let (users, groups) = self.named();
         let mut openers = self.clone();
+        // Without one, or on a file system without them, there is nothing to remove.
+        let _ = rustix::fs::removexattr(path, ACCESS_LIST);
         if let (None, [], [only]) = (self.group, &users[..], &groups[..]) {
             if std::os::unix::fs::chown(path, None, Some(*only)).is_ok() {
                 (openers.group, openers.mode) = (Some(*only), self.mode | 0o060);
@@ -78,7 +82,7 @@ impl Openers {
             return Ok(());
         }
         let list = access_list(openers.mode, &users, &groups);
-        let set = rustix::fs::setxattr(path, "system.posix_acl_access", &list, XattrFlags::empty());
+        let set = rustix::fs::setxattr(path, ACCESS_LIST, &list, XattrFlags::empty());
         set.map_err(|errno| match errno {
             Errno::NOTSUP => Closed::NoAccessList,
             errno => failed("setxattr(system.posix_acl_access)")(errno),
