@@ -82,11 +82,10 @@ pub(crate) fn broken(root: &Path, pages: &BTreeMap<String, Page>) -> Vec<String>
                 continue;
             }
             let target = pages.get(&path).zip(anchor.as_ref());
-            if let Some((target, anchor)) = target
-                && !target.anchors.contains(anchor)
-            {
-                failures.push(format!("{name}: {path} has no heading #{anchor}"));
-            }
+            let missing = target.filter(|(target, anchor)| !target.anchors.contains(*anchor));
+            failures.extend(
+                missing.map(|(_, anchor)| format!("{name}: {path} has no heading #{anchor}")),
+            );
         }
     }
     failures

@@ -63,13 +63,15 @@ enum Task {
     Tidy,
     /// Check all crates for known vulnerabilities, licences and where they come from
     Deny,
+    /// Build the tool with the oldest compiler that it promises, which rustup installs
+    Oldest,
     /// Build the pages as a site (mdBook), with all links checked
     Docs,
     /// Make a tarball and a Debian package of the tool and its C libraries
     Package(release::Args),
     /// Run the server's tests instrumented, and demand that they cover it
     Coverage,
-    /// Tidy, deny, test and coverage
+    /// Tidy, deny, oldest, test and coverage
     Ci,
 }
 
@@ -83,11 +85,13 @@ fn main() -> ExitCode {
         Task::SchedExt(args) => sched_ext::run(&args),
         Task::Tidy => tidy::run(),
         Task::Deny => deny::run(),
+        Task::Oldest => oldest(),
         Task::Docs => docs::run(),
         Task::Package(args) => release::run(&args),
         Task::Coverage => coverage::run(),
         Task::Ci => tidy::run()
             .and_then(|()| deny::run())
+            .and_then(|()| oldest())
             .and_then(|()| test())
             .and_then(|()| coverage::run()),
     };
@@ -137,6 +141,22 @@ fn test() -> anyhow::Result<()> {
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim())
         .run()?;
     colcon::tests()
+}
+
+/// The compiler that `rust-version` of the workspace names: that of Debian 13.
+const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+
+/// Builds the tool with it.
+fn oldest() -> anyhow::Result<()> {
+    Step::program("rustup")
+        .args(["toolchain", "install", OLDEST, "--profile", "minimal", "--no-self-update"])
+        .run()?;
+    Step::program("rustup")
+        .args(["run", OLDEST, "cargo", "build", "--locked", "--target-dir"])
+        .arg(target().join("oldest"))
+        // Of the toolchain that runs this task.
+        .without(&["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"])
+        .run()
 }
 
 /// Builds the laboratory and the tool beside it. Without the typesetter of one benchmark's report,

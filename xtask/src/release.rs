@@ -150,6 +150,8 @@ impl PackageTree<'_> {
         let unit = "usr/lib/systemd/system/keeptime.service";
         self.put(&source("packaging/keeptime.service"), unit, 0o644)?;
         self.put(&source("examples/server.yaml"), "etc/keeptime/server.yaml", 0o644)?;
+        let licence = "usr/share/doc/keeptime/copyright";
+        self.put(&source("packaging/copyright"), licence, 0o644)?;
         for name in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
             self.put(&source(name), &format!("usr/share/doc/keeptime/{name}"), 0o644)?;
         }

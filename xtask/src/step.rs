@@ -52,6 +52,12 @@ impl Step {
         self
     }
 
+    /// Takes environment variables away.
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        names.iter().for_each(|name| drop(self.command.env_remove(name)));
+        self
+    }
+
     /// Runs it in another folder than the root of the repository.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);

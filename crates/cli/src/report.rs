@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 use late::{Group, Options};
+use record::cuda::FUNCTIONS;
 use report::document::WIDTH;
 use report::flow::FlowRun;
 use report::late::{Findings, Focus, Look, perfetto, timeline};
@@ -71,13 +72,29 @@ fn parse_focus(kind: &str) -> Result<Focus, String> {
         "sync" => Ok(Focus::Group(Group::Sync)),
         "other" => Ok(Focus::Group(Group::Other)),
         "all" => Ok(Focus::All),
-        function if function.starts_with("cu") && function.len() > 2 => {
+        function if FUNCTIONS.iter().any(|known| known.base == function) => {
             Ok(Focus::Function(function.to_owned()))
+        }
+        function if function.starts_with("cu") => {
+            Err(format!("no such function of the driver is recorded; {}", alike(function)))
         }
         _ => Err("expected launch, copy, sync, other, all, or the name of a function of the \
                   driver without its version, as in cuMemAlloc"
             .to_owned()),
     }
+}
+
+/// Names the recorded functions of the driver that begin like this one.
+fn alike(function: &str) -> String {
+    let shared = |known: &str| {
+        known.chars().zip(function.chars()).take_while(|(one, other)| one == other).count()
+    };
+    let mut known: Vec<&str> = FUNCTIONS.iter().map(|known| known.base).collect();
+    known.sort_unstable();
+    known.dedup();
+    known.sort_by_key(|known| std::cmp::Reverse(shared(known)));
+    known.truncate(5);
+    format!("some that begin alike: {}", known.join(", "))
 }
 
 /// Runs the command.
@@ -212,8 +229,9 @@ mod tests {
         assert_eq!(parse_focus("launch"), Ok(Focus::Group(Group::Launch)));
         assert_eq!(parse_focus("all"), Ok(Focus::All));
         assert_eq!(parse_focus("cuMemAlloc"), Ok(Focus::Function("cuMemAlloc".to_owned())));
-        for wrong in ["", "launches", "cu", "memcpy"] {
+        for wrong in ["", "launches", "memcpy"] {
             assert!(parse_focus(wrong).unwrap_err().contains("as in cuMemAlloc"), "{wrong}");
         }
+        assert!(parse_focus("cuMemAloc").unwrap_err().contains("cuMemAlloc"));
     }
 }

@@ -33,6 +33,27 @@ fn every_example_of_the_reference_page_parses() {
     }
 }
 
+/// A bound that leaves out what preemption and a request cost is exceeded by the first job.
+#[test]
+fn examples_that_promise_deadlines_declare_their_overheads() {
+    let folder = std::fs::read_dir(repository().join("examples")).unwrap();
+    let mut checked = 0;
+    for path in folder.map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|kind| kind != "yaml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let system = System::read(&path).unwrap();
+        let uses_accelerators = !system.accelerators.is_empty() && system.graph.is_none();
+        if uses_accelerators && (!system.chains.is_empty() || text.contains("admission: enforce")) {
+            let overheads = (system.kappa_ns, system.epsilon_ns);
+            assert!(overheads.0 > 0 && overheads.1 > 0, "{}: {overheads:?}", path.display());
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 3);
+}
+
 #[test]
 fn the_error_of_the_reference_page_is_what_the_parser_says() {
     let page = std::fs::read_to_string(repository().join("docs/system-file.md")).unwrap();
